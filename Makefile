@@ -33,14 +33,15 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test lint types contracts docs pytest vllm tools gpu-check bubblewrap chromium postgresql clean
+.PHONY: demo test environments system checks lint types contracts docs trl tools pytest vllm gpu-check \
+  bubblewrap chromium postgresql clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
 	@echo "make: the demo, about 20 minutes on 2 cores; stopped, it goes on where it was"
 	$(BIN)/tagrpo demo
 
-test: $(if $(VLLM),vllm,lint types contracts docs pytest)
+test: $(if $(VLLM),vllm,checks pytest)
 
 $(VENV)/bin/python:
 	@test -n "$(PYTHON)" || { echo "make: no Python 3.11 or 3.12 found; name one: make PYTHON=/path/to/python3.12" >&2; exit 2; }
@@ -96,6 +97,18 @@ $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	  pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
+# All that CI installs at once: pip and apt-get mostly wait for the network and the disk.
+environments:
+	+@$(MAKE) --no-print-directory -j 4 system $(TRL)/.ready $(TOOLS_VENV)/.ready $(TORCHVISION)/.ready
+
+# One after the other, because of apt-get's lock.
+system:
+	+@$(MAKE) --no-print-directory -j 1 bubblewrap chromium postgresql
+
+trl: $(TRL)/.ready
+	@echo "make: TRL, 1 minute"
+	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 -m "" tests/trainer_adapter/test_trl.py
+
 tools: $(TOOLS_VENV)/.ready
 	@echo "make: inspect_ai and verifiers, 2 minutes"
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
@@ -115,6 +128,10 @@ gpu-check:
 TOOLS = inspect or verifiers
 TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/trainer_adapter/test_verifiers.py
 READY = $(VENV)/.dev
+
+# Each keeps one core busy, so they run next to each other, the longest first.
+checks: $(READY) $(if $(FULL),$(TRL)/.ready $(TOOLS_VENV)/.ready)
+	+@$(MAKE) --no-print-directory -j $(JOBS) types $(if $(FULL),trl tools) docs contracts lint
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -144,11 +161,10 @@ ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
   tests/evaluator/test_evals_browsing.py \
   tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
-pytest: $(READY) $(if $(FULL),$(TRL)/.ready bubblewrap chromium postgresql tools)
+pytest: $(READY) $(if $(FULL),bubblewrap chromium postgresql)
 	@echo "make: tests, $(if $(FULL),11,4) minutes on 2 cores"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
 ifdef FULL
-	PYTHONPATH=$(abspath $(TRL)) TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 -m "" tests/trainer_adapter/test_trl.py
 	@echo "make: what holds SQL on PostgreSQL, 4 minutes"
 	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" $(ON_POSTGRESQL)
 	@echo "make: trainings with verl, and pages in Chromium, 13 minutes"

@@ -1,11 +1,12 @@
-"""What the benchmarks share: the data folder, clocks, memory, and themselves run again in another process."""
+"""What the benchmarks share: the data folder, and themselves run again in another process."""
 
 import argparse
 import json
+import math
 import os
-import resource
 import subprocess
 import sys
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,28 @@ def run_apart(file: str, *arguments: object) -> dict[str, Any]:
     return report
 
 
-def peak_mb() -> float:
-    """Return the most memory that this process held, in MiB."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
+def print_table(title: str, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Print rows as a Markdown table; its columns are the keys of the first row."""
+    rows = list(rows)
+    heads = list(rows[0]) if rows else []
+    print(f"\n{title}\n\n| {' | '.join(heads)} |\n{'|---' * len(heads)}|")
+    for row in rows:
+        cells = (f"{cell:.5g}" if isinstance(cell, float) else str(cell) for cell in row.values())
+        print(f"| {' | '.join(cells)} |")
+
+
+def interval(mean: float, samples: Iterable[Any], confidence: float = 0.95) -> tuple[float, float, float]:
+    """Return a mean with its t interval; the variances of the samples' means add up (Satterthwaite)."""
+    import numpy as np
+    from scipy.special import stdtrit
+
+    variances = [(float(np.var(sample, ddof=1)) / len(sample), len(sample) - 1) for sample in samples]
+    total = sum(variance for variance, _ in variances)
+    if total == 0:
+        return mean, mean, mean
+    freedom = total**2 / sum(variance**2 / size for variance, size in variances)
+    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(total)
+    return mean, mean - half, mean + half
 
 
 def rounded(value: Any, digits: int = 5) -> Any:

@@ -4,13 +4,11 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from rephraser.checks.wording import MIN_DISTANCE
 from service.config import Config, operational
 from service.models.access import Access, Budget, Model
 from service.models.prompts import PromptConfig
 from service.models.settings import PublishedSampling, Sampling, Seeded
-
-MIN_DISTANCE = 0.15
-"""The least distance of a model's rewording, which can be asked for again; see `rephraser.checks.wording`."""
 
 
 class ProposerSampling(PublishedSampling, Sampling):
@@ -138,11 +136,7 @@ class RephraseConfig(Seeded, Budget):
         ge=1,
         description="Rephrase only the first N questions. A larger limit, or none, extends the same run.",
     )
-    token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate.")
-    tokenizer: str | None = Field(
-        None,
-        description="Tokenizer that counts tokens (tokenizer.json or Hub name); by default an estimate.",
-    )
+    token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate, by an estimate.")
     stop_below: float | None = operational(
         None, ge=0, le=1, description="Stop the run if its acceptance rate falls below this share."
     )

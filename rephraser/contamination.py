@@ -28,10 +28,6 @@ def check_contamination(
 
     Return a row for each set of texts and benchmark, with the number of pairs by measure, and a row for each
     text that repeats a problem, without their words; rows count from 0.
-
-    Raises:
-        NotFoundError: there is no such set.
-        InputError: settings that cannot be.
     """
 
     def equal(answers: Sequence[tuple[str, str]]) -> list[bool]:
@@ -104,13 +100,12 @@ def _load_sides(
     rows = {member.question.id: member.position for member in members}
     sides = [(set_name, content_hash, texts, rows)]
     if published is not None:
-        of_neighbors: dict[str, Text] = {}
-        places: dict[str, int] = {}
-        for row, entry in enumerate(published.entries):
-            for neighbor in entry.neighbors:
-                key = neighbor.candidate_id
-                of_neighbors[key] = Text(key, neighbor.text, entry.question.answer, entry.question.images)
-                places[key] = row
-        header = published.header
-        sides.append((header.ref, header.content_hash, [*of_neighbors.values()], places))
+        header, entries = published.header, published.entries
+        texts = [
+            Text(neighbor.candidate_id, neighbor.text, entry.question.answer, entry.question.images)
+            for entry in entries
+            for neighbor in entry.neighbors
+        ]
+        rows = {each.candidate_id: row for row, entry in enumerate(entries) for each in entry.neighbors}
+        sides.append((header.ref, header.content_hash, texts, rows))
     return sides

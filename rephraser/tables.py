@@ -5,9 +5,10 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
+from rephraser.checks.wording import likeness
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
-from service.database.base import BY_KEY_ALONE, Base
-from service.database.triggers import append_only, on_creation, row_trigger, sealed_by, statement_trigger
+from service.database.base import BY_KEY_ALONE, Base, utc_now
+from service.database.triggers import append_only, sealed_by
 from service.hashing import canonical_text, content_id
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
@@ -15,6 +16,17 @@ from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 def candidate_id(question_id: str, text: str) -> str:
     """Return the content id of a candidate: the hash of its question's id and its canonical text."""
     return content_id("c", {"question": question_id, "text": canonical_text(text)})
+
+
+def candidate_row(question_id: str, question: str, text: str) -> dict[str, Any]:
+    """Return the row of a candidate of a question, whose own text is `question`."""
+    return {
+        "id": candidate_id(question_id, text),
+        "question_id": question_id,
+        "text": canonical_text(text),
+        "created_at": utc_now(),
+        "likeness": likeness(question, text),
+    }
 
 
 @append_only
@@ -126,7 +138,7 @@ class ReviewWithdrawalRow(Base):
 class StandingRow(Base):
     """Where a proposal stands now, as `reviews.status` says it; "pending" where it is not judged yet.
 
-    Kept by triggers on proposals, verdicts and reviews, as are the two tables below.
+    `reviews.status.update_standings` keeps it and the table below in the transactions that change them.
     """
 
     __tablename__ = "standings"
@@ -151,21 +163,6 @@ class StandingRow(Base):
         Index(None, "model", "question_id"),
         Index(None, "run_id", "question_id", "ordinal", "status", "candidate_id"),
     )
-
-
-class StandingCountRow(Base):
-    """How many proposals of a run stand where, by who made them."""
-
-    __tablename__ = "standing_counts"
-    run_id: Mapped[str] = mapped_column(primary_key=True)
-    proposer: Mapped[str] = mapped_column(primary_key=True)
-    strategy: Mapped[str] = mapped_column(primary_key=True)
-    strategy_hash: Mapped[str] = mapped_column(primary_key=True)
-    model: Mapped[str] = mapped_column(primary_key=True)
-    status: Mapped[str] = mapped_column(primary_key=True)
-    candidates: Mapped[int]
-
-    __table_args__ = (BY_KEY_ALONE,)
 
 
 class CandidateFindingRow(Base):
@@ -246,104 +243,3 @@ class NeighborSetTagRow(Base):
 
 for sealed in (NeighborSetQuestionRow, NeighborSetMemberRow):
     sealed_by(sealed, NeighborSetRow)
-
-_COUNTED_REVIEW = """
-    SELECT MAX(id) FROM reviews
-    WHERE candidate_id = {0}.candidate_id AND id NOT IN (SELECT review_id FROM review_withdrawals)""".strip()
-row_trigger(
-    ProposalRow,
-    "proposals_standing",
-    "AFTER INSERT",
-    f"""
-        INSERT INTO standings (proposal_id, run_id, question_id, ordinal, candidate_id, proposer, strategy,
-                               strategy_hash, model, status, verdict_id, review_id)
-        SELECT NEW.id, NEW.run_id, NEW.question_id, NEW.ordinal, NEW.candidate_id, NEW.proposer, NEW.strategy,
-               NEW.strategy_hash, NEW.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
-        FROM (SELECT 1) AS one
-        LEFT JOIN verdicts AS v ON v.id = (
-            SELECT MAX(id) FROM verdicts WHERE run_id = NEW.run_id AND candidate_id = NEW.candidate_id)
-        LEFT JOIN reviews AS r ON r.id = ({_COUNTED_REVIEW.format("NEW")});
-    """,
-)
-row_trigger(
-    ProposalRow,
-    "proposals_standing_gone",
-    "AFTER DELETE",
-    "DELETE FROM standings WHERE proposal_id = OLD.id;",
-)
-row_trigger(
-    VerdictRow,
-    "verdicts_standing",
-    "AFTER INSERT",
-    """
-        UPDATE standings SET
-            verdict_id = NEW.id, status = CASE WHEN review_id IS NULL THEN NEW.status ELSE status END
-        WHERE candidate_id = NEW.candidate_id AND run_id = NEW.run_id
-              AND (verdict_id IS NULL OR verdict_id < NEW.id);
-    """,
-)
-row_trigger(
-    ReviewRow,
-    "reviews_standing",
-    "AFTER INSERT",
-    """
-        UPDATE standings SET review_id = NEW.id, status = NEW.decision
-        WHERE candidate_id = NEW.candidate_id AND (review_id IS NULL OR review_id < NEW.id);
-    """,
-)
-row_trigger(
-    ReviewWithdrawalRow,
-    "reviews_withdrawn",
-    "AFTER INSERT",
-    f"""
-        UPDATE standings SET review_id = ({_COUNTED_REVIEW.format("standings")})
-        WHERE review_id = NEW.review_id;
-        UPDATE standings SET status = COALESCE(
-            (SELECT decision FROM reviews WHERE id = standings.review_id),
-            (SELECT status FROM verdicts WHERE id = standings.verdict_id),
-            'pending')
-        WHERE candidate_id = (SELECT candidate_id FROM reviews WHERE id = NEW.review_id);
-    """,
-)
-_ONE_MORE = """
-        INSERT INTO standing_counts (run_id, proposer, strategy, strategy_hash, model, status, candidates)
-        VALUES (NEW.run_id, NEW.proposer, NEW.strategy, NEW.strategy_hash, NEW.model, NEW.status, 1)
-        ON CONFLICT (run_id, proposer, strategy, strategy_hash, model, status)
-        DO UPDATE SET candidates = standing_counts.candidates + 1;"""
-_ONE_LESS = """
-        UPDATE standing_counts SET candidates = candidates - 1
-        WHERE run_id = OLD.run_id AND proposer = OLD.proposer AND strategy = OLD.strategy
-              AND strategy_hash = OLD.strategy_hash AND model = OLD.model AND status = OLD.status;"""
-row_trigger(StandingRow, "standings_counted", "AFTER INSERT", _ONE_MORE)
-row_trigger(
-    StandingRow,
-    "standings_moved",
-    "AFTER UPDATE OF status",
-    _ONE_LESS + _ONE_MORE,
-    condition="OLD.status <> NEW.status",
-)
-row_trigger(StandingRow, "standings_gone", "AFTER DELETE", _ONE_LESS)
-on_creation(
-    VerdictRow,
-    """
-    CREATE TRIGGER verdicts_findings AFTER INSERT ON verdicts BEGIN
-        INSERT INTO candidate_findings (name, question_id, candidate_id, run_id)
-        SELECT json_extract(f.value, '$.name'), c.question_id, c.id, NEW.run_id
-        FROM candidates AS c, json_each(NEW.evidence, '$.findings') AS f
-        WHERE c.id = NEW.candidate_id AND json_extract(f.value, '$.name') IS NOT NULL
-        ON CONFLICT DO NOTHING;
-    END""",
-)
-statement_trigger(
-    VerdictRow,
-    "verdicts_findings",
-    "INSERT",
-    """
-        INSERT INTO candidate_findings (name, question_id, candidate_id, run_id)
-        SELECT DISTINCT f.value ->> 'name', c.question_id, c.id, v.run_id
-        FROM new_rows AS v JOIN candidates AS c ON c.id = v.candidate_id,
-             json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
-        WHERE f.value ->> 'name' IS NOT NULL
-        ON CONFLICT DO NOTHING;
-    """,
-)

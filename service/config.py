@@ -20,6 +20,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -181,11 +182,7 @@ class Reading(Generic[C]):
         self._problems: list[str] = []
 
     def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
-        """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`.
-
-        Raises:
-            InputError: the file cannot be read or is no TOML.
-        """
+        """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`."""
         try:
             text = path.read_text(encoding="utf-8")
             tables = tomllib.loads(text)
@@ -248,11 +245,7 @@ class Reading(Generic[C]):
             self.set(key.removesuffix(PROFILES) + field, value, f"{word}: ")
 
     def build(self) -> C:
-        """Return the config.
-
-        Raises:
-            InputError: settings that cannot be used, all of them, each with its place and the way out.
-        """
+        """Return the config."""
         values = self._resolved(self._kind, self._values, ())
         try:
             config = self._kind.model_validate(values)
@@ -371,8 +364,7 @@ class Reading(Generic[C]):
             elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
                 resolved[name] = [value]
             elif info and not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
-                setting = Setting(".".join(map(str, here)), info)
-                self._problems.append(_join(self._place(here), setting.path, _wrong(setting, value)))
+                self._problems.append(self._words({"type": "strict", "loc": here, "input": value}))
             else:
                 resolved[str(name)] = value
         return resolved
@@ -406,9 +398,11 @@ class Reading(Generic[C]):
     def _words(self, error: Any) -> str:
         """Return one of pydantic's errors as place, name, what is wrong and the way out."""
         at = self._untagged(error["loc"])
-        name, place = ".".join(map(str, at)), self._place(at)
-        setting = find_setting(self._kind, name)
-        return _join(place, name, _problem(self._kind, name, setting, error))
+        inner, outer = (find_setting(self._kind, ".".join(map(str, each))) for each in (at, at[:-1]))
+        if inner is None and outer is not None:  # a member of a union of types
+            at, inner = at[:-1], outer
+        name = ".".join(map(str, at))
+        return _join(self._place(at), name, _problem(self._kind, name, inner, error))
 
     def _untagged(self, loc: Place) -> Place:
         """Return a place without the kinds of unions, which pydantic puts into it."""
@@ -423,11 +417,7 @@ class Reading(Generic[C]):
 def read_stored(
     kind: type[C], stored: Mapping[str, Any], words: Sequence[str] = (), *, profiles: Path | None = None
 ) -> C:
-    """Return a stored config, with what words change about it; `profiles` is a file of `[endpoint.NAME]`.
-
-    Raises:
-        InputError: a word changes what shapes results, or cannot be used.
-    """
+    """Return a stored config, with what words change about it; `profiles` is a file of `[endpoint.NAME]`."""
     refused = [
         word
         for word in words
@@ -461,35 +451,28 @@ def read_text(annotation: Any, text: str) -> Any:
     for leaf in leaves:
         origin = get_origin(leaf)
         if origin in (tuple, list):
-            if not text.startswith("["):
-                return text
-            items = _in_brackets(text)
-            return list(map(str, items)) if str in get_args(leaf) else items
+            items = _in_brackets(text) if text.startswith("[") else text
+            return list(map(str, items)) if items is not text and str in get_args(leaf) else items
         if origin is dict or leaf is dict:
-            for read in (json.loads, lambda table: tomllib.loads(f"v = {table}")["v"]):
-                try:
-                    return read(text)
-                except ValueError:
-                    continue
-            return text
+            try:
+                return json.loads(text)
+            except ValueError:
+                return _read_toml(text, text)
     if bool in leaves and text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):
         if kind in leaves:
-            try:
+            with suppress(ValueError):
                 return kind(text)
-            except ValueError:
-                continue
-    for leaf in leaves:
-        for choice in _literals(leaf):
-            if str(choice) == text:
-                return choice
-    if Any in leaves:
-        try:
-            return tomllib.loads(f"v = {text}")["v"]
-        except ValueError:
-            return text
-    return text
+    choices = {str(choice): choice for leaf in leaves for choice in _literals(leaf)}
+    return choices[text] if text in choices else _read_toml(text, text) if Any in leaves else text
+
+
+def _read_toml(text: str, otherwise: Any) -> Any:
+    try:
+        return tomllib.loads(f"v = {text}")["v"]
+    except ValueError:
+        return otherwise
 
 
 def metavar(setting: Setting) -> str:
@@ -583,17 +566,11 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
         return f"{name} is missing. {'' if setting is None else setting.info.description}".rstrip()
     if error["type"] == "value_error":
         return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
-    if setting is None:
+    if setting is None or last.isdigit():
         return f"{name}: {error.get('input')!r} cannot be used ({error['msg']})."
-    return _wrong(Setting(name, setting.info), error.get("input"))
-
-
-def _wrong(setting: Setting, value: Any) -> str:
-    """Say what a setting takes instead of this value."""
-    limits = setting.limits
     words = _type_words(setting.info.annotation)
-    separator = ": " if words == "one of" else ", "
-    return f"{setting.path} is {value!r}; give {words}" + (f"{separator}{limits}." if limits else ".")
+    separator, limits = ": " if words == "one of" else ", ", setting.limits
+    return f"{name} is {error.get('input')!r}; give {words}" + (f"{separator}{limits}." if limits else ".")
 
 
 def _join(place: str, name: str, problem: str) -> str:
@@ -657,10 +634,8 @@ def _parts(dotted: str) -> Place:
 
 def _in_brackets(text: str) -> list[Any]:
     """Return the items of `[a, b]`, as texts if this is not TOML."""
-    try:
-        return list(tomllib.loads(f"v = {text}")["v"])
-    except ValueError:
-        return [part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip()]
+    plain = [part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip()]
+    return list(_read_toml(text, plain))
 
 
 def _leaves(annotation: Any) -> list[Any]:

@@ -1,7 +1,8 @@
 """Errors that a user can act on. Each message says what is wrong, where, and what to do.
 
 The command line turns every `TagrpoError` into one line on stderr and exit code 2; anything else is a bug,
-which ends with exit code 1 and is to be reported.
+which ends with exit code 1 and is to be reported. Docstrings list under "Raises" only what callers handle,
+not the errors of this file.
 """
 
 

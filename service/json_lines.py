@@ -14,9 +14,6 @@ def read_objects(path: Path, like: str = "") -> Iterator[tuple[int, dict[str, An
     """Yield the objects of a file with the numbers of their lines; blank lines are left out.
 
     Only "\\n" ends a line: JSON text may hold other separators as they are.
-
-    Raises:
-        InputError: the file cannot be read, or a line is no JSON object (which should be `like` this).
     """
     try:
         with path.open("rb") as file:

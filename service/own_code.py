@@ -16,11 +16,7 @@ def is_own(name: str) -> bool:
 
 
 def load_function(reference: str, what: str) -> Callable[..., Any]:
-    """Return the function at `module:function`; `what` names it in errors.
-
-    Raises:
-        InputError: its module cannot be imported or holds no such function.
-    """
+    """Return the function at `module:function`; `what` names it in errors."""
     module, _, name = reference.partition(":")
     try:
         function: Callable[..., Any] = getattr(importlib.import_module(module), name)

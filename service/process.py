@@ -27,11 +27,6 @@ class Process:
     def __str__(self) -> str:
         return f"{self.boot}|{self.namespace}|{self.host}|{self.pid}|{self.began}"
 
-    @property
-    def words(self) -> str:
-        """As in `process 123 on node7`."""
-        return f"process {self.pid} on {self.host}"
-
     @classmethod
     def parse(cls, text: str) -> "Process":
         """Return the process that `str` gave.

@@ -11,3 +11,7 @@ class TellStage(Protocol):
     """Told what is being done, how much of it is done, of how much (None: nobody knows), and a few words."""
 
     def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None: ...
+
+
+def tell_nobody(stage: str, done: int, total: int | None, detail: str = "") -> None:
+    """A `TellStage` that shows nothing."""

@@ -14,9 +14,6 @@ def write_file(target: Path, write: Callable[[Path], object], *, overwrite: bool
 
     Args:
         overwrite: whether it may be there already; None where the user has no option that says so.
-
-    Raises:
-        InputError: the target exists and `overwrite` is off, or is a folder, or the disk does not take it.
     """
     check_file_target(target, overwrite=overwrite)
     with _hidden_beside(target) as hidden:
@@ -39,10 +36,6 @@ def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool
 
     Args:
         mark: a file that shows that a folder is an export and may be overwritten.
-
-    Raises:
-        InputError: the target is not empty and `overwrite` is off, or it is no export, or the disk does not
-            take it.
     """
     check_folder_target(target, overwrite=overwrite, mark=mark)
     with _hidden_beside(target) as hidden:

@@ -160,11 +160,7 @@ class TrainConfig(SetRows):
 
     @property
     def machine(self) -> "Machine":
-        """Where verl runs.
-
-        Raises:
-            InputError: settings that exclude each other.
-        """
+        """Where verl runs."""
         from trainer_adapter.runs.composing import Machine
 
         return Machine(self.gpus, self.nodes, self.cpu, self.ray_address)

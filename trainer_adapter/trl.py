@@ -27,7 +27,7 @@ import torch
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import AnchorAxis
-from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.methods.step_advantages import anchor_weights
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.verl.reward import compute_score
 
@@ -35,11 +35,7 @@ Messages: TypeAlias = list[dict[str, str]]
 
 
 def load_export(folder: str | Path, split: str = "train") -> Any:
-    """Return the rows of `tagrpo sets export --format verl` as a `datasets.Dataset`.
-
-    Raises:
-        InputError: no such file, one without neighbors, or one with images.
-    """
+    """Return the rows of `tagrpo sets export --format verl` as a `datasets.Dataset`."""
     from datasets import Dataset
 
     path = Path(folder) / f"{split}.parquet"
@@ -202,9 +198,8 @@ class NeighborWeights:
         mask = torch.cat([prompt_mask, batch["completion_mask"]], 1)
         width, at_once = batch["completion_ids"].shape[1], self.args.per_device_train_batch_size
         with torch.no_grad():
-            return self._get_per_token_logps_and_entropies(self.model, ids, mask, width, batch_size=at_once)[
-                0
-            ]
+            made = self._get_per_token_logps_and_entropies(self.model, ids, mask, width, batch_size=at_once)
+        return made[0]
 
     def _padded(self: Any, prompts: Sequence[Sequence[int]]) -> tuple[Any, Any]:
         """Return prompts as TRL pads them: ids and mask, shape [B, P]."""
@@ -250,10 +245,8 @@ class Recorded:
                 step = self.state.global_step + 1
                 earlier = self._of_step[1] if self._of_step[0] == step else []
                 groups = len({record.group for record in earlier})
-                self._of_step = (
-                    step,
-                    [*earlier, *(replace(record, group=record.group + groups) for record in made)],
-                )
+                later = [replace(record, group=record.group + groups) for record in made]
+                self._of_step = step, [*earlier, *later]
                 self._record_writer().write(step, self._of_step[1])
         return batch
 

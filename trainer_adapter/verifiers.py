@@ -97,11 +97,7 @@ class NeighborTask(vf.Task[NeighborData, vf.State, GradingConfig]):  # type: ign
         return {"correct": grade["score"]}
 
     async def validate(self, runtime: vf.Runtime) -> bool:
-        """Return whether the gold, in a box, is graded as correct; of tests, whether nothing fails them.
-
-        Raises:
-            InputError: the grader cannot tell; the message has its reason.
-        """
+        """Return whether the gold, in a box, is graded as correct; of tests, whether nothing fails them."""
         programs = self._kind is AnswerKind.CODE
         gold = "" if programs else gold_answer(self.data.answer)
         grade = await self._grade("```\npass\n```" if programs else f"\\boxed{{{gold}}}")
@@ -145,13 +141,7 @@ class NeighborTaskset(vf.Taskset[NeighborTask, NeighborTasksetConfig]):  # type:
     """A published set: one task a question."""
 
     def load(self) -> list[NeighborTask]:
-        """Return the questions in the set's order.
-
-        Raises:
-            InputError: no source, no such export, one whose rows no longer give its hash, an answer of
-                another kind, or images.
-            PrerequisiteError: the Hub cannot be reached, or gives no access.
-        """
+        """Return the questions in the set's order."""
         config = self.config
         if not config.source:
             raise InputError(
@@ -249,9 +239,6 @@ def record_traces(traces: Path, folder: Path, run: str, *, episodes_a_step: int)
     Args:
         folder: of the record; `tagrpo train rollouts FOLDER --add` shows it on the pages.
         episodes_a_step: episodes that the trainer takes for a step; the lines do not say it.
-
-    Raises:
-        InputError: no such file, or a line that is not an episode of this environment; both are named.
     """
     steps: dict[int, list[RolloutRecord]] = {}
     for line, (number, episode) in enumerate(

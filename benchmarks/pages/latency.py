@@ -5,21 +5,31 @@
 
 `--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
 `database.py`): 0.33 GB, and 0.29 GB of rollouts next to it, in about a minute of one core. `--browser` starts
-`tagrpo ui --review` on it and prints how long first paint, later pages and every action take in Chromium (see
-`browser.py`); its reviews are added to the database.
+`tagrpo ui --review` on it and prints how long it takes in Chromium to go to a page and back, and to do what
+`interactions.py` does there; its reviews are added to the database.
 
 The last line is one JSON object.
 """
 
 import argparse
 import json
-import sys
+import math
+import os
+import random
+import statistics
+import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from page_view import FLAGS, chromium, tagrpo_ui
 
-def main() -> int:
-    """Do what was asked for; return 1 where something is over its target."""
+from benchmarks.pages.database import make_database
+from benchmarks.pages.interactions import PAGES, ROUNDS, START
+from benchmarks.pages.tab import WAIT_MS, Tab
+
+
+def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -34,24 +44,65 @@ def main() -> int:
     if options.make is not None:
         if options.make.exists():
             parser.error(f"{options.make} exists; name a new file or remove it")
-        from benchmarks.pages.database import make_database
-
         report["make_s"] = make_database(options.make, scale=options.scale, seed=options.seed)
         report["database_mb"] = round(options.make.stat().st_size / 1e6)
     if options.browser is not None:
-        from benchmarks.pages.browser import measure_browser, print_end
-        from benchmarks.pages.interactions import PAGES
-
         pages = options.pages.split(",") if options.pages else list(PAGES)
         if not set(pages) <= set(PAGES):
             parser.error(f"--pages: take some of {', '.join(PAGES)}")
-        report["browser"] = measure_browser(options.browser, repeats=options.repeats, pages=pages)
-        print_end(report["browser"])
+        report["times_ms"] = measure(options.browser, repeats=options.repeats, pages=pages)
     if not report:
         parser.error("name --make or --browser")
     print(json.dumps(report))
-    return 1 if report.get("browser", {}).get("over") else 0
+
+
+def measure(database: Path, *, repeats: int, pages: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Time going to each page and what is done there; return milliseconds by what was done."""
+    from playwright.sync_api import sync_playwright
+
+    binary = chromium()
+    if binary is None:
+        raise SystemExit("no Chromium; install it, or name one with TAGRPO_CHROMIUM")
+    taken: dict[str, list[float]] = {}
+    server = subprocess.Popen(
+        tagrpo_ui(database, "--review"),
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
+    try:
+        assert server.stdout is not None
+        words = (word for line in server.stdout for word in line.split())
+        url = next(word for word in words if word.startswith("http://"))
+        with sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=binary, args=list(FLAGS))
+            page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
+            page.set_default_timeout(WAIT_MS)
+            tab = Tab(page, url, taken, random.Random(7))
+            for name in pages:
+                path, marker = PAGES[name]
+                other = "sets" if name == "overview" else "overview"
+                tab.go(path, marker)
+                for _ in range(repeats):
+                    for to, said in ((other, "left for another page"), (name, "visited again")):
+                        link = page.locator(f'[data-testid="stSidebarNavLink"][href$="{PAGES[to][0]}"]')
+                        tab.time(f"{name}: {said}", link.first.click, f"Boolean({PAGES[to][1]})")
+                tab.go(START.get(name, path).format(reviewer=f"browser-{os.getpid()}"), marker)
+                for _ in range(repeats):
+                    ROUNDS[name](tab)
+            browser.close()
+    finally:
+        server.terminate()
+        server.communicate(timeout=30)
+    print(f"{'in the browser (ms)':46} {'p50':>6} {'p95':>6} {'most':>6}")
+    report = {}
+    for name, times in taken.items():
+        times.sort()
+        p95 = times[math.ceil(0.95 * len(times)) - 1]
+        report[name] = {"p50": round(statistics.median(times)), "p95": round(p95), "most": round(times[-1])}
+        print(f"{name:46} " + " ".join(f"{value:6}" for value in report[name].values()))
+    return report
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -12,6 +12,7 @@ from benchmarks.pages.made_texts import Texts
 from evaluator.grading import GRADER_VERSION
 from rephraser.checks.finding import FATAL, Finding
 from rephraser.proposing.strategies import Strategy
+from rephraser.reviews.status import update_standings
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id
 from service.asks.attempts import Attempt, Ended, begin, end, pack
@@ -95,6 +96,7 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
                 " VALUES (?, ?, ?, ?, ?, ?, ?)",
                 rows[part],
             )
+        update_standings(session, [row[0] for row in rows["candidates"]])
         finish_run(session, run.id, finished=True)
     _make_answers(db, run, solver, questions[: len(questions) // 20], rows["candidates"], texts)
     return run

@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from benchmarks.pages.made_candidates import STRATEGIES
 from benchmarks.pages.made_texts import Texts
-from evaluator.evals.missing import Block, block_item
+from evaluator.evals.counts import Block, block_item
 from evaluator.evals.problems import (
     PlacedProblem,
     make_problem,

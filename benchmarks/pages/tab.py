@@ -1,25 +1,19 @@
-"""A tab of the browser that takes times, and the server whose pages it shows.
+"""A tab of the browser that times what is done in it.
 
-Times are taken inside the page, from the event that the browser hands to it to the frame after the last
-change: the script has run, nothing loads, charts and tables have their pictures, what the action is to change
-has changed, and for 200 ms (which are not counted) nothing else did. So they hold the way to the server and
-back and all drawing, and not the time of the program that presses the keys.
+Times are taken inside the page, from the event that the browser hands to it to the last change on the screen:
+the script has run, nothing loads, charts and tables have their pictures, what the action is to change has
+changed, and for 200 ms (which are not counted) nothing else did. So they include the way to the server and
+all drawing, but not the time of the program that presses the keys.
 """
 
-import math
-import os
 import random
-import shlex
-import statistics
-import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-ACTION_MS = 500.0
 WAIT_MS = 30_000
+QUIET_MS = 200
+"""Nothing may change for so long before an action counts as ended."""
 
 URL = "location.pathname + location.search"
 ROOTS = """[...document.querySelectorAll('[data-testid="stBidiComponentIsolated"]')].map(
@@ -38,24 +32,9 @@ DRAWN = """(() => {
 })()""".replace("ROOTS", ROOTS)
 """Whether the page is drawn to its end (JavaScript)."""
 
-PAINTED = """(() => {
-  const title = document.querySelector('[data-testid="stMain"] h1');
-  if (!title) return "";
-  const kinds = ["stMetric", "stCaptionContainer", "stMarkdown", "stSelectbox", "stTextInput", "stRadio",
-    "stButtonGroup", "stVegaLiteChart", "stBidiComponentIsolated"].map((one) => `[data-testid="${one}"]`);
-  const there = [...document.querySelectorAll(kinds)].some((one) =>
-    title.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING
-    && !one.closest('[data-stale="true"], [data-testid="stLayoutWrapper"]:has(h1)')
-    && one.checkVisibility() && one.getBoundingClientRect().height > 0);
-  return there ? title.textContent : "";
-})()"""
-"""The title of the page that is shown, once something to read or use stands below it; "" before that."""
-
 _WATCH = """(() => {
   const read = () => { try { return String(%(content)s); } catch { return ""; } };
-  const drawn = () => %(drawn)s;
-  const timer = { before: %(fresh)s ? "false" : read(), start: %(fresh)s ? 0 : null, end: null, last: 0,
-    title: %(fresh)s ? "" : (%(painted)s), painted: null, frame: false };
+  const timer = { before: read(), start: null, end: null, last: 0 };
   window.tagrpoTimer = timer;
   const begin = () => { timer.start ??= performance.now(); };
   for (const type of ["pointerdown", "keydown"]) {
@@ -76,15 +55,13 @@ _WATCH = """(() => {
     });
   };
   observe(document);
-  %(roots)s.forEach(observe);
   let whole = null;
   const look = () => {
     if (window.tagrpoTimer !== timer) return observer.disconnect();
     %(roots)s.forEach(observe);
     const now = performance.now();
-    if (timer.frame) timer.painted ??= now; // the frame before has been drawn
-    if (timer.start !== null && ![timer.title, ""].includes(%(painted)s)) timer.frame = true;
-    if (timer.start === null || !drawn() || [timer.before, "", "false"].includes(read())) whole = null;
+    const same = [timer.before, "", "false"].includes(read());
+    if (timer.start === null || same || !%(drawn)s) whole = null;
     else whole ??= now;
     const last = Math.max(whole, timer.last);
     if (whole !== null && now - last >= %(quiet)d) {
@@ -95,146 +72,32 @@ _WATCH = """(() => {
   requestAnimationFrame(look);
 })()"""
 
-QUIET_MS = 200
-"""Nothing may change for so long before an action counts as ended."""
-
-
-@dataclass(frozen=True)
-class Taken:
-    """Milliseconds of one action: until the last change on the screen; of the server's CPU; of the page's.
-
-    `paint` is when another page's title and something below it were on the screen; None on the same page.
-    """
-
-    wall: float
-    server: float
-    page: float
-    paint: float | None = None
-
-
-def _p95(ordered: Sequence[float]) -> int:
-    return round(ordered[math.ceil(0.95 * len(ordered)) - 1])
-
-
-@dataclass
-class Times:
-    """What was taken by what was done, in the order in which it was first done, and the limits of `wall`."""
-
-    taken: dict[str, list[Taken]] = field(default_factory=dict)
-    limits: dict[str, float] = field(default_factory=dict)
-
-    def add(self, name: str, limit: float, taken: Taken) -> None:
-        self.taken.setdefault(name, []).append(taken)
-        self.limits[name] = limit
-
-    def summary(self) -> dict[str, dict[str, Any]]:
-        """Return p50, p95, the slowest and the number of times, and the means of CPU, by name."""
-        found = {}
-        for name, taken in self.taken.items():
-            ordered = sorted(one.wall for one in taken)
-            painted = sorted(one.paint for one in taken if one.paint is not None)
-            found[name] = {
-                "p50": round(statistics.median(ordered)),
-                "p95": _p95(ordered),
-                "paint_p50": round(statistics.median(painted)) if painted else None,
-                "paint_p95": _p95(painted) if painted else None,
-                "most": round(ordered[-1]),
-                "times": len(ordered),
-                "server_cpu": round(statistics.fmean(one.server for one in taken)),
-                "page_cpu": round(statistics.fmean(one.page for one in taken)),
-                "limit": self.limits[name],
-            }
-        return found
-
 
 @dataclass
 class Tab:
-    """A browser's tab on the server, that takes times."""
+    """A browser's tab, and the milliseconds of what was done in any tab, by name."""
 
     page: Any
-    server: "Server"
-    times: Times
+    url: str
+    times: dict[str, list[float]]
     chance: random.Random
 
-    def __post_init__(self) -> None:
-        self._metrics = self.page.context.new_cdp_session(self.page)
-        self._metrics.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def cpu(self) -> tuple[float, float]:
-        """Return the milliseconds that the server's process and the page's main thread have worked."""
-        values = self._metrics.send("Performance.getMetrics")["metrics"]
-        seconds = next(one["value"] for one in values if one["name"] == "TaskDuration")
-        return self.server.cpu_ms(), 1000 * seconds
-
-    def time(
-        self, name: str, act: Callable[[], object], content: str = URL, *, limit: float = ACTION_MS
-    ) -> None:
-        """Do something; add how long it took until `content` (JavaScript) is another one and all is drawn."""
-        self._watch(content, fresh=False)
-        before = self.cpu()
-        act()
-        self.times.add(name, limit, self._ended(name, before))
+    def go(self, path: str, marker: str) -> None:
+        """Load an address, until it is drawn and the condition (JavaScript) holds."""
+        self.page.goto(self.url + path, wait_until="commit")
+        self.settle(marker)
 
     def settle(self, marker: str = "true") -> None:
         """Wait until all is drawn and a condition (JavaScript) holds."""
         self.page.wait_for_function(f"() => ({marker}) && {DRAWN}", timeout=WAIT_MS)
 
-    def go(self, path: str, marker: str) -> Taken:
-        """Load an address, until it is drawn and the condition (JavaScript) holds."""
-        before = self.cpu()[0], 0.0  # another process of the browser draws what is loaded
-        self.page.goto(self.server.url + path, wait_until="commit")
-        self._watch(f"Boolean({marker})", fresh=True)
-        return self._ended(path, before)
-
-    def _watch(self, content: str, *, fresh: bool) -> None:
-        said = {"content": content, "drawn": DRAWN, "roots": ROOTS, "quiet": QUIET_MS, "painted": PAINTED}
-        said["fresh"] = "true" if fresh else "false"
-        self.page.evaluate(_WATCH % said)
-
-    def _ended(self, name: str, before: tuple[float, float]) -> Taken:
+    def time(self, name: str, act: Callable[[], object], content: str = URL) -> None:
+        """Do something; add how long it took until `content` (JavaScript) is another one and all is drawn."""
+        self.page.evaluate(_WATCH % {"content": content, "drawn": DRAWN, "roots": ROOTS, "quiet": QUIET_MS})
+        act()
         try:
             self.page.wait_for_function("() => window.tagrpoTimer.end", timeout=WAIT_MS)
         except Exception as error:
-            raise RuntimeError(f"{name}: did not come about within {WAIT_MS / 1000:g} s") from error
-        start, end, painted = self.page.evaluate(
-            "() => [window.tagrpoTimer.start, window.tagrpoTimer.end, window.tagrpoTimer.painted]"
-        )
-        server, page = (now - then for now, then in zip(self.cpu(), before, strict=True))
-        return Taken(end - start, server, page, None if painted is None else painted - start)
-
-
-@dataclass(frozen=True)
-class Server:
-    """A running `tagrpo ui`."""
-
-    url: str
-    process: int
-
-    def cpu_ms(self) -> float:
-        """Return the milliseconds of CPU that the server has used, by tens; 0 where /proc is not there."""
-        try:
-            parts = Path(f"/proc/{self.process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        except OSError:
-            return 0.0
-        return 1000 * (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
-
-
-@contextmanager
-def serving(command: list[str]) -> Iterator[Server]:
-    """Run a server that prints its address, such as `tagrpo ui`, until the block ends."""
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )
-    try:
-        assert process.stdout is not None
-        words = (word for line in process.stdout for word in line.split())
-        url = next((word for word in words if word.startswith("http://")), None)
-        if url is None:
-            raise RuntimeError(f"did not start: {shlex.join(command)}")
-        yield Server(url, process.pid)
-    finally:
-        process.terminate()
-        process.communicate(timeout=30)
+            raise RuntimeError(f"{name}: nothing changed within {WAIT_MS / 1000:g} s") from error
+        taken = self.page.evaluate("() => window.tagrpoTimer.end - window.tagrpoTimer.start")
+        self.times.setdefault(name, []).append(taken)

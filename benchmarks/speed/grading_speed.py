@@ -1,9 +1,8 @@
 """Speed of the grader against plain sequential math-verify, and what hostile answers do to it.
 
 The same labelled responses are graded by `verify(parse(gold), parse(response))` one after the other with
-math-verify's own time-outs and its caches warm, by a grader that has seen none of them (cold), by the same
-grader again (warm), and by a new process that has only the verdicts in the database. Then hostile answers
-run one by one. The last line is one JSON object.
+math-verify's own time-outs and its caches warm, by a grader that has seen none of them (cold), and by the
+same grader again (warm). Then hostile answers run one by one. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -12,16 +11,13 @@ import argparse
 import json
 import random
 import statistics
-import tempfile
 import threading
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import add_data, run_apart
+from benchmarks.harness import add_data
 from evaluator.grading import Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.versions import GradeCache
 
 GRACE_S = 2.0  # to kill a worker and start another on a busy machine
 START = [(r"\boxed{\sin(7)+\sin(7)}", r"2\sin(7)")]
@@ -36,7 +32,6 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3, help="runs of each pass; the median counts")
     parser.add_argument("--limit", type=float, default=2.0, help="seconds a hostile case may take")
     parser.add_argument("--skip-hostile", action="store_true")
-    parser.add_argument("--database", type=Path, help=argparse.SUPPRESS)  # the new process of the third pass
     args = parser.parse_args()
 
     from benchmarks.studies import graded_responses as data
@@ -45,9 +40,6 @@ def main() -> None:
     if args.rows:
         rows = random.Random(0).sample(rows, min(args.rows, len(rows)))
     cases = [row.case for row in rows]
-    if args.database is not None:
-        print(json.dumps(from_database(cases, args.database, args.workers)))
-        return
     report: dict[str, Any] = {"responses": len(cases)}
     report |= compare_speed(rows, cases, args)
     if not args.skip_hostile:
@@ -94,7 +86,6 @@ def compare_speed(
         "cold": statistics.median(cold),
         "cold_with_start": statistics.median(from_nothing),
         "warm": statistics.median(warm),
-        "database": new_process(cases, args),
     }
     for name, taken in seconds.items():
         print(f"{name:16s} {taken:8.3f} s  {len(cases) / taken:10,.0f} responses/s")
@@ -104,27 +95,6 @@ def compare_speed(
         "seconds": {name: round(taken, 4) for name, taken in seconds.items()},
         "per_second": {name: round(len(cases) / taken) for name, taken in seconds.items()},
     }
-
-
-def new_process(cases: Sequence[GradeCase], args: argparse.Namespace) -> float:
-    """Seconds for a grader in a new process that finds its verdicts in the database."""
-    from service.database import Database
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "verdicts.db"
-        with Database.open(path) as db, Grader(workers=args.workers, cache=GradeCache(db)) as grader:
-            grader.grade_many(cases)
-        rows = ("--rows", args.rows) if args.rows else ()
-        return float(run_apart(__file__, "--data", args.data, "--database", path, *rows)["seconds"])
-
-
-def from_database(cases: Sequence[GradeCase], path: Path, workers: int | None) -> dict[str, float]:
-    """What the new process measures: grading with the stored verdicts, imports done."""
-    import evaluator.grading.versions  # noqa: F401
-    from service.database import Database
-
-    with Database.open(path) as db, Grader(workers=workers, cache=GradeCache(db)) as grader:
-        return {"seconds": timed(lambda: grader.grade_many(cases))}
 
 
 def run_hostile(args: argparse.Namespace) -> dict[str, Any]:

@@ -1,14 +1,13 @@
-"""The rollout record: written during training, then read where it is by every query of the pages.
+"""The rollout record: its size, the time to open it, and the time to read a group with its responses.
 
 Each step has 128 of 2,000 questions with 32 responses each. Half of them are drawn for the question; if
-none is right, the others go to its four neighbors. Timed are the wait of `write` (after a pause of
-`--step-s` seconds, as training makes it), the time until the first query is answered, and each query at
-random places: the first call, the median and the worst of the others. All times are in milliseconds.
+none is right, the others go to its four neighbors. Groups are read at random places; the first read and the
+median and the worst of the others count. Responses are sentences of common words in random order, with new
+numbers.
 
-    python -m benchmarks.speed.rollouts [--rollouts 100000] [--text-bytes 2700] [--folder DIR] [--step-s 0]
+    python -m benchmarks.speed.rollouts [--rollouts 100000] [--text-bytes 2700] [--folder DIR]
 
-With `--folder` the record is kept, and read again if it is there. Responses are sentences of common words in
-random order, with new numbers. The last line is one JSON object.
+With `--folder` the record is kept, and read again if it is there. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import re
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.harness import peak_mb, run_apart
+from benchmarks.harness import run_apart
 
 if TYPE_CHECKING:
     from trainer_adapter.record import RolloutRecord
@@ -61,114 +60,54 @@ def main() -> None:
     parser.add_argument("--rollouts", type=int, default=100_000)
     parser.add_argument("--text-bytes", type=int, default=2_700, help="of a response")
     parser.add_argument("--folder", type=Path, help="of the record (default: a temporary one)")
-    parser.add_argument("--step-s", type=float, default=0.0, help="pause between two steps")
-    parser.add_argument("--query", action="store_true", help="only query the record in --folder")
+    parser.add_argument("--read", action="store_true", help="only read the record in --folder")
     args = parser.parse_args()
-    if args.query:
-        print(json.dumps(measure_queries(args.folder)))
+    if args.read:
+        print(json.dumps(measure_reads(args.folder)))
         return
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.folder or Path(temporary)
-        report: dict[str, Any] = {}
         if not (folder / "run.json").exists():
-            report = write_record(folder, max(1, args.rollouts // STEP), args.text_bytes, args.step_s)
-        report |= run_apart(__file__, "--query", "--folder", folder)
-    for name, times in report["queries"].items():
-        print(f"{name:26} first {times[0]:8.1f}, median {times[1]:8.1f}, worst {times[2]:8.1f} ms")
-    print(json.dumps(report))
+            write_record(folder, max(1, args.rollouts // STEP), args.text_bytes)
+        size = sum(path.stat().st_size for path in folder.iterdir())
+        report = run_apart(__file__, "--read", "--folder", folder)
+        print(json.dumps({"megabytes": round(size / 1e6, 1), **report}))
 
 
-def write_record(folder: Path, steps: int, text_bytes: int, step_s: float) -> dict[str, Any]:
+def write_record(folder: Path, steps: int, text_bytes: int) -> None:
     """Write the record of a training."""
     from trainer_adapter.record import RolloutWriter
 
-    texts, waits, busy = make_texts(text_bytes), [], 0.0
+    texts = make_texts(text_bytes)
     with RolloutWriter(folder, "bench", spec=SPEC) as writer:
         for step in range(1, steps + 1):
-            records = list(make_step(step, texts))
-            time.sleep(step_s)
-            asked = time.perf_counter()
-            writer.write(step, records)
-            waits.append((time.perf_counter() - asked) * 1e3)
+            writer.write(step, list(make_step(step, texts)))
             writer.write_metrics(step, {f"engine/{number}": number / step for number in range(100)})
-        asked = time.perf_counter()
-        writer.flush()
-        busy = time.perf_counter() - asked
-    sizes = {
-        f"{kind}_mb": round(sum(path.stat().st_size for path in folder.glob(f"{kind}*")) / 1e6, 1)
-        for kind in ("texts", "step", "counts")
-    }
-    return {
-        "write_wait_ms": round(statistics.median(waits), 2),
-        "last_step_written_after_ms": round(busy * 1e3, 1),
-        **sizes,
-    }
 
 
-def measure_queries(folder: Path) -> dict[str, Any]:
-    """Ask every query of the pages of the record in a folder."""
+def measure_reads(folder: Path) -> dict[str, Any]:
+    """Open the record in a folder and read groups with their responses."""
     from trainer_adapter.record.groups import GroupFilters
-    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
     from trainer_adapter.record.reading import Record
-    from trainer_adapter.record.rescues import page_rescues, rescue_totals
 
     began = time.perf_counter()
     record = Record(folder)
     counts = record.counts()
     opened_s = time.perf_counter() - began
-    chance, steps, spec = random.Random(0), record.steps(), record.run.spec
-    ids = counts.texts["question_id"]
-
-    def of_step() -> list[Any]:
-        return record.counts().page_groups(GroupFilters(step=chance.choice(steps)))
-
-    def whole() -> None:
+    chance, steps, times = random.Random(0), record.steps(), []
+    for _ in range(REPEATS):
+        began = time.perf_counter()
         group = chance.choice(record.counts().page_groups(GroupFilters(step=chance.choice(steps)), limit=200))
         found = record.joint_group(group.step, group.question_id)
         headers = record.headers(group.step)
         rows = [int(one.id.partition(":")[2]) for column in found.columns for one in column.rollouts]
         record.texts(headers, rows)
-
-    def listed() -> None:
-        list_rollouts(record, RolloutFilters(question_id=chance.choice(ids)))
-
-    def rescues() -> None:
-        rescue_totals(record.counts(), spec)
-        page_rescues(record.counts(), spec, limit=11)
-
-    def response() -> None:
-        record.rollout(f"{chance.choice(steps)}:{chance.randrange(STEP)}")
-
-    queries: dict[str, Callable[[], object]] = {
-        "steps table": lambda: record.counts().page_steps(),
-        "groups of a step": of_step,
-        "all-wrong groups": lambda: record.counts().page_groups(GroupFilters(kind="all wrong")),
-        "one group with its texts": whole,
-        "one response": response,
-        "question over the training": lambda: record.counts().question_history(chance.choice(ids)),
-        "list of a question": listed,
-        "list without a match": lambda: list_rollouts(record, RolloutFilters(question_id="absent")),
-        "rescues, totals and page": rescues,
-        "search in 20,000 texts": lambda: list_rollouts(record, RolloutFilters(text="no such text")),
-        "one metric": lambda: [metrics["engine/7"] for metrics in record.metrics().values()],
-    }
+        times.append(round((time.perf_counter() - began) * 1e3, 2))
     return {
         "rollouts": int(counts.prompts["responses"].sum()),
-        "steps": len(steps),
         "open_ms": round(opened_s * 1e3, 1),
-        "queries": {name: time_query(ask) for name, ask in queries.items()},
-        "memory_mb": round(peak_mb()),
+        "group_ms": {"first": times[0], "median": statistics.median(times[1:]), "worst": max(times[1:])},
     }
-
-
-def time_query(ask: Callable[[], object]) -> tuple[float, float, float]:
-    """Return the times of the first call, and the median and the worst of the others."""
-    times = []
-    for _ in range(REPEATS):
-        began = time.perf_counter()
-        ask()
-        times.append((time.perf_counter() - began) * 1e3)
-    return round(times[0], 2), round(statistics.median(times[1:]), 2), round(max(times[1:]), 2)
 
 
 def make_texts(text_bytes: int) -> list[str]:

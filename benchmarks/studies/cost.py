@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from benchmarks.harness import add_data
+from benchmarks.harness import add_data, print_table, rounded
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.requests import build_messages
 from rephraser.verdict import OverlapRule
@@ -62,37 +62,31 @@ def main() -> None:
     prompt = completion = 0
     for question in questions:
         messages = build_messages(strategy, question, args.n, structured=False)
-        prompt += int(litellm.token_counter(model=args.model, messages=list(messages)))
+        prompt += int(
+            litellm.token_counter(
+                model=args.model, messages=[{"role": each.role, "content": each.content} for each in messages]
+            )
+        )
         tags = "<rephrasing></rephrasing>" * args.n
         completion += round(count(question) * ratio * args.n) + count(tags)
     usd = _usd(price, prompt, completion)
     each = len(questions)
 
     solver = rule.original_samples * each, rule.looks[0] * args.n * each, rule.looks[-1] * args.n * each
-    fewest, most = solver[0] + solver[1], solver[0] + solver[2]
-    print(f"{each:,} questions, {args.n} neighbors each, {args.model}, {strategy.name} v{strategy.version}")
-    print(f"price: ${price.prompt:g} and ${price.completion:g} a million tokens of prompt and answer")
-    print(f"prompt tokens: {prompt:,} ({prompt / each:.0f} a question)")
-    print(f"answer tokens, estimated: {completion:,} ({completion / each:.0f} a question; ratio {ratio:.2f})")
-    print(f"one request a question: ${usd:.2f}, as batch jobs ${usd * BATCH:.2f}")
-    print(f"answers of the solver: {fewest:,} to {most:,}, about {answer_tokens:.0f} tokens each")
-    millions = [total * answer_tokens / 1e6 for total in (fewest, most)]
-    print(f"tokens of the solver: {millions[0]:.0f} to {millions[1]:.0f} million")
-    by_proposer = [_usd(price, 0, round(total * answer_tokens)) for total in (fewest, most)]
-    print(f"the same answers drawn from {args.model}: ${by_proposer[0]:,.0f} to ${by_proposer[1]:,.0f}")
-    print(
-        json.dumps(
-            {
-                "questions": each,
-                "prompt_tokens": prompt,
-                "answer_tokens_estimated": completion,
-                "usd_one_request_a_question": round(usd, 2),
-                "usd_as_batch_jobs": round(usd * BATCH, 2),
-                "solver_answers": [fewest, most],
-                "solver_tokens_an_answer": round(answer_tokens),
-            }
-        )
-    )
+    answers = [solver[0] + solver[1], solver[0] + solver[2]]
+    report = {
+        "questions": each,
+        "prompt tokens a question": prompt / each,
+        "answer tokens a question, estimated": completion / each,
+        "usd of a request a question": usd,
+        "usd as batch jobs": usd * BATCH,
+        "solver answers": answers,
+        "solver tokens, in millions": [total * answer_tokens / 1e6 for total in answers],
+        "usd of these from the proposer": [_usd(price, 0, round(total * answer_tokens)) for total in answers],
+    }
+    title = f"{args.n} neighbors each, {args.model}, {strategy.name} v{strategy.version}"
+    print_table(title, ({"item": item, "estimate": estimate} for item, estimate in report.items()))
+    print(json.dumps(rounded(report)))
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
-from benchmarks.harness import add_data, rounded
+from benchmarks.harness import add_data, print_table, rounded
 from benchmarks.studies.forecast_worlds import (
     APART,
     LOG,
@@ -98,35 +98,27 @@ def merge_visits(counts: GroupCounts, size: int) -> GroupCounts:
     return count_rows(np.concatenate(rows))
 
 
-def report_real(path: Path, seed: int) -> dict[str, Any]:
+def report_real(path: Path, seed: int) -> list[dict[str, Any]]:
+    """Return a row for each half and group size; groups of more than 8 are merged visits."""
     visits = read_visits(path)
-    lengths = [len(row) for row in visits]
-    print(
-        f"{LOG}: {len(visits)} prompts, {min(lengths)} to {max(lengths)} visits of 8 responses, "
-        f"{sum(lengths):,} in all"
-    )
-    print(f"    {'fitted to':38s} m   G  forecast            seen later          error")
-    found = {}
-    for at_random in (False, True):
-        name = "random half" if at_random else "early half"
-        for m, g in ((8, 8), (4, 8), (2, 8), (8, 4), (4, 4), (2, 4), (8, 2)):
-            row = check_halves(visits, g, m=m, at_random=at_random, seed=seed)
-            found[f"{name}_m{m}_g{g}".replace(" ", "_")] = record(f"{name} of each prompt's visits", m, row)
     early, later = halves(visits)
-    for size in (2, 4):
-        row = check(early, merge_visits(later, size), 8 * size, seed)
-        found[f"early_half_m8_g{8 * size}_merged"] = record("early half, merged visits later", 8, row)
-    return found
-
-
-def record(pilot: str, m: int, row: tuple[ForecastRow, MeanEstimate]) -> dict[str, Any]:
-    p, o = row
-    error = 100 * (p.share - o.value)
-    print(
-        f"    {pilot:38s} {m:1d} {p.g:3d}  {p.share:.3f} [{p.low:.3f}, {p.high:.3f}]"
-        f"  {o.value:.3f} [{o.low:.3f}, {o.high:.3f}]  {error:+.2f} points"
-    )
-    return {"predicted": p.share, "observed": o.value, "error_points": error}
+    checked = {
+        ("early half", 8): check_halves(visits, 8, seed=seed),
+        ("random half", 8): check_halves(visits, 8, at_random=True, seed=seed),
+        **{("early half", 8 * n): check(early, merge_visits(later, n), 8 * n, seed) for n in (2, 4)},
+    }
+    return [
+        {
+            "fitted to": half,
+            "G": g,
+            "forecast": row.share,
+            "low": row.low,
+            "high": row.high,
+            "observed": seen.value,
+            "error in points": 100 * (row.share - seen.value),
+        }
+        for (half, g), (row, seen) in checked.items()
+    ]
 
 
 def left_out(visits: Sequence[Sequence[tuple[int, int]]], draw_again: float) -> tuple[float, float, float]:
@@ -147,24 +139,11 @@ def left_out(visits: Sequence[Sequence[tuple[int, int]]], draw_again: float) -> 
     return drawn / sum(map(len, visits)), mixed / drawn, 1 - mixed / offered
 
 
-def report_left_out(path: Path) -> dict[str, Any]:
-    print("\nquestions drawn with probability p^z after z groups in a row without a gradient")
-    print("    p     drawn   of these mixed   mixed ones missed")
-    report = {}
-    for draw_again in (1.0, 0.9, 0.7, 0.5):
-        shares = left_out(read_visits(path), draw_again)
-        report[str(draw_again)] = shares
-        print(f"    {draw_again:.1f}  {shares[0]:6.1%}   {shares[1]:14.1%}   {shares[2]:17.1%}")
-    return report
-
-
 def report_coverage(
     worlds: Sequence[World], pilots: int, questions: int, m: int, seed: int
-) -> dict[str, Any]:
-    """Print how often intervals hold the true share, at the pilot's number of responses and far beyond it."""
-    print(f"\n{pilots} pilots of {questions} questions, {m} responses a prompt, N={N}")
-    print(f"    {'population':26s} {'group':20s} true    mean forecast  rms error   interval covers   width")
-    report: dict[str, Any] = {}
+) -> list[dict[str, Any]]:
+    """Return how often intervals hold the true share, up to 8 times the pilot's responses."""
+    found = []
     for world in worlds:
         shapes = [GroupShape(f"original, {g}", 0, g) for g in (m, 2 * m, 4 * m, 8 * m)]
         if world.neighbors:
@@ -175,25 +154,21 @@ def report_coverage(
         for number in range(pilots):
             fitted = forecast(world.pilot(default_rng([seed, number]), questions, m), seed=number)
             rows.append([fitted.row(shape) for shape in shapes])
-        report[world.name] = {}
         for shape, predictions in zip(shapes, zip(*rows, strict=True), strict=True):
             truth = world.share(shape)
             predicted = np.array([row.share for row in predictions])
-            covered = float(np.mean([row.low <= truth <= row.high for row in predictions]))
-            width = float(np.mean([row.high - row.low for row in predictions]))
-            rms = float(np.sqrt(((predicted - truth) ** 2).mean()))
-            print(
-                f"    {world.name:26s} {shape.name:20s} {truth:.3f}   {predicted.mean():.3f}"
-                f"          {100 * rms:4.1f} points {100 * covered:8.0f}%  {100 * width:12.1f}"
+            found.append(
+                {
+                    "population": world.name,
+                    "group": shape.name,
+                    "true": truth,
+                    "mean forecast": float(predicted.mean()),
+                    "rms error": float(np.sqrt(((predicted - truth) ** 2).mean())),
+                    "covered": float(np.mean([row.low <= truth <= row.high for row in predictions])),
+                    "width": float(np.mean([row.high - row.low for row in predictions])),
+                }
             )
-            report[world.name][shape.name] = {
-                "true": truth,
-                "mean": predicted.mean(),
-                "rms": rms,
-                "covers": covered,
-                "width": width,
-            }
-    return report
+    return found
 
 
 def main() -> None:
@@ -208,17 +183,24 @@ def main() -> None:
     args = parser.parse_args()
     if args.pilots < 1 or args.questions < 2 or args.samples < 1:
         parser.error("give at least 1 pilot of 2 questions and 1 response")
-    report: dict[str, Any] = {}
+    report: dict[str, list[dict[str, Any]]] = {}
     path = args.data / LOG
     if path.exists():
-        report["dsrsub"] = report_real(path, args.seed)
-        report["left_out"] = report_left_out(path)
+        report["a real run"] = report_real(path, args.seed)
+        report["questions drawn with probability p^z after z groups in a row without a gradient"] = [
+            dict(zip(("p", "drawn", "of these mixed", "mixed ones missed"), (p, *shares), strict=True))
+            for p in (1.0, 0.9, 0.7, 0.5)
+            for shares in [left_out(read_visits(path), p)]
+        ]
     else:
         print(f"{path} is not there: the forecast was not compared with a real run")
     worlds: list[World] = [*TUNED, *APART, *real_worlds(args.data)]
     if args.worlds:
         worlds = [world for world in worlds if any(part in world.name for part in args.worlds.split(","))]
-    report["coverage"] = report_coverage(worlds, args.pilots, args.questions, args.samples, args.seed)
+    title = f"{args.pilots} pilots of {args.questions} questions, {args.samples} responses a prompt, N={N}"
+    report[title] = report_coverage(worlds, args.pilots, args.questions, args.samples, args.seed)
+    for title, rows in report.items():
+        print_table(title, rows)
     print(json.dumps(rounded(report)))
 
 

@@ -28,10 +28,9 @@ from typing import Any
 
 from numpy.random import Generator, default_rng
 
-from benchmarks.harness import rounded
+from benchmarks.harness import print_table, rounded
 from benchmarks.studies import question_pairs
 from benchmarks.studies import verdict_simulation as simulation
-from benchmarks.studies.question_pairs import print_head, print_row
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 from rephraser.checks import check_candidate
 from rephraser.checks.finding import FATAL, FINDINGS
@@ -160,71 +159,36 @@ def mixture(
     }
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:.2f}"
-
-
-def print_file(name: str, pairs: Sequence[Pair], table: Table) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def summarize_file(pairs: Sequence[Pair], table: Table) -> dict[str, dict[str, dict[str, float]]]:
+    """Return the shares of a file by truth and kind of change."""
+    found: dict[str, dict[str, dict[str, float]]] = {}
     for truth in TRUTHS:
         of_truth = [pair for pair in pairs if pair.truth == truth]
-        if not of_truth:
-            continue
-        found[truth] = {"all": print_line(f"{name}: {truth}", of_truth, table)}
-        kinds = Counter(pair.kind for pair in of_truth)
-        for kind, _ in kinds.most_common() if len(kinds) > 1 else ():
-            chosen = [pair for pair in of_truth if pair.kind == kind]
-            found[truth][kind] = print_line(f"... {kind}", chosen, table)
+        if of_truth:
+            kinds = Counter(pair.kind for pair in of_truth)
+            found[truth] = {"all": summarize(of_truth, table)}
+            for kind, _ in kinds.most_common() if len(kinds) > 1 else ():
+                found[truth][kind] = summarize([pair for pair in of_truth if pair.kind == kind], table)
     return found
 
 
-def print_line(title: str, pairs: Sequence[Pair], table: Table) -> dict[str, float]:
-    one = summarize(pairs, table)
-    shares = (percent(one[name]) for name in ("fatal", "fatal_without_figures", "numbers"))
-    met = (
-        cell
-        for name in (INDEPENDENT, MEMORISING)
-        for cell in (percent(one[f"accepted_{name}"]), f"{one[f'answers_{name}']:.1f}")
-    )
-    print_row(title, [f"{one['rows']:.0f}", *shares, *met])
-    return one
-
-
-def print_mixtures(
+def mix(
     honest: dict[str, list[Pair]], broken: dict[str, list[Sequence[Pair]]], table: Table
-) -> dict[str, Any]:
-    weights = ", ".join(f"{truth} {weight:.0%}" for truth, weight in WEIGHTS.items())
-    print(f"\n== {BROKEN_SHARE:.0%} broken candidates ({weights}): broken among accepted, in %\n")
-    caught = [f"premise check finds {share:.0%}" for share in SENSITIVITIES]
-    print_head("honest candidates of", "solver", "broken", *caught, "answers per accepted")
-    found: dict[str, Any] = {}
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """Return what comes of honest and broken candidates, by file of honest ones and kind of solver."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for file, pairs in honest.items():
         if all(pair.fatal for pair in pairs):
-            print(f"{file}: every row has a fatal finding")
             continue
         found[file] = {}
         for name in (INDEPENDENT, MEMORISING):
-            one = mixture(pairs, broken, table, name)
             checked = {
-                str(share): mixture(pairs, broken, table, name, share)["broken_among_accepted"]
+                f"premise check finds {share:.0%}": mixture(pairs, broken, table, name, share)[
+                    "broken_among_accepted"
+                ]
                 for share in SENSITIVITIES
             }
-            found[file][name] = {**one, "premises_found": checked}
-            shares = (one["broken_among_accepted"], *checked.values())
-            print_row(file, [name, *map(percent, shares), f"{one['answers_per_accepted']:.1f}"])
-    return found
-
-
-def print_findings(by_file: dict[str, list[Pair]]) -> dict[str, dict[str, float]]:
-    print("\n== findings, in % of the rows; fatal ones in bold\n")
-    print_head("finding", *by_file)
-    found: dict[str, dict[str, float]] = {}
-    for name in FINDINGS:
-        shares = {file: mean(name in pair.findings for pair in pairs) for file, pairs in by_file.items()}
-        if any(shares.values()):
-            found[name] = shares
-            title = f"**{name}**" if name in FATAL else name
-            print_row(title, [f"{100 * share:.1f}" for share in shares.values()])
+            found[file][name] = {**mixture(pairs, broken, table, name), **checked}
     return found
 
 
@@ -242,16 +206,12 @@ def main() -> None:
     paths = question_pairs.sources(args, parser)
     rule = OverlapRule()
     table, by_rate = simulate(default_rng(args.seed), args.cases, rule)
-    print(f"{args.cases} simulated candidates per truth and kind of solver, seed {args.seed}; {rule}")
-    print("\n== answers alone, in %\n")
-    print_head("truth", "solver", "accepted", "rejected", "answers")
-    for (truth, name), one in table.items():
-        print_row(truth, [name, percent(one.accepted), percent(one.rejected), f"{one.drawn:.1f}"])
-    print("\nhonest, independent, by the question's success (accepted, answers):")
-    print(", ".join(f"{r}: {percent(a.accepted)} {a.drawn:.1f}" for r, a in by_rate.items()))
-    print("\n== shares in %, for independent and for memorising solvers\n")
-    heads = ("number", "fatal", "... without figures", "number finding", *("accepted", "answers") * 2)
-    print_head("rows of", *heads)
+    answers = [{"truth": truth, "solver": name, **vars(one)} for (truth, name), one in table.items()]
+    print_table(f"answers alone, {args.cases} candidates per truth and kind of solver; {rule}", answers)
+    print_table(
+        "honest, independent, by the question's success",
+        ({"success": rate, **vars(one)} for rate, one in by_rate.items()),
+    )
     files: dict[str, Any] = {}
     by_file: dict[str, list[Pair]] = {}
     honest: dict[str, list[Pair]] = {}
@@ -263,7 +223,7 @@ def main() -> None:
         started = time.perf_counter()
         pairs = [check(row) for row in drawn]
         seconds += time.perf_counter() - started
-        files[path.stem] = print_file(path.stem, pairs, table)
+        files[path.stem] = summarize_file(pairs, table)
         for truth in TRUTHS:
             if of_truth := [pair for pair in pairs if pair.truth == truth]:
                 by_file[f"{path.stem}: {truth}"] = of_truth
@@ -271,15 +231,37 @@ def main() -> None:
                     broken[truth].append(of_truth)
                 elif len(of_truth) >= FEWEST_ROWS:
                     honest[path.stem] = of_truth
-    mixtures = print_mixtures(honest, broken, table) if honest and broken else {}
-    findings = print_findings(by_file)
+    mixtures = mix(honest, broken, table) if honest and broken else {}
+    findings = {
+        name: {file: mean(name in pair.findings for pair in pairs) for file, pairs in by_file.items()}
+        for name in FINDINGS
+    }
+    findings = {name: shares for name, shares in findings.items() if any(shares.values())}
+    print_table(
+        "files",
+        (
+            {"file": file, "truth": truth, "kind": kind, **one}
+            for file, found in files.items()
+            for truth, kinds in found.items()
+            for kind, one in kinds.items()
+        ),
+    )
+    weights = ", ".join(f"{truth} {weight:.0%}" for truth, weight in WEIGHTS.items())
+    print_table(
+        f"{BROKEN_SHARE:.0%} broken candidates ({weights})",
+        (
+            {"honest candidates from": file, "solver": name, **one}
+            for file, solvers in mixtures.items()
+            for name, one in solvers.items()
+        ),
+    )
+    print_table("findings", ({"finding": name, **shares} for name, shares in findings.items()))
     checked = [pair for pairs in by_file.values() for pair in pairs]
     print(f"\n{len(checked) / seconds:.0f} pairs checked per second")
     for pair in checked if args.show else ():
         if args.show in pair.findings:
             print(f"--- {pair.row.get('id', '')}: {pair.findings[args.show]}")
             print(f"  original:  {pair.row['original_question']}\n  candidate: {pair.row['question']}")
-    answers = {f"{truth}, {name}": vars(one) for (truth, name), one in table.items()}
     report = {"answers": answers, "files": files, "mixtures": mixtures, "findings": findings}
     print(json.dumps(rounded({"cases": args.cases, "seed": args.seed, **report})))
 

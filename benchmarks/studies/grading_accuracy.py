@@ -2,23 +2,24 @@
 
 Reads every JSON Lines file of the folders that holds responses (`response`; `answer` or `gold`; `label`,
 `model` where they are known), names the usual ones that are missing, and prints for each file and model rows,
-agreement with the label of our grader and of plain math-verify beside it, where the answers were found, and
-how often the response is accepted against the gold of the next row (golds rotated within the file; rows whose
-two golds are equal are left out). Where there is no label, responses that box nothing are counted apart by
-whether the gold stands near their end. `--out` writes every disagreement. The last line is one JSON object.
+agreement of our grader and of plain math-verify with the label, and how often the response is accepted with
+the gold of the next row (golds rotated within the file; rows whose two golds are equal are left out). Where
+there is no label, responses that box nothing are counted by whether the gold appears near their end. `--out`
+writes every disagreement. The last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from collections import Counter, defaultdict
+import math
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import add_data
+from benchmarks.harness import add_data, print_table, rounded
 from evaluator.grading import Grade, Grader, GradeValue
 
 Report = dict[str, Any]
@@ -51,12 +52,12 @@ def main() -> None:
             file_report, differing = measure(grader, rows, plain=not args.skip_math_verify)
             report[file] = file_report
             disagreements += differing
-            print_file(file, file_report)
+            print_table(file, ({"model": name, **one} for name, one in file_report.items()))
     if args.out is not None:
         with args.out.open("w", encoding="utf-8") as lines:
             lines.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in disagreements)
         print(f"\nwrote {len(disagreements)} disagreements to {args.out}")
-    print(json.dumps(report))
+    print(json.dumps(rounded(report)))
 
 
 def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report, list[Report]]:
@@ -107,41 +108,34 @@ def figures(
     ours = {place for place in places if correct(grades[place])}
     plain = {place for place in places if verdicts is not None and verdicts[place]}
     rotated = [accepted[place] for place in places if accepted[place][0] is not None]
+    right = {place for place in labelled if rows[place].label}
     report: Report = {
         "rows": len(places),
         "correct": len(ours),
         "unknown": sum(grades[place].value is GradeValue.UNKNOWN for place in places),
-        "sources": dict(Counter(grades[place].source or "none" for place in places).most_common()),
-        "rotated": {"rows": len(rotated), "correct": sum(bool(ours) for ours, _ in rotated)},
+        "labelled": len(labelled),
+        "agree": share(sum((place in ours) == (place in right) for place in labelled), len(labelled)),
+        "math-verify agrees": share(
+            sum((place in plain) == (place in right) for place in labelled),
+            0 if verdicts is None else len(labelled),
+        ),
+        "false correct": len(ours & set(labelled) - right),
+        "false wrong": len(right - ours),
     }
-    if verdicts is not None:
-        report["math_verify"] = len(plain)
-        report["rotated"]["math_verify"] = sum(bool(verdict) for _, verdict in rotated)
-    if labelled:
-        right = {place for place in labelled if rows[place].label}
-        report["labelled"] = {
-            "rows": len(labelled),
-            "agree": share(sum((place in ours) == (place in right) for place in labelled), len(labelled)),
-            "false_correct": len(ours & set(labelled) - right),
-            "false_wrong": len(right - ours),
-        }
-        if verdicts is not None:
-            agreed = sum((place in plain) == (place in right) for place in labelled)
-            report["labelled"]["math_verify_agree"] = share(agreed, len(labelled))
-    else:
-        for name, near in (("gold_near_end", True), ("gold_not_near_end", False)):
-            chosen = [
-                place for place in places if not rows[place].boxed and rows[place].gold_near_end is near
-            ]
-            report[name] = {"rows": len(chosen), "correct": sum(place in ours for place in chosen)}
-            if verdicts is not None:
-                report[name]["math_verify"] = sum(place in plain for place in chosen)
+    for name, near in (("near", True), ("not near", False)):
+        chosen = {place for place in places if not rows[place].boxed and rows[place].gold_near_end is near}
+        report[f"gold {name} the end"] = len(chosen)
+        report[f"{name}, correct"] = len(chosen & ours)
+        report[f"{name}, math-verify"] = len(chosen & plain)
+    report["rotated"] = len(rotated)
+    report["rotated, correct"] = sum(bool(ours) for ours, _ in rotated)
+    report["rotated, math-verify"] = sum(bool(verdict) for _, verdict in rotated)
     return report
 
 
 def share(count: int, total: int) -> float:
-    """A share to five places."""
-    return round(count / total, 5)
+    """A share; NaN of nothing."""
+    return count / total if total else math.nan
 
 
 def correct(grade: Grade) -> bool:
@@ -166,29 +160,6 @@ def disagreement(row: Any, grade: Grade, verdict: bool | None) -> Report:
         "math_verify": verdict,
         "why": data.POLICIES.get(row.id, ""),
     }
-
-
-def print_file(file: str, report: Report) -> None:
-    """Print a file's figures, one line a model."""
-    print(f"\n{file}")
-    for name, one in report.items():
-        plain = "math_verify" in one
-        line = f"  {name[:40]:40s} {one['rows']:6d} rows"
-        if labelled := one.get("labelled"):
-            line += f"  agree {labelled['agree']:.2%}"
-            line += f" (math-verify {labelled['math_verify_agree']:.2%})" if plain else ""
-            line += (
-                f", {labelled['false_correct']} correct and {labelled['false_wrong']} wrong against the label"
-            )
-        for key, words in (("gold_near_end", "gold near the end"), ("gold_not_near_end", "not near")):
-            if key in one:
-                beside = f" (math-verify {one[key]['math_verify']})" if plain else ""
-                line += f"  {words} {one[key]['correct']} of {one[key]['rows']}{beside}"
-        rotated = one["rotated"]
-        line += f"  rotated {rotated['correct']} of {rotated['rows']}"
-        line += f" (math-verify {rotated['math_verify']})" if plain else ""
-        print(line)
-        print("    " + ", ".join(f"{source} {count}" for source, count in one["sources"].items()))
 
 
 if __name__ == "__main__":

@@ -18,12 +18,11 @@ import re
 import statistics
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import add_data
+from benchmarks.harness import add_data, print_table
 from evaluator.signal.cost import compare_choices
 from evaluator.signal.groups import count_groups
 from evaluator.signal.rate_model import fit_rates
@@ -56,32 +55,32 @@ Pairs = Sequence[tuple[str, str]]
 
 
 def main(data: Path, rewrites: Path | None) -> None:
-    found: dict[str, Any] = {"min_distance": MIN_DISTANCE, "pairs": {}}
-    print(f"{'pairs':34s} {'rows':>6s}   distance at {QUANTILES}      refused below {LEAST}")
-    named: list[tuple[str, Path]] = [(name, data / f"{name}.jsonl") for name in FILES]
-    named += [] if rewrites is None else [("rewrites", rewrites)]
+    distances: list[dict[str, Any]] = []
+    named = {name: data / f"{name}.jsonl" for name in FILES}
+    named |= {} if rewrites is None else {"rewrites": rewrites}
     questions: list[str] = []
-    for name, path in named:
+    for name, path in named.items():
         if not path.is_file():
-            print(f"{name:34s} not there: {path}")
+            print(f"{name} is not there: {path}")
             continue
         pairs = read_pairs(path)
-        found["pairs"][name] = report(name, pairs)
+        distances.append(summarize(name, pairs))
         questions += [question for question, _ in pairs if name != "math_natural_near_pairs"]
-    if questions:
-        for count in (1, 2):
-            exchanged = list(exchange(dict.fromkeys(questions), count))
-            found["pairs"][f"exchanged_{count}"] = report(f"{count} phrase(s) exchanged", exchanged)
+    for count in (1, 2) if questions else ():
+        exchanged = list(exchange(dict.fromkeys(questions), count))
+        distances.append(summarize(f"{count} phrase(s) exchanged", exchanged))
+    report = {"distance, and the share of pairs below a least one": distances}
     with (
         tempfile.TemporaryDirectory() as folder,
         Database.open(unpack(SHIPPED, Path(folder)), create=False) as db,
     ):
-        found["chosen"] = report_chosen(db)
-        found["choices"] = {
-            "pilot": report_choices(db, PILOT),
-            "verdicts": report_choices(db, None),
-        }
-    print(json.dumps(found))
+        report["two neighbors a question of the shipped demo"] = compare_preferences(db)
+        for pilot in (PILOT, None):
+            title = f"numbers of neighbors, G={G}, N={N}, from {pilot or 'the answers of the verdicts'}"
+            report[title] = compare_numbers(db, pilot)
+    for title, rows in report.items():
+        print_table(title, rows)
+    print(json.dumps(report))
 
 
 def read_pairs(path: Path) -> list[tuple[str, str]]:
@@ -106,26 +105,19 @@ def exchange(questions: dict[str, None], count: int) -> Iterator[tuple[str, str]
             yield question, text
 
 
-def report(name: str, pairs: Pairs) -> dict[str, Any]:
+def summarize(name: str, pairs: Pairs) -> dict[str, Any]:
     values = sorted(distance(*pair) for pair in pairs)
-    quantiles = [values[int(share * (len(values) - 1))] for share in QUANTILES]
-    refused = [sum(value < least for value in values) / len(values) for least in LEAST]
-    print(
-        f"{name:34s} {len(values):6,d}   {'  '.join(f'{one:.2f}' for one in quantiles):28s}"
-        f" {'  '.join(f'{one:6.2%}' for one in refused)}"
-    )
     return {
+        "pairs": name,
         "rows": len(values),
-        "quantiles": quantiles,
-        "refused": dict(zip(map(str, LEAST), refused, strict=True)),
+        **{f"quantile {share}": values[int(share * (len(values) - 1))] for share in QUANTILES},
+        **{f"below {least}": sum(value < least for value in values) / len(values) for least in LEAST},
     }
 
 
-def report_chosen(db: Database) -> dict[str, Any]:
-    """Two of the demo's neighbors a question: how far apart they are, and how hard."""
-    print("\ntwo neighbors a question of the shipped demo")
-    print(f"{'chosen':20s} nearest pair (mean)  neighbors solved  easier  level  harder")
-    found = {}
+def compare_preferences(db: Database) -> list[dict[str, Any]]:
+    """Return how far apart two of the demo's neighbors of a question are, and how hard."""
+    found = []
     with db.read() as session:
         for prefer in ("at random", "any", "easier", "level", "harder"):
             wish = {} if prefer == "at random" else {"n": 2, "prefer": prefer}
@@ -140,30 +132,20 @@ def report_chosen(db: Database) -> dict[str, Any]:
                     assert one.successes is not None
                     solved.append(one.successes.neighbor_right / one.successes.neighbor_drawn)
                     kinds[one.successes.difficulty] += 1
-            found[prefer] = {"nearest": statistics.mean(near), "solved": statistics.mean(solved), **kinds}
-            print(
-                f"{prefer:20s} {statistics.mean(near):19.3f}  {statistics.mean(solved):16.1%}"
-                f"  {kinds['easier']:6d} {kinds['level']:6d} {kinds['harder']:7d}"
-            )
+            means = {"nearest pair": statistics.mean(near), "solved": statistics.mean(solved)}
+            found.append({"chosen": prefer, **means, **kinds})
     return found
 
 
-def report_choices(db: Database, pilot: str | None) -> list[dict[str, Any]]:
+def compare_numbers(db: Database, pilot: str | None) -> list[dict[str, Any]]:
     with db.read() as session:
         one = draft(session, RUN, Selection(n=N, adaptive=Adaptive(g=G, pilot=pilot)))
     model = fit_rates(count_groups(one.groups))
     rows = compare_choices(one.groups, model, G, N)[:-1]
     for chance in UNMIXED:
         adaptive = compare_choices(one.groups, model, G, N, unmixed=chance)[-1]
-        rows.append(replace(adaptive, choice=f"from {chance}"))
-    print(f"\nG={G}, N={N}, from {pilot or 'the answers of the verdicts'}: {len(one.groups)} questions")
-    print("neighbors  questions with  responses  mixed  for 100 responses   all at the same: mixed  for 100")
-    for row in rows:
-        print(
-            f"{row.choice:10s} {row.with_neighbors:14.1%}  {row.responses:9.1f}  {row.mixed:5.1%}"
-            f"  {row.per_hundred:17.2f}   {row.equal_mixed:22.1%}  {row.equal_per_hundred:7.2f}"
-        )
-    return [vars(row) for row in rows]
+        rows.append({**adaptive, "choice": f"from {chance}"})
+    return rows
 
 
 if __name__ == "__main__":

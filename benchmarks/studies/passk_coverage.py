@@ -23,14 +23,16 @@ sample without the few gains looks like a sure loss. The z test is run on 300 re
 
 import argparse
 import json
-import time
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
+from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
+from benchmarks.harness import print_table, rounded
 from evaluator.passk.comparison import FEW_PROBLEMS, is_fragile, paired_bounds, sign_flip_p_values
 from evaluator.passk.estimators import pass_at_k
 from evaluator.passk.intervals import (
@@ -43,7 +45,6 @@ from evaluator.passk.intervals import (
 )
 
 RATES, RATE_RANGE = (0.5, 0.6), (1e-6, 1 - 1e-6)  # of the problems of comparisons: a Beta, cut
-RANGE = (0.93, 0.98)
 EDGE = 5
 KS = (1, 2, 4, 8, 16, 32)
 PROBLEMS = (30, 83, 675)
@@ -81,19 +82,6 @@ POPULATIONS = (
     Population("near 0", ((1.0, 0.2, 4.0),)),
     Population("near 1", ((1.0, 4.0, 0.3),)),
 )
-
-
-MISFIT = "two lumps"  # the Beta of the same-problems interval does not fit it: too long, and said so
-
-
-@dataclass(frozen=True)
-class Cell:
-    """The coverage of one interval at one k."""
-
-    interval: str
-    population: str
-    edge: bool
-    share: float
 
 
 def estimates(n: int) -> Floats:
@@ -178,95 +166,43 @@ def levels(
     }
 
 
-def print_coverage(repetitions: int, rng: Generator) -> dict[str, dict[str, float]]:
-    """Print coverage by cell; return its ends by interval, without "two lumps" and the edge, and with all."""
-    print("Coverage in percent; * = at the edge.")
-    print(f"| population | problems | n | interval | {' | '.join(f'k={k}' for k in KS)} |")
-    print("|---" * (4 + len(KS)) + "|")
-    cells: list[Cell] = []
+def simulate_coverage(repetitions: int, rng: Generator) -> list[dict[str, Any]]:
+    """Return the coverage in percent by population, number of problems and samples, interval and k."""
+    rows = []
     for population in POPULATIONS:
-        for problems in PROBLEMS:
-            for samples in SAMPLES:
-                edge = [problems * min(population.mean(k), 1 - population.mean(k)) < EDGE for k in KS]
-                for name, shares in coverage(population, problems, samples, repetitions, rng).items():
-                    row = [
-                        f"{100 * share:.1f}{'*' if at else ''}"
-                        for share, at in zip(shares, edge, strict=True)
-                    ]
-                    short = "rerun" if name == RERUN else name
-                    print(
-                        f"| {population.name} | {problems} | {samples} | {short} | {' | '.join(row)} |",
-                        flush=True,
-                    )
-                    cells.extend(
-                        Cell(short, population.name, at, float(share))
-                        for share, at in zip(shares, edge, strict=True)
-                    )
-    print_summary(cells)
-    report = {}
-    for name in (NEW_PROBLEMS, SAME_PROBLEMS, "rerun"):
-        found = [cell for cell in cells if cell.interval == name]
-        usual = [cell.share for cell in found if not cell.edge and cell.population != MISFIT]
-        every = [cell.share for cell in found]
-        report[name] = {
-            "min": round(min(usual), 4),
-            "max": round(max(usual), 4),
-            "cells": len(usual),
-            "outside": sum(not RANGE[0] <= share <= RANGE[1] for share in usual),
-            "min_all": round(min(every), 4),
-            "max_all": round(max(every), 4),
-            "cells_all": len(every),
-            "below_all": sum(share < RANGE[0] for share in every),
-        }
-    return report
+        for problems, samples in product(PROBLEMS, SAMPLES):
+            means = [population.mean(k) for k in KS]
+            at_edge = [problems * min(mean, 1 - mean) < EDGE for mean in means]
+            for name, shares in coverage(population, problems, samples, repetitions, rng).items():
+                for k, share, edge in zip(KS, shares.tolist(), at_edge, strict=True):
+                    about = {"interval": name, "population": population.name}
+                    size = {"problems": problems, "n": samples, "k": k, "at the edge": edge}
+                    rows.append({**about, **size, "coverage": 100 * share})
+    return rows
 
 
-def print_summary(cells: list[Cell]) -> None:
-    """Print the lowest and the highest coverage by interval and population."""
-    print("\nLowest and highest of these, in percent.")
-    print("| interval | population | away from the edge | at the edge |")
-    print("|---|---|---|---|")
-    for name in (NEW_PROBLEMS, SAME_PROBLEMS, "rerun"):
-        for population in POPULATIONS:
-            ends = []
-            for edge in (False, True):
-                shares = [
-                    cell.share
-                    for cell in cells
-                    if (cell.interval, cell.population, cell.edge) == (name, population.name, edge)
-                ]
-                ends.append(f"{100 * min(shares):.1f} to {100 * max(shares):.1f}" if shares else "")
-            print(f"| {name} | {population.name} | {ends[0]} | {ends[1]} |")
+def summarize(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the lowest and the highest coverage by interval and population, at the edge and away from it."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in ("interval", "population", "at the edge"))
+        groups.setdefault(key, []).append(row["coverage"])
+    heads = ("interval", "population", "at the edge", "lowest", "highest")
+    return [dict(zip(heads, (*key, min(each), max(each)), strict=True)) for key, each in groups.items()]
 
 
-def print_levels(repetitions: int, rng: Generator) -> dict[str, float]:
-    """Print false rejections by cell and the highest by pair; return the highest by pair and test."""
-    cases = [("same", 0.0), ("symmetric", 0.0), ("lopsided", 0.2), ("lopsided", 0.05)]
-    tests = "sign flips | of these without a warning | paired t | same-problems z"
-    print("\nFalse rejections at 5%, in percent.")
-    print(f"| pair | k | n | problems | {tests} |")
-    print("|---" * 8 + "|")
+def simulate_levels(repetitions: int, rng: Generator) -> list[dict[str, Any]]:
+    """Return the highest percentages of false rejections over k and n, by pair and number of problems."""
     worst: dict[tuple[str, int], dict[str, float]] = {}
-    for pair, share in cases:
-        name = pair + (f" {share:.0%}" if share else "")
-        for k in (1, 8, 32):
-            for samples in SAMPLES:
-                for problems in PROBLEMS:
-                    found = levels(pair, share, k, problems, samples, repetitions, rng)
-                    row = " | ".join(f"{100 * value:.1f}" for value in found.values())
-                    print(f"| {name} | {k} | {samples} | {problems} | {row} |", flush=True)
-                    highest = worst.setdefault((name, problems), found)
-                    worst[name, problems] = {test: max(highest[test], value) for test, value in found.items()}
-    print("\nHighest of these over k and n, in percent.")
-    print(f"| pair | problems | {tests} |")
-    print("|---" * 6 + "|")
-    report: dict[str, float] = {}
-    for (name, problems), found in worst.items():
-        print(f"| {name} | {problems} | {' | '.join(f'{100 * value:.1f}' for value in found.values())} |")
-        for test, value in found.items():
-            key = f"{name}: {test}"
-            report[key] = round(max(report.get(key, 0.0), value), 4)
-    return report
+    for pair, share in (("same", 0.0), ("symmetric", 0.0), ("lopsided", 0.2), ("lopsided", 0.05)):
+        for k, samples, problems in product((1, 8, 32), SAMPLES, PROBLEMS):
+            found = levels(pair, share, k, problems, samples, repetitions, rng)
+            highest = worst.setdefault((pair + (f" {share:.0%}" if share else ""), problems), found)
+            highest.update({test: max(highest[test], value) for test, value in found.items()})
+    return [
+        {"pair": pair, "problems": problems, **{test: 100 * value for test, value in found.items()}}
+        for (pair, problems), found in worst.items()
+    ]
 
 
 def main() -> None:
@@ -279,15 +215,16 @@ def main() -> None:
     options = parser.parse_args()
     if options.repetitions < 1:
         parser.error("--repetitions must be at least 1")
-    start = time.perf_counter()
     rng = np.random.default_rng(options.seed)
+    found = simulate_coverage(options.repetitions, rng)
     report = {
-        "coverage": print_coverage(options.repetitions, rng),
-        "highest_false_rejection": print_levels(max(1, options.repetitions // 2), rng),
-        "repetitions": options.repetitions,
+        "coverage in percent": found,
+        "lowest and highest coverage": summarize(found),
+        "highest false rejections at 5%, in percent": simulate_levels(max(1, options.repetitions // 2), rng),
     }
-    print(f"\n{time.perf_counter() - start:.0f} s")
-    print(json.dumps(report))
+    for title, rows in report.items():
+        print_table(title, rows)
+    print(json.dumps(rounded(report)))
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,14 +115,3 @@ def kind_of(row: dict[str, Any]) -> str:
     return str(
         row.get("fault") or row.get("style") or row.get("perturbation") or row.get("relation") or "all"
     )
-
-
-def print_row(title: str, cells: Sequence[str]) -> None:
-    """Print a row of a Markdown table."""
-    print(f"| {title} | " + " | ".join(cells) + " |")
-
-
-def print_head(*titles: str) -> None:
-    """Print the head of a Markdown table."""
-    print_row(titles[0], titles[1:])
-    print("|" + "---|" * len(titles))

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import interval
 from benchmarks.studies.real_model_plan import BASE, BASELINE, PILOT_SEED, RECIPES, TRAINING, Row, best_rate
 from evaluator.passk.curves import values_over_k
 
@@ -159,13 +160,13 @@ def paired(ours: Sequence[Row], theirs: Sequence[Row], grading: str, k: int) -> 
     other_seeds, others = _values(theirs, grading, k)
     if len(other_seeds) > 1 and seeds != other_seeds:
         raise ValueError(f"seeds {seeds} and {other_seeds} are no pairs.")
-    return interval(mine - others)
+    return mean_by_seed_and_problem(mine - others)
 
 
 def apart(ours: Sequence[Row], control: Sequence[Row]) -> tuple[float, float, float]:
     """Return the mean difference in pass@1 to the control, whose seeds are others."""
     (_, mine), (_, others) = _values(ours, "correct", 1), _values(control, "correct", 1)
-    _, low, high = interval(mine - others.mean(0))
+    _, low, high = mean_by_seed_and_problem(mine - others.mean(0))
     by_seed = others.mean(1)
     extra = float(np.var(by_seed, ddof=1)) / len(by_seed) if len(by_seed) > 1 else 0.0
     mean = float((mine.mean(0) - others.mean(0)).mean())
@@ -173,20 +174,12 @@ def apart(ours: Sequence[Row], control: Sequence[Row]) -> tuple[float, float, fl
     return mean, mean - half, mean + half
 
 
-def interval(differences_SM: Any, confidence: float = 0.95) -> tuple[float, float, float]:
-    """Return the mean of differences by seed and problem [S, M] with its interval."""
-    from scipy.special import stdtrit
-
+def mean_by_seed_and_problem(differences_SM: Any) -> tuple[float, float, float]:
+    """Return the mean of differences by seed and problem [S, M] with its 95% interval."""
     samples = [differences_SM.mean(0)]
     if len(differences_SM) > 1:
         samples.append(differences_SM.mean(1))
-    variances = [float(np.var(sample, ddof=1)) / len(sample) for sample in samples]
-    mean, total = float(differences_SM.mean()), sum(variances)
-    if total == 0:
-        return mean, mean, mean
-    freedom = total**2 / sum(v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True))
-    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(total)
-    return mean, mean - half, mean + half
+    return interval(float(differences_SM.mean()), samples)
 
 
 def _in_points(found: tuple[float, float, float]) -> str:

@@ -10,9 +10,8 @@ phrasings of the problem), so nothing is verified here.
     python -m benchmarks.studies.sandbox_study FOLDER --summary study.csv  # runs nothing
 
 `--plain` trains and evaluates by `sandbox_plain.py` in place of verl, and keeps that in FOLDER/plain.
-`--summary` writes all finished evaluations as CSV, and beside it as .sh the commands that they ran; rows that
-stand there already, from another folder, stay. `--done FILE.csv` takes those for finished, and rates from it;
-`--rates FILE.csv` takes rates alone.
+`--summary` writes all finished evaluations as CSV; rows of other folders that are there already stay.
+`--done FILE.csv` takes those for finished, and rates from it; `--rates FILE.csv` takes rates alone.
 
 The last line is one JSON object.
 """
@@ -22,7 +21,6 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import re
 import shutil
 import statistics
 import sys
@@ -276,25 +274,6 @@ def write_summary(results: Rows, target: Path) -> None:
     write_file(target, write, overwrite=True)
 
 
-_PLACE = re.compile(r"\S*?/((?:plain/cells|world-[A-Z]\d*|cells)\b)")
-"""Where a study's folder lay, before what is in it; one that was moved has had several places."""
-
-
-def write_commands(folder: Path, target: Path) -> None:
-    """Write what the worlds and the finished cells ran, with the study's folder as `$STUDY`; others stay."""
-    first = "STUDY=study\nexport OMP_NUM_THREADS=1"
-    before = target.read_text(encoding="utf-8").rstrip("\n").split("\n\n# ")[1:] if target.exists() else []
-    parts = {part.partition("\n")[0]: part for part in before}
-    worlds = folder.glob("world-*/commands.sh")
-    cells = (path.with_name("commands.sh") for path in folder.glob("cells/*/result.json"))
-    for path in (*worlds, *cells):
-        commands = dict.fromkeys(path.read_text(encoding="utf-8").splitlines())  # resumed: the same again
-        name = path.parent.name
-        parts[name] = "\n".join([name, *(_PLACE.sub(r"$STUDY/\1", line) for line in commands)])
-    ordered = sorted(parts, key=lambda name: (not name.startswith("world-"), name))
-    target.write_text("\n\n# ".join([first, *(parts[name] for name in ordered)]) + "\n", encoding="utf-8")
-
-
 def _short(value: Any) -> Any:
     return f"{value:.5g}" if isinstance(value, float) else value
 
@@ -304,9 +283,6 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where everything is kept; a second run goes on there")
     parser.add_argument("stage", nargs="?", choices=STAGES)
     parser.add_argument("--worlds", help="in place of the stage's")
-    parser.add_argument("--recipes", help=f"in place of the stage's: {', '.join(ALL)}")
-    parser.add_argument("--seeds", help="the first of the stage's seeds, as a number of them", type=int)
-    parser.add_argument("--points", help="steps after which to evaluate, in place of the stage's")
     parser.add_argument("--jobs", type=int, default=1, help="trainings at a time")
     parser.add_argument("--done", type=Path, help="a summary whose rows are not made again")
     parser.add_argument("--rates", type=Path, help="a summary to take rates from, and nothing else")
@@ -322,7 +298,6 @@ def main() -> int:
     rows = read_results(kept)
     if given.summary:
         write_summary(rows, given.summary)
-        write_commands(kept, given.summary.with_suffix(".sh"))
     minutes = round(sum(float(row.get("minutes") or 0) for row in rows.values()), 1)
     print(json.dumps({"rows": len(rows), "minutes": minutes, "failed": len(failed)}))
     return 1 if failed else 0
@@ -332,12 +307,6 @@ def _run(given: argparse.Namespace, kept: Path, trainer: Trainer) -> list[str]:
     """Run what is missing of a stage; return what failed."""
     stage = STAGES[given.stage]
     worlds = given.worlds.split(",") if given.worlds else list(stage.worlds)
-    stage = Stage(
-        tuple(given.recipes.split(",")) if given.recipes else stage.recipes,
-        stage.rates,
-        stage.seeds[: given.seeds],
-        tuple(int(steps) for steps in given.points.split(",")) if given.points else stage.points,
-    )
     done = {**(read_summary(given.done) if given.done else {}), **read_results(kept)}
     tuned = {**(read_summary(given.rates) if given.rates else {}), **done}
     wanted = [cell for cell in cells(stage, worlds, tuned) if not done.keys() >= set(cell.rows())]

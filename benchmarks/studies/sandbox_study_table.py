@@ -21,7 +21,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from benchmarks.harness import ROOT
+from benchmarks.harness import ROOT, interval
 from benchmarks.studies.sandbox_study import BASE, Point, read_summary
 from benchmarks.studies.sandbox_study_plan import TUNING
 from benchmarks.studies.sandbox_world import SAMPLES
@@ -57,20 +57,13 @@ def values(rows: Sequence[Mapping[str, Any]], k: int) -> Any:
     return np.array([values_over_k(totals, each, (k,))[0] for each in correct])
 
 
-def difference(ours: Any, theirs: Any, confidence: float = 0.95) -> tuple[float, float, float]:
+def difference(ours: Any, theirs: Any) -> tuple[float, float, float]:
     """Return the mean of ours [S, M] minus theirs [T, M] with its interval; NaN where either has one seed."""
-    from scipy.special import stdtrit
-
     by_question = ours.mean(0) - theirs.mean(0)
     mean = float(by_question.mean())
     if min(len(ours), len(theirs)) < 2:
         return mean, math.nan, math.nan
-    samples = (ours.mean(1), theirs.mean(1), by_question)
-    variances = [float(np.var(sample, ddof=1)) / len(sample) for sample in samples]
-    total = sum(variances)
-    freedom = total**2 / sum(v**2 / (len(s) - 1) for v, s in zip(variances, samples, strict=True))
-    half = float(stdtrit(freedom, 0.5 + confidence / 2)) * math.sqrt(total)
-    return mean, mean - half, mean + half
+    return interval(mean, (ours.mean(1), theirs.mean(1), by_question))
 
 
 def rates_table(rows: Rows) -> list[str]:

@@ -1,28 +1,28 @@
 """Error rates of the verdict: simulated answers (`verdict_simulation.py`) and real responses.
 
-Prints, per rule, what happens to good candidates by success rate and to broken ones by kind of breakage, the
-stress cases apart, the same for other thresholds, and the verdicts on real responses of one model to 100
-problems. The last line is one JSON object.
+Prints, per rule, what happens to good candidates by success rate and to broken ones by kind of breakage, then
+the stress cases, other thresholds, and the verdicts on real responses of one model to 100 problems. The
+columns accepted, rejected and undecided are in percent. The last line is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.random import Generator, default_rng
 from scipy.stats import beta
 
-from benchmarks.harness import add_data, rounded
+from benchmarks.harness import add_data, print_table, rounded
 from benchmarks.studies import verdict_simulation as simulation
-from benchmarks.studies.verdict_simulation import PLAIN, RATES, WEIGHTS, Case
+from benchmarks.studies.verdict_simulation import PLAIN, WEIGHTS, Case
 from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normalize import normalize
 from rephraser.verdict import OverlapRule, Verdict, count_answers, judge
@@ -31,29 +31,16 @@ RULES: dict[str, OverlapRule] = {
     "overlap": OverlapRule(),
     "plain": PLAIN,
 }
-DETAILED = ("overlap",)  # the rules whose shares are printed per pair of success rates
 VARIANTS: dict[str, OverlapRule] = {
     "default": OverlapRule(),
     "O >= 8": OverlapRule(accept_overlap=8),
     "O >= 10": OverlapRule(accept_overlap=10),
-    "O > M": OverlapRule(accept_over_new=1),
-    "O > 3 M": OverlapRule(accept_over_new=3),
     "no correct answer asked for": OverlapRule(accept_gold_from=None),
-    "M >= 3": OverlapRule(reject_new=3),
-    "M >= 8": OverlapRule(reject_new=8),
-    "M >= 14": OverlapRule(reject_new=14),
-    "one look at 16": OverlapRule(looks=(16,)),
     "looks 12, 16, 20": OverlapRule(looks=(12, 16, 20)),
     "O >= 11, O > 4 M, looks 12, 16, 20, 24": OverlapRule(
         accept_overlap=11, accept_over_new=4, looks=(12, 16, 20, 24)
     ),
-    "scaled to 16 against 8": OverlapRule.scaled(16, (8,)),
-    "scaled to 16 against 16": OverlapRule.scaled(16, (12, 16)),
     "plain": PLAIN,
-    "plain, O >= 9": replace(PLAIN, accept_overlap=9),
-    "plain, O >= 11, M >= 11, looks 12, 16, 20": replace(
-        PLAIN, accept_overlap=11, reject_new=11, looks=(12, 16, 20)
-    ),
 }
 BROKEN_SHARES = (0.05, 0.1, 0.2)
 FROM_RATE = 0.35
@@ -125,37 +112,6 @@ def weighted(kinds: dict[str, Tally], weights: dict[str, float]) -> Tally:
     return Tally(cases, mean(lambda t: t.accepted), mean(lambda t: t.rejected), mean(lambda t: t.samples))
 
 
-def percent(share: float) -> str:
-    return f"{100 * share:6.2f}"
-
-
-def print_by_rate(outcomes: dict[str, list[Outcome]], *, pairs: bool) -> None:
-    """Print the shares per success rate of the question, and with `pairs` per pair of independent rates."""
-    print("  good candidates, success shifted by a logit of sd .5 to 1:")
-    print("    question's success   accepted%  rejected%  undecided%  mean samples")
-    for rate in RATES:
-        t = tally([outcome for outcome in outcomes["shifted"] if outcome.rates[0] == rate])
-        shares = "     ".join(map(percent, (t.accepted, t.rejected, t.undecided)))
-        print(f"    {rate:18.2f}   {shares}  {t.samples:10.1f}")
-    if not pairs:
-        return
-    cells: dict[tuple[float, float], list[Outcome]] = defaultdict(list)
-    for outcome in outcomes["independent"]:
-        cells[outcome.rates].append(outcome)
-    tallies = {cell: tally(found) for cell, found in cells.items()}
-    for title, field in (("accepted%", "accepted"), ("rejected%", "rejected"), ("mean samples", "samples")):
-        print(f"  good candidates, success drawn independently: {title} (question down, neighbor across)")
-        print("         " + "".join(f"{rate:8.2f}" for rate in RATES))
-        for rate in RATES:
-            values = [
-                getattr(tallies[rate, other], field) if (rate, other) in tallies else None for other in RATES
-            ]
-            unit = 1 if field == "samples" else 100
-            print(
-                f"    {rate:.2f} " + "".join("       -" if v is None else f"{unit * v:8.1f}" for v in values)
-            )
-
-
 def arm_numbers(outcomes: Sequence[Outcome], broken: Tally) -> dict[str, float]:
     whole = tally(outcomes)
     able = tally([outcome for outcome in outcomes if min(outcome.rates) >= FROM_RATE])
@@ -176,99 +132,91 @@ def arm_numbers(outcomes: Sequence[Outcome], broken: Tally) -> dict[str, float]:
     }
 
 
+def shares(outcomes: Tally) -> dict[str, float]:
+    """Return the shares in percent, and the mean number of answers per candidate."""
+    percents = (100 * share for share in (outcomes.accepted, outcomes.rejected, outcomes.undecided))
+    named = dict(zip(("accepted", "rejected", "undecided"), percents, strict=True))
+    return {**named, "answers": outcomes.samples}
+
+
 def report_rule(
     name: str, rule: OverlapRule, arms: dict[str, list[Case]], broken: dict[str, list[Case]]
 ) -> dict[str, Any]:
-    print(f"\n== {name}: {rule}")
     outcomes = {arm: judged(cases, rule) for arm, cases in arms.items()}
-    print_by_rate(outcomes, pairs=name in DETAILED)
-    kinds = {kind: tally(judged(cases, rule)) for kind, cases in broken.items()}
-    harmful = {kind: weight for kind, weight in WEIGHTS.items() if kind != "same answer by chance"}
-    mixtures = {
-        "all, weighted": weighted(kinds, WEIGHTS),
-        "all, equal weights": weighted(kinds, dict.fromkeys(WEIGHTS, 1.0)),
-        "without the same answer, weighted": weighted(kinds, harmful),
-    }
-    print("  broken candidates:                  weight   accepted%  rejected%  undecided%  mean samples")
-    for kind, t in (kinds | mixtures).items():
-        weight = f"{WEIGHTS[kind]:.2f}" if kind in WEIGHTS else ""
-        shares = "     ".join(map(percent, (t.accepted, t.rejected, t.undecided)))
-        print(f"    {kind:33s} {weight:>5s}   {shares}  {t.samples:10.1f}")
-    numbers = {arm: arm_numbers(found, mixtures["all, weighted"]) for arm, found in outcomes.items()}
-    for arm, values in numbers.items():
-        print(f"  {arm}: " + ", ".join(f"{key} {value:.4f}" for key, value in values.items()))
-    equal = share_broken(
-        0.1, mixtures["all, equal weights"].accepted, numbers["independent"]["good_accepted"]
+    cells: dict[tuple[str, float, float], list[Outcome]] = defaultdict(list)
+    for arm, found in outcomes.items():
+        for outcome in found:
+            question, candidate = outcome.rates
+            cells[arm, question, candidate if arm == "independent" else math.nan].append(outcome)
+    print_table(
+        f"{name}, good candidates by success rates; {rule}",
+        (
+            {"success": arm, "question": question, "candidate": candidate, **shares(tally(found))}
+            for (arm, question, candidate), found in sorted(cells.items())
+        ),
     )
-    print(f"  broken among accepted at 10% broken, every kind equally often, independent: {equal:.4f}")
+    kinds = {kind: tally(judged(cases, rule)) for kind, cases in broken.items()}
+    kinds["all, weighted"] = weighted(kinds, WEIGHTS)
+    print_table(
+        f"{name}, broken candidates", ({"kind": kind, **shares(found)} for kind, found in kinds.items())
+    )
+    numbers = {arm: arm_numbers(found, kinds["all, weighted"]) for arm, found in outcomes.items()}
+    print_table(f"{name}, both together", ({"success": arm, **found} for arm, found in numbers.items()))
     return {
         "broken_among_accepted_at_10pct": max(v["broken_among_accepted_at_10pct"] for v in numbers.values()),
-        "good_rejected": max(v["good_rejected"] for v in numbers.values()),
         "good_accepted_from_35": min(v["good_accepted_from_35"] for v in numbers.values()),
-        "mean_candidate_samples": max(v["mean_candidate_samples"] for v in numbers.values()),
-        "broken_accepted": mixtures["all, weighted"].accepted,
-        "broken_rejected": mixtures["all, weighted"].rejected,
-        "broken_among_accepted_at_10pct_equal_weights": equal,
         **numbers,
-        "accepted_by_kind": {kind: t.accepted for kind, t in kinds.items()},
+        "broken": {kind: vars(found) for kind, found in kinds.items()},
     }
 
 
-def report_variants(arms: dict[str, list[Case]], broken: dict[str, list[Case]]) -> dict[str, Any]:
+def report_variants(arms: dict[str, list[Case]], broken: dict[str, list[Case]]) -> None:
     """Print what other thresholds would do on the first part of the same cases."""
-    print("\n== other thresholds (shares in %; s: success shifted, i: drawn independently)")
-    print(
-        f"    {'':42s}  good accepted   from .35 on     good rejected  broken   broken   broken in    samples"
-        f"\n    {'':42s}     s      i       s      i       s      i   accepted rejected accepted, i   (i)"
-    )
-    found = {}
+    rows = []
     for name, rule in VARIANTS.items():
         kinds = {kind: tally(judged(cases[: len(cases) // 2], rule)) for kind, cases in broken.items()}
         whole = weighted(kinds, WEIGHTS)
-        s, i = (
-            arm_numbers(judged(arms[arm][: len(arms[arm]) // 2], rule), whole)
-            for arm in ("shifted", "independent")
-        )
-        pairs = [(s[key], i[key]) for key in ("good_accepted", "good_accepted_from_35", "good_rejected")]
-        cells = "  ".join(percent(a) + " " + percent(b) for a, b in pairs)
-        last = i["broken_among_accepted_at_10pct"]
-        print(
-            f"    {name:42s} {cells}  {percent(whole.accepted)}   {percent(whole.rejected)}"
-            f"     {percent(last)}     {i['mean_candidate_samples']:6.1f}"
-        )
-        found[name] = {"shifted": s, "independent": i, "broken_accepted": whole.accepted}
-    return found
+        for arm, cases in arms.items():
+            numbers = arm_numbers(judged(cases[: len(cases) // 2], rule), whole)
+            rows.append(
+                {
+                    "thresholds": name,
+                    "success": arm,
+                    **{
+                        key: numbers[key]
+                        for key in ("good_accepted", "good_accepted_from_35", "good_rejected")
+                    },
+                    "broken_accepted": whole.accepted,
+                    "broken_rejected": whole.rejected,
+                    "broken_among_accepted": numbers["broken_among_accepted_at_10pct"],
+                    "answers": numbers["mean_candidate_samples"],
+                }
+            )
+    print_table("other thresholds", rows)
 
 
-def report_stress(rng: Generator, cases: int) -> dict[str, Any]:
-    print("\n== stress: unanswerable, the solver gives the original's answers from memory (accepted %)")
-    found: dict[str, Any] = {"from_memory_accepted": {}, "collapse_rejected": {}}
+def report_stress(rng: Generator, cases: int) -> None:
+    rows = []
     for share in MEMORY_SHARES:
         drawn = []
         for _ in range(cases):
             question = simulation.draw_question(rng, simulation.draw_rate(rng))
             drawn.append(simulation.draw_case(rng, question, simulation.from_memory(rng, question, share)))
-        accepted = {name: tally(judged(drawn, rule)).accepted for name, rule in RULES.items()}
-        print(
-            f"    share from memory {share:.1f}: "
-            + ", ".join(f"{n} {percent(v)}" for n, v in accepted.items())
-        )
-        found["from_memory_accepted"][f"{share:.1f}"] = accepted
-    print(
-        "== stress: good, but success falls from .65, .8 or .95 and a new trap takes 70% of the wrong "
-        "answers (rejected %)"
-    )
+        rows.append((f"unanswerable, {share:.0%} of the answers from memory", drawn))
     for rate in COLLAPSED_RATES:
         drawn = []
         for _ in range(cases):
             question = simulation.draw_question(rng, float(rng.choice(COLLAPSE_FROM)))
             drawn.append(simulation.draw_case(rng, question, simulation.collapsed(rng, question, rate)))
-        rejected = {name: tally(judged(drawn, rule)).rejected for name, rule in RULES.items()}
-        print(
-            f"    success falls to {rate:.2f}: " + ", ".join(f"{n} {percent(v)}" for n, v in rejected.items())
-        )
-        found["collapse_rejected"][f"{rate:.2f}"] = rejected
-    return found
+        rows.append((f"good, success falls to {rate:.0%}, a new trap takes 70% of the wrong answers", drawn))
+    print_table(
+        "stress",
+        (
+            {"candidates": title, "rule": name, **shares(tally(judged(drawn, rule)))}
+            for title, drawn in rows
+            for name, rule in RULES.items()
+        ),
+    )
 
 
 def real_labels(path: Path) -> tuple[list[list[str | None]], list[str]]:
@@ -293,18 +241,6 @@ def report_real(path: Path, rng: Generator) -> dict[str, Any]:
     """Judge real responses, 4 against 4: two halves of one problem's, and two problems'."""
     labels, golds = real_labels(path)
     rule = OverlapRule.scaled(4, (4,))
-    print(f"\n== real responses, {len(labels)} problems, 4 against 4: {rule}")
-    repeats: list[float] = []
-    for answers, gold in zip(labels, golds, strict=True):
-        wrong = [answer for answer in answers if answer not in (gold, None)]
-        if len(wrong) >= 2:
-            repeats.append(float(np.mean([a == b for a, b in combinations(wrong, 2)])))
-    print(
-        "  chance that two wrong answers to a problem are equal, problems with two or more wrong ones:\n    "
-        + ", ".join(f"{value:.2f}" for value in sorted(repeats))
-        + "\n  the simulation's mixes: "
-        + ", ".join(f"{1 / (1 + c):.2f}" for c in (simulation.SCATTERED, simulation.CONCENTRATED))
-    )
     rows: dict[str, list[Outcome]] = defaultdict(list)
     for answers, gold in zip(labels, golds, strict=True):
         hits = answers.count(gold)
@@ -323,19 +259,12 @@ def report_real(path: Path, rng: Generator) -> dict[str, Any]:
         rows["different problems"].append(outcome)
         same = golds[first] == golds[second]
         rows[f"different problems, {'the same' if same else 'another'} gold"].append(outcome)
-    found = {}
-    print(f"    {'':34s} pairs   accepted%  rejected%  undecided%")
-    for name, outcomes in rows.items():
-        t = tally(outcomes)
-        shares = "     ".join(map(percent, (t.accepted, t.rejected, t.undecided)))
-        print(f"    {name:34s} {t.cases:5d}   {shares}")
-        found[name.replace(",", "").replace(" ", "_")] = {
-            "pairs": t.cases,
-            "accepted": t.accepted,
-            "rejected": t.rejected,
-            "undecided": t.undecided,
-        }
-    return found
+    tallies = {name: tally(outcomes) for name, outcomes in rows.items()}
+    print_table(
+        f"real responses, {len(labels)} problems, 4 against 4; {rule}",
+        ({"pairs": name, "number": found.cases, **shares(found)} for name, found in tallies.items()),
+    )
+    return {name.replace(",", "").replace(" ", "_"): vars(found) for name, found in tallies.items()}
 
 
 def main() -> None:
@@ -370,8 +299,8 @@ def main() -> None:
     report: dict[str, Any] = {"cases": args.cases, "seed": args.seed}
     for name, rule in RULES.items():
         report[name] = report_rule(name, rule, arms, broken)
-    report["stress"] = report_stress(rng, max(100, args.cases // 12))
-    report["thresholds"] = report_variants(arms, broken)
+    report_stress(rng, max(100, args.cases // 12))
+    report_variants(arms, broken)
     real = args.data / "qwen25math_100x8.jsonl"
     if real.exists():
         report["real"] = report_real(real, rng)

@@ -1,19 +1,31 @@
-"""Counts of an eval run's samples by problem, with people's grades in place of the grader's.
+"""Counts of an eval run: samples and grades by problem, answers by where they were found, missing samples."""
 
-See `evaluator.evals.human` for people's grades.
-"""
-
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.human import Grades, human_moves
-from evaluator.evals.missing import asked_in_vain
-from evaluator.evals.tables import GradeCountsRow, RunProblemRow, SampleCountsRow, SampleRow
-from service.asks.tables import AskRow
+from evaluator.evals.problems import PLACE
+from evaluator.evals.tables import (
+    GradeCountsRow,
+    GradeSourcesRow,
+    RunProblemRow,
+    SampleCountsRow,
+    SampleRow,
+)
+from evaluator.grading import SOURCES
+from service.asks.tables import DONE, FAILED_TASK, AskRow, TaskRow
+
+NONE_FOUND = "none found"
+PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
+"""Where an answer was found, the surest place first."""
+
+BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
+CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
 
 
 @dataclass(frozen=True)
@@ -25,6 +37,7 @@ class ProblemCounts:
     problem_id: str
     group_id: str
     variant: int
+    source_id: str | None
     strategy: str | None
     samples: int
     truncated: int  # cut at the maximum tokens
@@ -44,7 +57,7 @@ class ProblemCounts:
 
     @property
     def asked(self) -> int:
-        """The samples that pass@k stands on."""
+        """The samples that pass@k is computed from."""
         return self.graded + self.missing
 
 
@@ -61,12 +74,7 @@ def count_samples(
     graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_id)
     rows = session.execute(
         select(
-            RunProblemRow.id,
-            RunProblemRow.position,
-            RunProblemRow.problem_id,
-            RunProblemRow.group_id,
-            RunProblemRow.variant,
-            RunProblemRow.strategy,
+            *(getattr(RunProblemRow, name) for name in PLACE),
             SampleCountsRow.samples,
             SampleCountsRow.truncated,
             SampleCountsRow.refused,
@@ -125,3 +133,119 @@ def count_tokens(
             tokens, with_tokens = together, samples
         counted[problem] = (total + (tokens or 0), number + with_tokens)
     return counted
+
+
+@dataclass(frozen=True)
+class Sources:
+    """Graded samples, and those of them that are correct, by where the answer was found, as in `PLACES`."""
+
+    grades: Counter[str] = field(default_factory=Counter)
+    correct: Counter[str] = field(default_factory=Counter)
+
+    def __add__(self, other: "Sources") -> "Sources":
+        return Sources(self.grades + other.grades, self.correct + other.correct)
+
+    @property
+    def shares(self) -> dict[str, float] | None:
+        """The share of graded samples by place; None without any."""
+        return _shares(self.grades)
+
+    @property
+    def correct_shares(self) -> dict[str, float] | None:
+        """The share of correct samples by place; None without any."""
+        return _shares(self.correct)
+
+    def by_place(self) -> dict[str, float | None]:
+        """Return the shares by place, and as `CORRECT_SHARE` that of the last sentence among correct ones."""
+        shares, correct = self.shares or {}, self.correct_shares or {}
+        return {
+            **{place: shares.get(place) for place in PLACES},
+            CORRECT_SHARE: correct.get(LAST_SENTENCE),
+        }
+
+
+def read_sources(
+    session: Session, graders: Mapping[str, int | None], *, originals: bool = False
+) -> dict[str, Sources]:
+    """Return where the answers of runs were found.
+
+    Args:
+        graders: the version of the grader whose grades count, by the run's id; None for no grades at all.
+        originals: leave the neighbors of a run out.
+    """
+    counted = GradeSourcesRow
+    query = (
+        select(RunProblemRow.run_id, counted.source, func.sum(counted.grades), func.sum(counted.correct))
+        .join(RunProblemRow, RunProblemRow.id == counted.run_problem_id)
+        .where(tuple_(RunProblemRow.run_id, counted.grader_id).in_(list(graders.items())))
+        .group_by(RunProblemRow.run_id, counted.source)
+    )
+    if originals:
+        query = query.where(RunProblemRow.variant == 0)
+    by_run = {run: Sources() for run in graders}
+    for run, source, grades, correct in session.execute(query):
+        place = source or NONE_FOUND
+        if place in PLACES:  # else of a program
+            by_run[run].grades[place] += grades
+            by_run[run].correct[place] += correct
+    return by_run
+
+
+def _shares(counts: Counter[str]) -> dict[str, float] | None:
+    total = counts.total()
+    return {place: counts[place] / total for place in PLACES} if total else None
+
+
+@dataclass(frozen=True)
+class Block:
+    """`count` samples of a problem of a run, from ordinal `first` on: what a task of the run draws."""
+
+    run_problem_id: int
+    first: int
+    count: int
+
+
+def block_item(block: Block) -> str:
+    """Return the item of the task that draws a block; `read_block` reads it."""
+    return f"{block.run_problem_id}:{block.first}:{block.count}"
+
+
+def read_block(item: str) -> Block:
+    return Block(*map(int, item.split(":")))
+
+
+def samples_missing(session: Session, run_id: str, n: int) -> int:
+    """Return how many of `n` samples for each problem of a run are not there."""
+    of_run = RunProblemRow.run_id == run_id
+    problems = session.scalar(select(func.count()).select_from(RunProblemRow).where(of_run)) or 0
+    there = select(func.count()).select_from(SampleRow).join(RunProblemRow)
+    return problems * n - (session.scalar(there.where(of_run, SampleRow.ordinal < n)) or 0)
+
+
+def most_wanted(session: Session, run_id: str) -> int:
+    """Return the most samples of a problem that unfinished blocks stand for; 0 if there are none."""
+    items = session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state != DONE))
+    return max((block.first + block.count for block in map(read_block, items)), default=0)
+
+
+def samples_lost(session: Session, run_id: str, n: int) -> int:
+    """Return how many of `n` samples for each problem never come: their requests failed for good."""
+    items = session.scalars(
+        select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
+    )
+    return sum(max(0, min(n - block.first, block.count)) for block in map(read_block, items))
+
+
+def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[int, int]]:
+    """Return by run and problem the samples whose requests got no answer, for good or so far.
+
+    Their grades are unknown, and every pass@k counts them so. Blocks that were not asked
+    for yet are left out: their absence has nothing to do with their answers.
+    """
+    missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    in_vain = or_(TaskRow.state == FAILED_TASK, TaskRow.error.is_not(None))
+    tasks = select(TaskRow.run_id, TaskRow.item).where(TaskRow.run_id.in_(run_ids), in_vain)
+    for run_id, item in session.execute(tasks):
+        block = read_block(item)
+        missing[run_id][block.run_problem_id] += block.count
+    return missing

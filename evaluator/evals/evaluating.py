@@ -13,16 +13,11 @@ from evaluator.evals.problems import PlacedProblem, placed_hash
 from evaluator.evals.running import EvalOutcome, estimate_eval, run_eval
 from evaluator.evals.runs import EvalSpec, check_eval_run, model_slug, open_eval_run
 from evaluator.grading import Grader
-from evaluator.grading.versions import GradeCache
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED
 from service.asks.request import prompt_request
 from service.database import Database
-from service.engines.opening import (
-    OpenModels,
-    engine_logs,
-    price_of,
-)
+from service.engines.opening import OpenModels, engine_logs, price_of
 from service.errors import InputError
 from service.models.estimate import Estimate
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
@@ -76,19 +71,14 @@ async def evaluate(
 ) -> list[tuple[Run, EvalOutcome]]:
     """Draw what is missing of `config.n` samples per problem, grade all, and return the runs worked on.
 
-    Samples and grades are stored as they come; after an interruption or a spent budget, the same call goes
-    on. A run that stops for a reason that would stop the next one too ends the list.
+    Samples and grades are stored as they come; after an interruption or a spent budget, the same call
+    resumes. A run that stops for a reason that would stop the next one too ends the list.
 
     Args:
         note: Called with what the user should know.
         each: Called with each run when it ends.
         loaded: The benchmarks, if they are read already.
         neighbors: Loads the neighbor set that the config names (`rephraser.sets.problems.load_neighbors`).
-
-    Raises:
-        InputError: Settings that cannot be used, or a run of this name has others.
-        PrerequisiteError: The model cannot be reached, or does not take such requests.
-        BudgetError: There is a cap, and the price is not known.
 
     Example:
         config = EvalConfig(benchmarks=("amc23",), model="hosted_vllm/Qwen/Qwen3-4B", n=128)
@@ -97,7 +87,7 @@ async def evaluate(
     """
     done: list[tuple[Run, EvalOutcome]] = []
     with (
-        Grader(cache=GradeCache(db)) as rules,
+        Grader() as rules,
         Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
     ):
         problem_sets = load_problems(config, rules, note, loaded, neighbors)

@@ -1,7 +1,6 @@
 """Grading an eval run: every sample without a grade of this version of the grader, a few at a time."""
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import Any, cast
 
 from sqlalchemy import Table, exists, select
@@ -10,11 +9,7 @@ from sqlalchemy.orm import Session, aliased
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import read_texts
-from evaluator.evals.tables import (
-    GradeRow,
-    RunProblemRow,
-    SampleRow,
-)
+from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, in_parts, upsert
@@ -27,19 +22,6 @@ LONGEST_EXTRACTED = 1_000
 _GRADES = cast(Table, GradeRow.__table__)
 
 
-@dataclass(frozen=True)
-class Graded:
-    """What grading did: new grades by value."""
-
-    correct: int
-    wrong: int
-    unknown: int
-
-    @property
-    def samples(self) -> int:
-        return self.correct + self.wrong + self.unknown
-
-
 def grade_run(
     db: Database,
     run_id: str,
@@ -47,12 +29,10 @@ def grade_run(
     report: TellProgress,
     *,
     version: str = GRADER_VERSION,
-) -> Graded:
-    """Grade all samples of a run that have no grade of this version; each part is committed at once.
+) -> Counter[str]:
+    """Grade all samples of a run that have no grade of this version; return the new grades by value.
 
-    The version says which answers count, see `version_taking`. Another process may grade the same run: the
-    first grade of a sample stays. Of an answer of more than 1,000 characters its beginning and its length are
-    kept.
+    Each part is committed at once. Another process may grade the same run: the first grade of a sample stays.
     """
     with db.write() as session:
         grader_row = grader_id(session, version)
@@ -86,7 +66,7 @@ def grade_run(
             session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
         values.update(grade.value for grade in grades)
         report(values.total(), len(waiting))
-    return Graded(values["correct"], values["wrong"], values["unknown"])
+    return values
 
 
 def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:

@@ -1,11 +1,9 @@
-"""Human grades of samples: store, withdraw and list them, and compute their effect on a run.
+"""Human grades of samples: store, withdraw and list them, whatever the version of the grader.
 
-They stand beside the grader's and hang on no version of it, so grading anew leaves them as they are. Where a
-sample has one, it counts in place of the grader's; where the grader has not been yet, nothing counts.
+If a sample has one, it overrides the grader's; a sample that the grader has not graded does not count.
 """
 
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from sqlalchemy import Select, func, insert, select
 from sqlalchemy.orm import Session
@@ -25,23 +23,6 @@ Grades = Literal["human", "grader"]
 
 HumanValue = Literal["correct", "wrong"]
 MAX_COMMENT = 2_000
-
-
-@dataclass(frozen=True)
-class HumanGrade:
-    """A person's grade of a sample, with its place in the run."""
-
-    id: int
-    position: int
-    problem_id: str
-    ordinal: int
-    reviewer: str
-    before: str | None  # the grade that counted until then; None for none
-    value: str
-    comment: str
-    created_at: str
-    withdrawn_at: str | None  # None if it was not taken back
-    grader: str | None  # what the grader says now
 
 
 def newest_grades() -> Select[int]:
@@ -128,8 +109,11 @@ def withdraw_human_grade(session: Session, sample_id: int, *, reviewer: str) -> 
 
 def list_human_grades(
     session: Session, run_id: str, grader_id: int | None, sample_id: int | None = None
-) -> list[HumanGrade]:
-    """Return the grades by people of a run's samples, or of one sample, oldest first, withdrawn ones too."""
+) -> list[dict[str, Any]]:
+    """Return the grades by people of a run's samples, or of one sample, oldest first, withdrawn ones too.
+
+    `before` is the grade that counted until then, `grader` what the grader says now.
+    """
     query = (
         select(
             HumanGradeRow.id,
@@ -141,8 +125,8 @@ def list_human_grades(
             HumanGradeRow.value,
             HumanGradeRow.comment,
             HumanGradeRow.created_at,
-            HumanGradeWithdrawalRow.created_at,
-            GradeRow.value,
+            HumanGradeWithdrawalRow.created_at.label("withdrawn_at"),
+            GradeRow.value.label("grader"),
         )
         .join(RunProblemRow, RunProblemRow.id == HumanGradeRow.run_problem_id)
         .join(SampleRow, SampleRow.id == HumanGradeRow.sample_id)
@@ -156,4 +140,4 @@ def list_human_grades(
     )
     if sample_id is not None:
         query = query.where(HumanGradeRow.sample_id == sample_id)
-    return [HumanGrade(*cast(tuple[Any, ...], row)) for row in session.execute(query)]
+    return [row._asdict() for row in session.execute(query)]

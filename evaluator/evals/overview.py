@@ -8,10 +8,8 @@ from typing import Any
 from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import count_samples
-from evaluator.evals.missing import asked_in_vain
+from evaluator.evals.counts import Sources, asked_in_vain, count_samples, read_sources
 from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version, tells_ends
-from evaluator.evals.sources import Sources, read_sources
 from evaluator.evals.tables import GradeCountsRow, HumanGradeRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import (
@@ -62,41 +60,31 @@ class RunOverview:
 
     @property
     def benchmark(self) -> str:
-        """The benchmark, with how many of its problems were taken where that is not all of them."""
-        return part_label(self.run, self.groups)
+        """The benchmark if all of its problems were taken, else a part as `math500[:50]`.
 
-    @property
-    def graded(self) -> int:
-        return self.grader.graded if self.grader else 0
-
-    @property
-    def mean(self) -> float | None:
-        return self.grader.mean if self.grader else None
-
-    @property
-    def human(self) -> int:
-        return self.grader.human if self.grader else 0
+        What was measured on a part is never compared or averaged with what was measured on the whole.
+        """
+        name: str = self.run.spec["problems"]
+        return name if self.groups >= self.run.spec["size"] else f"{name}[:{self.groups}]"
 
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form; the spec is in `runs show`."""
+        grader, spec = self.grader, self.run.spec
+        counted = ("problems", "groups", "samples", "fewest", "most")
         return {
-            "benchmark": self.run.spec["problems"],
-            "benchmark_problems": self.run.spec["size"],
-            "model": self.run.spec["model"],
-            "problems": self.problems,
-            "groups": self.groups,
-            "samples": self.samples,
-            "fewest": self.fewest,
-            "most": self.most,
-            "graded": self.graded,
-            "unknown": self.grader.unknown if self.grader else 0,
+            "benchmark": spec["problems"],
+            "benchmark_problems": spec["size"],
+            "model": spec["model"],
+            **{name: getattr(self, name) for name in counted},
+            "graded": grader.graded if grader else 0,
+            "unknown": grader.unknown if grader else 0,
             "truncated": self.truncated if tells_ends(self.run) else None,
-            "human_grades": self.human,
+            "human_grades": grader.human if grader else 0,
             "missing": self.missing,
-            "pass_at_1": self.mean,
+            "pass_at_1": grader and grader.mean,
             "sources": self.sources.shares,
             "correct_sources": self.sources.correct_shares,
-            "grader": None if self.grader is None else self.grader.version,
+            "grader": grader and grader.version,
         }
 
 
@@ -116,26 +104,11 @@ def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[R
     ]
 
 
-def part_label(run: Run, taken: int) -> str:
-    """Return the benchmark's name where all of its problems were taken, else as `math500[:50]`.
-
-    What was measured on a part is never compared or averaged with what was measured on the whole.
-    """
-    name: str = run.spec["problems"]
-    return name if taken >= run.spec["size"] else f"{name}[:{taken}]"
-
-
-def part_labels(session: Session, runs: Sequence[Run]) -> dict[str, str]:
-    """Return by id what part of which benchmark eval runs are over; see `part_label`."""
-    sizes = _sizes(session, [run.id for run in runs])
-    return {run.id: part_label(run, sizes[run.id]["groups"]) for run in runs}
-
-
 def shown_grader(session: Session, run_id: str) -> GradedBy | None:
-    """Return the version whose grades are shown; None where nothing is graded.
+    """Return the version whose grades are shown; None if nothing is graded.
 
-    This installation's if it graded every sample of the run, else the newest that did, as in reports; where
-    none did, the newest that graded any. Versions that take the answers the run was made to count come first.
+    The version that the run was made with if it graded every sample, else the newest that did, as in reports;
+    if none did, the newest that graded any. Versions that take the run's answers come first.
     """
     graders = _graders(session, _sizes(session, [run_id]))[run_id]
     run = find_run(session, run_id)
@@ -150,19 +123,18 @@ def choose_version(
     own: str | None = None,
     judge: str | None = None,
 ) -> str:
-    """Return the version of the grader to use for all runs: one that graded every sample of each of them.
+    """Return the version of the grader that graded every sample of all runs, the newest of several.
 
-    This installation's if it did, else the newest that did. Where none did all, the one to use for the first
-    run that no version has graded whole is named in the error.
+    The one that the runs were made with comes first. If there is none, the error names the commands that add
+    the missing grades.
 
     Args:
-        answers: only versions that took these answers. By default one that took those which the runs were
-            made with (all, where they differ) comes first.
-        own: only versions of this grader of the user's own, `module:function`.
-        judge: only versions in which grades of this judge model stand; without it none of them is taken.
+        answers: Only versions that took these answers. By default those that the runs were made with.
+        own: Only versions of this grader of the user's own, `module:function`.
+        judge: Only versions with grades of this judge model; without it none of them is taken.
 
     Raises:
-        InputError: not an eval run, a run without samples, or no version that graded all samples of all runs.
+        InputError: Not an eval run, a run without samples, or no such version.
     """
     made = {run_answers(run) for run in runs}
     wanted: Answers = answers or (min(made) if len(made) == 1 else "all")
@@ -182,35 +154,16 @@ def choose_version(
         complete = {grader.version: grader for grader in taking if grader.complete}
         if not complete:
             missing = drawn - max((grader.graded for grader in taking), default=0)
-            taken = "" if answers is None else f" that counts {answers} answers"
-            if own or judge:
-                command = (
-                    f"tagrpo eval score {run.name} --judge {judge}"
-                    if judge
-                    else f"tagrpo eval score {run.name} --grader {own}"
-                )
-                raise InputError(
-                    f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by "
-                    f"{f'the judge {judge}' if judge else own}{taken}; run `{command}` to add them."
-                )
-            raise ungraded_error(run, missing, drawn, f"the most complete grader version{taken}", wanted)
+            by = f"the judge {judge}" if judge else own or "the most complete grader version"
+            by += "" if answers is None else f" that counts {answers} answers"
+            raise ungraded_error(run, missing, drawn, by, wanted, own=own, judge=judge)
         whole.append(complete)
     common = set(whole[0]).intersection(*whole[1:])
     versions = {run_version(run) for run in runs}
     made_with = min(versions) if answers is None and len(versions) == 1 else version_taking(wanted)
     preferred = _preferred([whole[0][version] for version in common], wanted, made_with)
-    if preferred is None:
-        raise _unlike(runs, whole, made, wanted)
-    return preferred.version
-
-
-def _unlike(
-    runs: Sequence[Run],
-    whole: Sequence[Mapping[str, GradedBy]],
-    made: set[Answers],
-    wanted: Answers,
-) -> InputError:
-    """Return the error of runs that no one version has graded; it names the commands that are missing."""
+    if preferred is not None:
+        return preferred.version
     names = ", ".join(run.name for run in runs)
     why = (
         f"count different answers (--answers {' and '.join(sorted(made))})"
@@ -223,7 +176,7 @@ def _unlike(
         if not any(answers_of(version) == wanted for version in complete)
     ]
     commands = "; ".join(f"`{_command(run, wanted)}`" for run in lacking or runs)
-    return InputError(f"the runs {names} {why}, so their grades may differ. Run {commands}.")
+    raise InputError(f"the runs {names} {why}, so their grades may differ. Run {commands}.")
 
 
 def other_version(session: Session, run_id: str, version: str) -> str | None:
@@ -237,19 +190,28 @@ def other_version(session: Session, run_id: str, version: str) -> str | None:
     return next(reversed(alike or others), None)
 
 
-def ungraded_error(run: Run, missing: int, drawn: int, by: str, answers: Answers) -> InputError:
+def ungraded_error(
+    run: Run,
+    missing: int,
+    drawn: int,
+    by: str,
+    answers: Answers,
+    *,
+    own: str | None = None,
+    judge: str | None = None,
+) -> InputError:
     """Return the error of samples without a grade; it names the command that grades them."""
     return InputError(
         f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}. Run "
-        f"`{_command(run, answers)}`."
+        f"`{_command(run, answers, own=own, judge=judge)}`."
     )
 
 
-def _command(run: Run, answers: Answers) -> str:
+def _command(run: Run, answers: Answers, *, own: str | None = None, judge: str | None = None) -> str:
     """Return the command that grades a run so that these answers count."""
-    own = own_name(run_version(run))
+    own = own or own_name(run_version(run))
     options = f" --grader {own}" if own else "" if run_answers(run) == answers else f" --answers {answers}"
-    return f"tagrpo eval score {run.name}{options}"
+    return f"tagrpo eval score {run.name}{f' --judge {judge}' if judge else options}"
 
 
 def _preferred(graders: Sequence[GradedBy], answers: Answers, version: str) -> GradedBy | None:

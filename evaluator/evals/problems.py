@@ -18,18 +18,14 @@ from service.questions.question import canonical_answer
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem. `id` is `problem_id` of the rest; `tolerance` is the row's own, as in OlympiadBench.
-
-    `images` are ids, to which the text refers by `<image>` in their order.
-    `copy` tells apart problems that a benchmark holds several times: 0 for the first, 1 for the second, ...
-    """
+    """A problem, addressed by the content id of all its fields."""
 
     text: str
     answer: str
     kind: AnswerKind = AnswerKind.LATEX
-    tolerance: str | None = None
-    copy: int = 0
-    images: tuple[str, ...] = ()
+    tolerance: str | None = None  # the row's own, as in OlympiadBench
+    copy: int = 0  # tells apart problems that a benchmark holds several times
+    images: tuple[str, ...] = ()  # ids, to which the text refers by `<image>` in their order
 
     @property
     def id(self) -> str:
@@ -49,14 +45,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class PlacedProblem:
-    """A problem in a run: with its group (a question and its neighbors) and its place in the group.
-
-    `group_id` None makes the problem a group of its own. `variant` is 0 for the original, 1.. for neighbors.
-    """
+    """A problem in a run, with its group (a question and its neighbors) and its place in the group."""
 
     problem: Problem
-    group_id: str | None = None
-    variant: int = 0
+    group_id: str | None = None  # None makes the problem a group of its own
+    variant: int = 0  # 0 for the original, 1.. for neighbors
     source_id: str | None = None
     strategy: str | None = None
 
@@ -68,10 +61,7 @@ def make_problem(
     tolerance: str | None = None,
     images: Sequence[str] = (),
 ) -> Problem:
-    """Return the problem with its text and answer in canonical form.
-
-    A text with images (by id) and without any placeholder gets them before it.
-    """
+    """Return the problem with its text and answer in canonical form, images without placeholders first."""
     text = place_images(canonical_text(text), len(images))
     return Problem(text, canonical_answer(answer, kind), kind, tolerance, images=tuple(images))
 
@@ -93,11 +83,7 @@ def problems_hash(problems: Sequence[Problem]) -> str:
 
 
 def placed_hash(placed: Sequence[PlacedProblem]) -> str:
-    """Return the content hash of a run's problems in order.
-
-    It is the benchmark's own (`problems_hash`) unless neighbors stand among them: then their groups and
-    places count too.
-    """
+    """Return the content hash of a run's problems: the benchmark's own, or with groups and places too."""
     if all(place.group_id is None and place.variant == 0 for place in placed):
         return problems_hash([place.problem for place in placed])
     return content_hash(
@@ -106,10 +92,7 @@ def placed_hash(placed: Sequence[PlacedProblem]) -> str:
 
 
 def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedProblem]) -> None:
-    """Write those of a run's problems, in order, that come after the ones it has.
-
-    Those not known yet are added to the table of problems.
-    """
+    """Write those of a run's problems, in order, that come after the ones it has."""
     there = count_run_problems(session, run_id)
     if there == len(placed):
         return
@@ -148,6 +131,10 @@ def count_run_problems(session: Session, run_id: str) -> int:
     """Return how many problems a run holds, neighbors included."""
     counted = select(func.count()).select_from(RunProblemRow).where(RunProblemRow.run_id == run_id)
     return session.scalar(counted) or 0
+
+
+PLACE = ("id", "position", "problem_id", "group_id", "variant", "source_id", "strategy")
+"""Columns of `RunProblemRow` that say where a problem is in its run."""
 
 
 @dataclass(frozen=True)
@@ -190,13 +177,7 @@ def read_problems(session: Session, condition: ColumnElement[bool]) -> list[RunP
     """Return the problems of runs that meet the condition, in their order in the run."""
     rows = session.execute(
         select(
-            RunProblemRow.id,
-            RunProblemRow.position,
-            RunProblemRow.problem_id,
-            RunProblemRow.group_id,
-            RunProblemRow.variant,
-            RunProblemRow.source_id,
-            RunProblemRow.strategy,
+            *(getattr(RunProblemRow, name) for name in PLACE),
             ProblemRow.text,
             ProblemRow.answer,
             ProblemRow.kind,

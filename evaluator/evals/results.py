@@ -6,24 +6,36 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import ProblemCounts, count_samples, count_tokens
+from evaluator.evals.counts import (
+    ProblemCounts,
+    Sources,
+    count_samples,
+    count_tokens,
+    most_wanted,
+    read_sources,
+    samples_lost,
+    samples_missing,
+)
 from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
-from evaluator.evals.sources import Sources, read_sources
-from evaluator.evals.tables import GradeRow, RunProblemRow
+from evaluator.evals.samples import read_headers
+from evaluator.evals.tables import RunProblemRow
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
 from evaluator.passk.counts import Counts
+from evaluator.passk.curves import curve
 from evaluator.passk.estimators import pass_at_k
+from service.database import Database
 from service.errors import InputError
-from service.runs.spending import known_cost
-from service.runs.store import Run
+from service.runs.progress import frequent_errors, progress_of
+from service.runs.spending import known_cost, read_ledger
+from service.runs.store import Run, find_run
 
-_SIDES: tuple[Grades, ...] = ("grader", "human")
+ERRORS_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -55,10 +67,10 @@ class RunResult:
     tokens: int | None  # completion tokens of all samples; None where a server did not tell
     usd: float | None  # what the run cost; None where a price is not known
     sources: Sources  # where in the samples the answers were found
-    grades: Grades = "human"  # whether people's grades count in place of the grader's
-    human: int = 0  # samples of `counts` that a person graded, `overruled` of them otherwise than the grader
-    overruled: int = 0
-    judged: Judged | None = None  # what of it rests on a judge model; None where no grades of one are counted
+    grades: Grades  # whether people's grades count in place of the grader's
+    human: int  # samples of `counts` that a person graded, `overruled` of them otherwise than the grader
+    overruled: int
+    judged: Judged | None  # what of it rests on a judge model; None where no grades of one are counted
 
     def share(self, count: int | None) -> float | None:
         """Return how many of the samples `count` are; None where it is not known."""
@@ -82,16 +94,7 @@ def load_result(
     *,
     grades: Grades = "human",
 ) -> RunResult:
-    """Return the result of a run.
-
-    Args:
-        grader_version: whose grades count; by default see `choose_version`. The result says which.
-        grades: whether people's grades count in place of the grader's.
-
-    Raises:
-        InputError: not an eval run, no samples, only neighbors, or samples without a grade by that version
-            (by any one version). The message names the command that grades them.
-    """
+    """Return the result of a run, by the grades of a version; by default that of `choose_version`."""
     chosen = grader_version or choose_version(session, [run])
     grader = find_grader(session, chosen)
     counts = count_samples(session, run.id, grader, grades)
@@ -100,13 +103,18 @@ def load_result(
         raise InputError(
             f"run {run.name} contains neighbors without their questions, so it cannot be reported."
         )
-    drawn = sum(problem.samples for problem in originals)
-    ungraded = drawn - sum(problem.graded for problem in originals)
-    if ungraded:
+    names = ("samples", "graded", "missing", "truncated", "refused", "human", "overruled")
+    total = {name: sum(getattr(problem, name) for problem in originals) for name in names}
+    drawn = total["samples"]
+    if ungraded := drawn - total.pop("graded"):
         raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
     if not drawn:
         raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
     spec = EvalSpec.model_validate(run.spec)
+    by_problem = count_tokens(session, run.id, originals)
+    of_problems = [by_problem[problem.run_problem_id] for problem in originals if problem.samples]
+    tokens, known = (sum(numbers) for numbers in zip(*of_problems, strict=True))
+    ends: Any = {} if tells_ends(run) else {"truncated": None, "refused": None}
     return RunResult(
         run=run,
         spec=spec,
@@ -114,17 +122,12 @@ def load_result(
         counts=_counts(originals),
         positions=tuple(problem.position for problem in originals),
         neighbors=len(counts) - len(originals),
-        samples=drawn,
-        missing=sum(problem.missing for problem in originals),
-        truncated=sum(problem.truncated for problem in originals) if tells_ends(run) else None,
-        refused=sum(problem.refused for problem in originals) if tells_ends(run) else None,
-        tokens=_tokens(session, run.id, originals),
+        tokens=tokens if known == drawn else None,
         usd=None if is_imported(spec) else known_cost(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
         grades=grades,
-        human=sum(problem.human for problem in originals),
-        overruled=sum(problem.overruled for problem in originals),
         judged=_judged(session, run.id, chosen, grader, originals),
+        **{**total, **ends},
     )
 
 
@@ -134,46 +137,111 @@ def _judged(
     model = judge_of(version)
     if model is None:
         return None
-    asked = {problem.run_problem_id: problem.asked for problem in problems}
-    grades = correct = 0
-    points = 0.0
-    rows = session.execute(
-        select(GradeRow.run_problem_id, GradeRow.value, func.count())
-        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
-        .where(
-            RunProblemRow.run_id == run_id,
-            RunProblemRow.variant == 0,
-            GradeRow.grader_id == grader,
-            GradeRow.reason.startswith(f"{JUDGE_REASON} {model}", autoescape=True),
-        )
-        .group_by(GradeRow.run_problem_id, GradeRow.value)
-    )
-    for place, value, number in rows:
-        grades += number
-        if value == GradeValue.CORRECT:
-            correct += number
-            points += number / asked[place] / len(asked)
-    return Judged(model, grades, correct, points)
-
-
-@dataclass(frozen=True)
-class Effect:
-    """pass@k of a run by the grader alone and with people's grades, unknown grades counted wrong."""
-
-    k: int
-    grader: float
-    human: float
-
-
-def human_effect(session: Session, run: Run) -> list[Effect]:
-    """Return what people's grades change in pass@k, at 1 and at the largest power of two of samples."""
-    by_grader, by_human = (load_result(session, run, grades=grades).counts for grades in _SIDES)
-    most = int(by_grader.n.min())
-    ks = sorted({1, 2 ** (most.bit_length() - 1)}) if most else []
-    return [
-        Effect(k, *(float(np.mean(pass_at_k(of.n, of.correct, k))) for of in (by_grader, by_human)))
-        for k in ks
+    originals = and_(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
+    judged = [
+        header
+        for header in read_headers(session, originals, grader)
+        if (header.reason or "").startswith(f"{JUDGE_REASON} {model}")
     ]
+    correct = Counter(header.run_problem_id for header in judged if header.value == GradeValue.CORRECT)
+    asked = {problem.run_problem_id: problem.asked for problem in problems}
+    points = sum(number / asked[place] / len(asked) for place, number in correct.items())
+    return Judged(model, len(judged), correct.total(), points)
+
+
+def human_effect(session: Session, run: Run) -> list[dict[str, Any]]:
+    """Return pass@k by the grader alone and with people's grades, unknown grades counted wrong.
+
+    At k = 1 and at the largest power of two of samples.
+    """
+    sides: tuple[Grades, ...] = ("grader", "human")
+    counts = {side: load_result(session, run, grades=side).counts for side in sides}
+    most = int(counts["grader"].n.min())
+    return [
+        {
+            "k": k,
+            **{side: float(np.mean(pass_at_k(of.n, of.correct, k))) for side, of in counts.items()},
+        }
+        for k in (sorted({1, 2 ** (most.bit_length() - 1)}) if most else ())
+    ]
+
+
+def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str, Any]:
+    """Return where a run stands; if there is no pass@k, `why` says why.
+
+    Without `n`, missing samples are counted to the most that was asked for.
+    """
+    result, why = None, None
+    with database.read() as session:
+        run = find_run(session, run.id)
+        counts = count_samples(session, run.id, None)
+        progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
+        errors = frequent_errors(session, run.id, limit=ERRORS_LISTED)
+        there = [problem.samples for problem in counts] or [0]
+        wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
+        lost = samples_lost(session, run.id, wanted)
+        imported = is_imported(EvalSpec.model_validate(run.spec))
+        missing = lost if imported else samples_missing(session, run.id, wanted)
+        try:
+            result = load_result(session, run)
+        except InputError as error:
+            why = str(error)
+    fewest = 0 if result is None else int(result.counts.n.min())
+    ks = [2**power for power in range(fewest.bit_length())]
+    points = curve(result.counts, ks).points if result is not None and ks else None
+    record = {
+        "run": run.name,
+        "id": run.id,
+        "created_at": run.created_at,
+        "finished_at": run.finished_at,
+        "benchmark": run.spec["problems"],
+        "model": run.spec["model"],
+        "problems": len(counts),
+        "originals": sum(problem.variant == 0 for problem in counts),
+        "benchmark_problems": run.spec["size"],
+        "n": wanted,
+        "samples": sum(there),
+        "fewest_samples": min(there),
+        "most_samples": max(there),
+        "missing": missing,
+        "missing_for_good": lost,
+        "open_requests": progress.open,
+        "failed_requests": progress.failed,
+        "errors": errors,
+        "ledger": [asdict(line) for line in ledger],
+        "pass_at_k": points
+        and [
+            {
+                "k": point.k,
+                "value": point.value,
+                "value_high": point.value_high,
+                "new_problems": [point.new_problems.low, point.new_problems.high],
+                "same_problems": [point.same_problems.low, point.same_problems.high],
+            }
+            for point in points
+        ],
+        "why": why or (None if points else "pass@k needs at least one sample of each problem"),
+    }
+    if result is not None:
+        record |= {
+            "grader": result.grader_version,
+            "graded_samples": result.samples,
+            "neighbors": result.neighbors,
+            "correct": int(result.counts.correct.sum()),
+            "unknown": result.unknown,
+            "missing_samples": result.missing,
+            "truncated": result.truncated,
+            "truncated_share": result.share(result.truncated),
+            "refused": result.refused,
+            "refused_share": result.share(result.refused),
+            "mean_tokens": result.mean_tokens,
+            "usd": result.usd,
+            "sources": result.sources.shares,
+            "correct_sources": result.sources.correct_shares,
+            "human_grades": result.human,
+            "overruled": result.overruled,
+        }
+    return record
 
 
 def human_record(session: Session, run: Run) -> dict[str, Any]:
@@ -182,7 +250,7 @@ def human_record(session: Session, run: Run) -> dict[str, Any]:
         result, effects = load_result(session, run), human_effect(session, run)
     except InputError as error:
         return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
-    effect = {"pass_at_k": list(map(asdict, effects)), "why": None}
+    effect = {"pass_at_k": effects, "why": None}
     return {"human_grades": result.human, "overruled": result.overruled, **effect}
 
 
@@ -200,10 +268,3 @@ def _counts(problems: Sequence[ProblemCounts]) -> Counts:
     columns = [[p.asked, p.correct, p.unknown + p.missing] for p in problems]
     n, correct, unknown = np.array(columns, dtype=np.int64).T
     return Counts(problem_keys(problem.problem_id for problem in problems), n, correct, unknown)
-
-
-def _tokens(session: Session, run_id: str, problems: Sequence[ProblemCounts]) -> int | None:
-    tokens = count_tokens(session, run_id, problems)
-    of_problems = [tokens[problem.run_problem_id] for problem in problems if problem.samples]
-    total, counted = (sum(numbers) for numbers in zip(*of_problems, strict=True))
-    return total if counted == sum(problem.samples for problem in problems) else None

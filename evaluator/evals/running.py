@@ -4,13 +4,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, cast
 
 from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.grading import Graded, grade_row, grade_run
-from evaluator.evals.missing import Block, block_item, read_block, samples_lost, samples_missing
+from evaluator.evals.counts import Block, block_item, read_block, samples_lost, samples_missing
+from evaluator.evals.grading import grade_row, grade_run
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, read_problems, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
@@ -22,7 +23,7 @@ from service.asks.request import Answer, Request, prompt_request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
 from service.asks.work import Progress, work_on
-from service.database import Database, upsert
+from service.database import Database, in_parts, upsert
 from service.hashing import content_hash
 from service.models.estimate import (
     IMAGE_TOKENS,
@@ -52,7 +53,7 @@ class EvalOutcome:
     drawn: int  # new samples, those of other processes included
     missing: int  # of `n` samples for each problem
     lost: int  # missing samples whose requests failed for good
-    graded: Graded
+    graded: Counter[str]  # new grades by value
     stopped: str | None = None  # why sampling stopped early, in a word: budget, interrupted, failing, ...
     message: str | None = None  # the same in a sentence
     failures: dict[str, int] = field(default_factory=dict)  # failed requests by kind
@@ -71,8 +72,8 @@ async def run_eval(
 ) -> EvalOutcome:
     """Draw what is missing of `n` samples per problem, and grade all samples.
 
-    Several processes may work on one run. Existing samples are never drawn again, so a larger `n` draws only
-    the difference. Requests that failed for good are sent again only with `retry_final`.
+    Several processes may work on one run. Requests that failed for good are sent again only with
+    `retry_final`.
     """
     with db.write() as session:
         if retry_final:
@@ -100,19 +101,18 @@ async def run_eval(
         finish_run(session, run.id, finished=left == lost and not outcome.open)
     graded = drawing.graded
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
-        late = grade_run(
+        graded += grade_run(
             db,
             run.id,
             grader,
             lambda done, total: report("grading", done, total, ""),
             version=run_version(run),
         )
-        graded.update({"correct": late.correct, "wrong": late.wrong, "unknown": late.unknown})
     return EvalOutcome(
         drawn=missing - left,
         missing=left,
         lost=lost,
-        graded=Graded(graded["correct"], graded["wrong"], graded["unknown"]),
+        graded=graded,
         stopped=outcome.stopped,
         message=outcome.message,
         failures=outcome.failures,
@@ -131,9 +131,8 @@ def estimate_eval(
     """Estimate what drawing `n` samples for each of these problems takes beyond what run `name` has.
 
     Scaled by samples from the largest finished run of the same model, prompt and sampling, one of the same
-    benchmark first; of another one the range is twice as wide both ways, as its problems may be longer. Else
-    from the problems' lengths: responses of `SHORT_ANSWER` tokens to ones of all that are allowed. What is in
-    `wanted` of the engine is not compared; `session` is None where there is no database.
+    benchmark first; of another one the range is twice as wide both ways. Else from the problems' lengths:
+    responses of `SHORT_ANSWER` tokens to ones of all that are allowed.
     """
     missing, trials = len(placed) * n, []
     for line in runs_overview(session) if session is not None else ():
@@ -167,10 +166,7 @@ def estimate_eval(
 def plan_blocks(
     session: Session, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
 ) -> int:
-    """Give a run the tasks for what it lacks of `n` samples per problem; return how many are new.
-
-    Blocks that it has stay, so that a run of 32 samples grows to 128 by 96.
-    """
+    """Give a run the tasks for what it lacks of `n` samples per problem; return how many are new."""
     covered: dict[int, set[int]] = defaultdict(set)
     for item in session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)):
         block = read_block(item)
@@ -185,14 +181,10 @@ def plan_blocks(
 
 def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:
     """Yield (first, count) of the ordinals below `n` that are not covered, at most `longest` in one."""
-    first = None
-    for ordinal in range(n + 1):
-        missing = ordinal < n and ordinal not in covered
-        if missing and first is None:
-            first = ordinal
-        elif first is not None and (not missing or ordinal - first == longest):
-            yield first, ordinal - first
-            first = ordinal if missing else None
+    missing = (ordinal for ordinal in range(n) if ordinal not in covered)
+    for _, numbered in groupby(enumerate(missing), key=lambda pair: pair[1] - pair[0]):
+        for part in in_parts([*numbered], longest):
+            yield part[0][1], len(part)
 
 
 class _Drawing:
@@ -213,7 +205,9 @@ class _Drawing:
         block = read_block(item)
         if await self._store.read(_are_stored, (block.run_problem_id, block.first)):
             return  # by a process that was killed before it had finished the task
-        problem = self._problems.get(block.run_problem_id) or await self._added(block)
+        problem = self._problems.get(block.run_problem_id)
+        if problem is None:  # another process has let the run grow meanwhile
+            problem = await self._store.read(_read_added, block.run_problem_id)
         samples: list[NewSample] = []
         while len(samples) < block.count:
             first, left = block.first + len(samples), block.count - len(samples)
@@ -248,10 +242,6 @@ class _Drawing:
             scope=self._run.id,
         )
 
-    async def _added(self, block: Block) -> RunProblem:
-        """Return a problem by which another process has let the run grow meanwhile."""
-        return await self._store.read(_read_added, block.run_problem_id)
-
 
 def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
     """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
@@ -263,10 +253,7 @@ def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
 def _samples(
     problem: RunProblem, first: int, seed: int | None, count: int, answer: Answer
 ) -> "list[NewSample]":
-    """Return the samples of an answer, at most `count`.
-
-    Tokens are known of one that came alone, or from a model in this process.
-    """
+    """Return the samples of an answer, at most `count`; a server counts the tokens of several together."""
     alone = len(answer.choices) == 1
     return [
         NewSample(
@@ -331,7 +318,10 @@ def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]
             )
         ]
         session.connection().execute(_INSERT_GRADES, rows)
-        _drop_bodies(session, {sample.ask_id for sample in samples if sample.ask_id is not None})
+        # Texts are stored once: as samples.
+        asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
+        session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))
+        session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(key=None))
     return [not stored for stored in there]
 
 
@@ -341,12 +331,6 @@ def _are_stored(session: Session, places: Sequence[tuple[int, int]]) -> list[boo
     columns = select(SampleRow.run_problem_id, SampleRow.ordinal)
     stored = {tuple(row) for row in session.execute(columns.where(place.in_(places)))}
     return [each in stored for each in places]
-
-
-def _drop_bodies(session: Session, ask_ids: set[int]) -> None:
-    """Forget replies whose texts are stored as samples, so that they are stored once."""
-    session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(ask_ids)))
-    session.execute(update(AskRow).where(AskRow.id.in_(ask_ids)).values(key=None))
 
 
 def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:

@@ -5,7 +5,7 @@ Grades are those of one version of the grader, by its id; see `evaluator.evals.o
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
 from sqlalchemy.orm import Session
@@ -55,28 +55,13 @@ class SampleHeader:
         return self.human or self.value
 
 
-def page_samples(
-    session: Session,
-    run_id: str,
-    run_problem_id: int,
-    *,
-    after_ordinal: int = -1,
-    limit: int | None = 25,
-    grader_id: int | None = None,
+def read_headers(
+    session: Session, condition: ColumnElement[bool], grader_id: int | None
 ) -> list[SampleHeader]:
-    """Return up to `limit` samples of a problem behind `after_ordinal`, in order; None returns all of them.
-
-    Args:
-        grader_id: the version whose grades are meant; by default that of `shown_grader`.
-    """
-    of_run = RunProblemRow.id == run_problem_id, RunProblemRow.run_id == run_id
-    if session.scalar(select(RunProblemRow.id).where(*of_run)) is None:
-        raise NotFoundError(f"problem {run_problem_id} is not in the run.")
-    conditions = [SampleRow.run_problem_id == run_problem_id, SampleRow.ordinal > after_ordinal]
-    if grader_id is None and (grader := shown_grader(session, run_id)) is not None:
-        grader_id = grader.id
-    rows = session.execute(_headers(grader_id).where(*conditions).order_by(SampleRow.ordinal).limit(limit))
-    return [SampleHeader(*cast(tuple[Any, ...], row)) for row in rows]
+    """Return samples in order, with the grades of one version of the grader."""
+    query = _headers(grader_id).join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+    query = query.where(condition).order_by(RunProblemRow.position, SampleRow.ordinal)
+    return [SampleHeader(*row) for row in session.execute(query)]
 
 
 def _headers(grader_id: int | None, *more: Any) -> Select[Any]:
@@ -129,7 +114,7 @@ class SamplesPage:
 def browse_samples(
     session: Session, run_id: str, filters: SampleFilters, *, after: Place | None = None, limit: int = 25
 ) -> SamplesPage:
-    """Return up to `limit` samples of a run behind a place, in order of problems; texts are not read.
+    """Return up to `limit` samples of a run after a place, in order of problems; texts are not read.
 
     Where a text is searched for the page may be short, even empty, and still have an `after`; see
     `page_of_rows`.
@@ -139,11 +124,11 @@ def browse_samples(
             f"{filters.value!r} is not a grade. Choose from {', '.join(GradeValue)}, {UNGRADED} or {HUMAN}."
         )
     grader = shown_grader(session, run_id)
+    grader_id = None if grader is None else grader.id
     query = (
-        _headers(None if grader is None else grader.id, RunProblemRow.position)
+        _headers(grader_id, RunProblemRow.position)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .where(RunProblemRow.run_id == run_id, *_conditions(filters))
-        .where(*_problems_with(filters, None if grader is None else grader.id))
+        .where(RunProblemRow.run_id == run_id, *_conditions(filters, grader_id))
         .order_by(RunProblemRow.position, SampleRow.ordinal)
     )
 
@@ -172,53 +157,35 @@ def browse_samples(
     return SamplesPage(tuple(samples), behind)
 
 
-def _problems_with(filters: SampleFilters, grader_id: int | None) -> list[ColumnElement[bool]]:
-    """Return conditions on problems, by their counts: those without any such sample are passed over."""
+def _conditions(filters: SampleFilters, grader_id: int | None) -> list[ColumnElement[bool]]:
+    """Return conditions on samples, and on their problems: those without any such sample are passed over."""
     counts, sources = GradeCountsRow, GradeSourcesRow
+    of_problem = counts.run_problem_id == RunProblemRow.id, counts.grader_id == grader_id
     samples = exists().where(SampleCountsRow.run_problem_id == RunProblemRow.id)
-    grades = exists().where(counts.run_problem_id == RunProblemRow.id, counts.grader_id == grader_id)
-    by_people = (
-        exists().where(HumanGradeRow.run_problem_id == RunProblemRow.id).correlate_except(HumanGradeRow)
-    )
-    graded = (
-        select(counts.correct + counts.wrong + counts.unknown)
-        .where(counts.run_problem_id == RunProblemRow.id, counts.grader_id == grader_id)
-        .correlate(RunProblemRow)
-        .scalar_subquery()
-    )
-    ungraded = samples.where(SampleCountsRow.samples > func.coalesce(graded, 0))
+    graded = select(counts.correct + counts.wrong + counts.unknown).where(*of_problem)
+    graded_number = func.coalesce(graded.correlate(RunProblemRow).scalar_subquery(), 0)
+    ungraded = samples.where(SampleCountsRow.samples > graded_number)
+    by_people = exists().where(HumanGradeRow.run_problem_id == RunProblemRow.id)
+    by_people = by_people.correlate_except(HumanGradeRow)
+    counted = func.coalesce(HumanGradeRow.value, GradeRow.value)
     conditions: list[ColumnElement[bool]] = []
     if filters.value == UNGRADED:
-        conditions.append(ungraded)
+        conditions += [counted.is_(None), ungraded]
     elif filters.value == HUMAN:
-        conditions.append(by_people)
+        conditions += [HumanGradeRow.value.is_not(None), by_people]
     elif filters.value is not None:
-        conditions.append(or_(grades.where(getattr(counts, filters.value) > 0), by_people))
+        some = exists().where(*of_problem, getattr(counts, filters.value) > 0)
+        conditions += [counted == filters.value, or_(some, by_people)]
     if filters.source is not None:
         from_there = exists().where(
             sources.run_problem_id == RunProblemRow.id,
             sources.grader_id == grader_id,
             sources.source == filters.source,
         )
+        conditions.append(func.coalesce(GradeRow.source, "") == filters.source)
         conditions.append(from_there if filters.source else or_(from_there, ungraded))
     if filters.truncated:
-        conditions.append(samples.where(SampleCountsRow.truncated > 0))
-    return conditions
-
-
-def _conditions(filters: SampleFilters) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    counted = func.coalesce(HumanGradeRow.value, GradeRow.value)
-    if filters.value == UNGRADED:
-        conditions.append(counted.is_(None))
-    elif filters.value == HUMAN:
-        conditions.append(HumanGradeRow.value.is_not(None))
-    elif filters.value is not None:
-        conditions.append(counted == filters.value)
-    if filters.source is not None:
-        conditions.append(func.coalesce(GradeRow.source, "") == filters.source)
-    if filters.truncated:
-        conditions.append(SampleRow.stop_reason == "length")
+        conditions += [SampleRow.stop_reason == "length", samples.where(SampleCountsRow.truncated > 0)]
     if filters.tokens is not None:
         conditions.append(SampleRow.completion_tokens >= filters.tokens)
     if filters.position is not None:

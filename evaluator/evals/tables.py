@@ -12,8 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
-from service.database.triggers import append_only, count_new_rows, on_creation, statement_trigger
-from service.questions.images import tables as _images  # noqa: F401  (what `images` refers to)
+from service.database.triggers import append_only, count_new_rows
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 SAMPLE = "sample"
@@ -163,22 +162,12 @@ class GradeSourcesRow(Base):
     __table_args__ = (BY_KEY_ALONE,)
 
 
-on_creation(
-    RunProblemRow,
-    """
-    CREATE TRIGGER run_problems_counted AFTER INSERT ON run_problems BEGIN
-        INSERT INTO sample_counts (run_problem_id, samples, truncated, refused, with_tokens, tokens)
-        VALUES (NEW.id, 0, 0, 0, 0, 0);
-    END""",
-)
-statement_trigger(
+count_new_rows(
     RunProblemRow,
     "run_problems_counted",
-    "INSERT",
-    """
-        INSERT INTO sample_counts (run_problem_id, samples, truncated, refused, with_tokens, tokens)
-        SELECT id, 0, 0, 0, 0, 0 FROM new_rows;
-    """,
+    "sample_counts",
+    {"run_problem_id": "NEW.id"},
+    dict.fromkeys(("samples", "truncated", "refused", "with_tokens", "tokens"), "0"),
 )
 count_new_rows(
     SampleRow,

@@ -2,17 +2,17 @@
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
 
 import numpy as np
-from sqlalchemy import func, select
+from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
-from evaluator.evals.human import Grades, newest_grades
-from evaluator.evals.missing import asked_in_vain
+from evaluator.evals.counts import asked_in_vain
+from evaluator.evals.human import Grades
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import problem_keys
-from evaluator.evals.tables import GradeRow, HumanGradeRow, RunProblemRow, SampleRow
+from evaluator.evals.samples import read_headers
+from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import AnswerKind, Clustering, ClusterJob
 from evaluator.grading.versions import find_grader
 from evaluator.passk import maj_at_k
@@ -40,43 +40,22 @@ Votes = dict[str, Counter[Hashable | None]]
 def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
     """Return the graded answers of a run's originals by problem, in the order of its problems.
 
-    Those that were asked for and are missing count as unknown.
-
-    Args:
-        grades: whether people's grades override the grader's.
+    Those that were asked for and are missing count as unknown. `grades` says whether people's grades count.
     """
-    if any(problem.kind is AnswerKind.CODE for problem in run_problems(session, run_id)):
+    problems = [problem for problem in run_problems(session, run_id) if problem.variant == 0]
+    if any(problem.kind is AnswerKind.CODE for problem in problems):
         raise InputError("programs have no majority vote, because they cannot be compared.")
-    places = session.execute(
-        select(RunProblemRow.id, RunProblemRow.problem_id)
-        .where(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
-        .order_by(RunProblemRow.position)
-    ).all()
-    keys = problem_keys(problem for _, problem in places)
-    value: Any = GradeRow.value
-    query = select(SampleRow.run_problem_id).join(GradeRow, GradeRow.sample_id == SampleRow.id)
-    if grades == "human":
-        value = func.coalesce(HumanGradeRow.value, GradeRow.value)
-        of_sample = HumanGradeRow.sample_id == GradeRow.sample_id
-        query = query.outerjoin(HumanGradeRow, of_sample & HumanGradeRow.id.in_(newest_grades()))
-    rows = session.execute(
-        query.add_columns(value, GradeRow.extracted, func.count())
-        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
-        .where(
-            RunProblemRow.run_id == run_id,
-            RunProblemRow.variant == 0,
-            GradeRow.grader_id == find_grader(session, grader_version),
-        )
-        .group_by(SampleRow.run_problem_id, value, GradeRow.extracted)
-        .order_by(func.min(SampleRow.ordinal))
-    )
-    by_place: dict[int, Counter[tuple[str, str | None]]] = {place: Counter() for place, _ in places}
-    for place, graded, extracted, samples in rows:
-        by_place[place][graded, extracted] = samples
+    answers: dict[int, Counter[tuple[str, str | None]]] = {problem.id: Counter() for problem in problems}
+    originals = and_(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
+    for header in read_headers(session, originals, find_grader(session, grader_version)):
+        if header.value is not None:
+            value = header.counted if grades == "human" else header.value
+            answers[header.run_problem_id][str(value), header.extracted] += 1
     for place, missing in asked_in_vain(session, [run_id]).get(run_id, {}).items():
-        if place in by_place:
-            by_place[place][UNKNOWN, None] += missing
-    return dict(zip(keys, by_place.values(), strict=True))
+        if place in answers:
+            answers[place][UNKNOWN, None] += missing
+    keys = problem_keys(problem.problem_id for problem in problems)
+    return dict(zip(keys, answers.values(), strict=True))
 
 
 def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:

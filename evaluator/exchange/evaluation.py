@@ -12,6 +12,7 @@ from evaluator.benchmarks.golds import check_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.evals.evaluating import Note, Progress, note_golds
 from evaluator.evals.grading import grade_run
+from evaluator.evals.results import read_numbers
 from evaluator.evals.runs import model_slug, run_version
 from evaluator.exchange.agreement import read_agreement
 from evaluator.exchange.files import with_thoughts_opened
@@ -20,9 +21,7 @@ from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, Surv
 from evaluator.exchange.response_file import ResponseFile
 from evaluator.grading import AnswerKind, Grader
 from evaluator.grading.types import Answers
-from evaluator.grading.versions import GradeCache
 from evaluator.grading.workers.own import own_version
-from evaluator.reports.standing import read_numbers
 from service.database import Database
 from service.errors import InputError
 from service.questions.images import RowImages
@@ -91,7 +90,7 @@ def import_evaluation(
     run_name = check_name(f"{name or model_slug(model)}.{label}")
     with (
         open_database() as database,
-        Grader(cache=GradeCache(database)) as rules,
+        Grader() as rules,
         Grader(own=grader) if grader else nullcontext(rules) as grading,
         progress(run_name) as report,
     ):
@@ -120,7 +119,7 @@ def import_evaluation(
         "format": file.form,
         "imported": stored.new,
         "there_before": stored.there,
-        "graded": graded.samples,
+        "graded": graded.total(),
         "unmatched": _unmatched(read.unmatched, benchmark),
         "unclear": _unmatched(read.unclear, benchmark),
         "without_response": read.lost.total(),

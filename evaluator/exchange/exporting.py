@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -11,7 +10,8 @@ from typing import Any, Literal, TypeAlias
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, run_problems
-from evaluator.evals.samples import page_samples, read_texts
+from evaluator.evals.samples import read_headers, read_texts
+from evaluator.evals.tables import SampleRow
 from evaluator.exchange.agreement import find_other_tool
 from service.database import Database
 from service.errors import InputError
@@ -25,24 +25,7 @@ SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
 DATA_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST = "tagrpo.json"
 _PER_GROUP = 500
-_TYPES = {
-    "string": (
-        *(
-            "model",
-            "problem_id",
-            "question",
-            "answer",
-            "kind",
-            "tolerance",
-            "group",
-            "source_id",
-            "strategy",
-            "response",
-        ),
-        *("stop_reason", "grade", "reason", "extracted", "answer_place", "human_grade", "other_grade"),
-    ),
-    "int64": ("position", "copy", "variant", "sample", "seed", "prompt_tokens", "completion_tokens"),
-}
+_NUMBERS = ("position", "copy", "variant", "sample", "seed", "prompt_tokens", "completion_tokens")
 _PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
 
 
@@ -137,10 +120,10 @@ def _samples(
     db: Database, run: Run, problem: RunProblem, grader: int | None, theirs: int | None
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
-        samples = partial(page_samples, session, run.id, problem.id, limit=None)
-        headers = samples(grader_id=grader)
+        of_problem = SampleRow.run_problem_id == problem.id
+        headers = read_headers(session, of_problem, grader)
         texts = read_texts(session, [header.id for header in headers])
-        graded = [] if theirs is None else samples(grader_id=theirs)
+        graded = [] if theirs is None else read_headers(session, of_problem, theirs)
     other = {header.id: header.reason for header in graded}
     for header in headers:
         yield {
@@ -163,18 +146,18 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     import pyarrow
     from pyarrow import parquet
 
-    kinds = {name: getattr(pyarrow, kind)() for kind, names in _TYPES.items() for name in names}
     first = next(rows, None)
-    names = list(kinds) if first is None else list(first)
-    schema: Any = pyarrow.schema([(name, kinds[name]) for name in names if name in kinds])
-    pictured = "images" in names
+    if first is None:
+        raise InputError("the run has no samples yet, so there is nothing to write.")
+    texts = [name for name in first if name != "images"]
+    schema: Any = pyarrow.schema([(name, "int64" if name in _NUMBERS else "string") for name in texts])
+    pictured = "images" in first
     if pictured:
         from datasets import Features, List
         from datasets import Image as ImageFeature
 
-        texts = Features.from_arrow_schema(schema)
-        schema = Features(**texts, images=List(ImageFeature())).arrow_schema
-    every = rows if first is None else chain([first], rows)
+        schema = Features(**Features.from_arrow_schema(schema), images=List(ImageFeature())).arrow_schema
+    every = chain([first], rows)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _PER_GROUP)):
             try:

@@ -9,8 +9,8 @@ from typing import Any, cast
 from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import Block, block_item
 from evaluator.evals.grading import grade_row
-from evaluator.evals.missing import Block, block_item
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
 from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run

@@ -1,6 +1,5 @@
 """Samples of lm-evaluation-harness: one row per problem and filter, with all responses to it."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,12 +8,11 @@ from evaluator.exchange.response_file import ResponseFile, checked
 from evaluator.exchange.responses import OutsideResponse, read_responses
 from service.errors import InputError
 from service.questions.columns import CANDIDATES, Columns, RowProblem, lacking_columns, usual_column
-from service.questions.files import JsonNumber, RawRow, Source
+from service.questions.files import RawRow, Source
 
 COLUMNS = {"doc_id", "doc", "resps", "filtered_resps"}
 _READ = (*COLUMNS, "filter", "target", "arguments")
 _TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+")
-_DRAWN_WITH = ("temperature", "top_p", "top_k", "max_gen_toks", "do_sample")
 
 
 def open_lm_eval(source: Source, stem: str, scorer: str | None) -> ResponseFile:
@@ -30,7 +28,6 @@ def open_lm_eval(source: Source, stem: str, scorer: str | None) -> ResponseFile:
     filters = dict.fromkeys(str(row.get("filter", "")) for row in rows)
     listed = (row["metrics"] for row in rows if isinstance(row.get("metrics"), list))
     metrics = dict.fromkeys(str(name) for names in listed for name in names)
-    drawn = next(filter(None, (_arguments(row)[1] for row in rows)), {})
     metric, _, of_filter = (scorer or "").partition(",")
     metric, chosen = metric or next(iter(metrics), ""), of_filter or next(iter(filters), "")
     if chosen not in filters or (metric and metric not in present):
@@ -66,7 +63,6 @@ def open_lm_eval(source: Source, stem: str, scorer: str | None) -> ResponseFile:
         return checked(source, [name for name in present if name in _READ or name == metric], responses)
 
     task = _TASK.fullmatch(stem)
-    numbers = {name: drawn[name] for name in _DRAWN_WITH if drawn.get(name) is not None}
     return ResponseFile(
         source.name,
         "lm-eval",
@@ -74,10 +70,6 @@ def open_lm_eval(source: Source, stem: str, scorer: str | None) -> ResponseFile:
         read,
         scorer=f"{metric},{chosen}" if metric and chosen else metric or None,
         poses=task[1] if task else None,
-        settings={
-            name: json.loads(value) if isinstance(value, JsonNumber) else value
-            for name, value in numbers.items()
-        },
     )
 
 
@@ -88,18 +80,10 @@ def _asked(values: Mapping[str, Any]) -> str | None:
     text = doc.get(column) if column else None
     if isinstance(text, str) and not lacking_columns(doc, Columns(question=column), text):
         return text
-    prompt = _arguments(values)[0]
-    return prompt if isinstance(prompt, str) else None
-
-
-def _arguments(values: Mapping[str, Any]) -> tuple[Any, Mapping[str, Any]]:
-    """Return the prompt of a row and how its responses were drawn."""
     asked = values.get("arguments")
     first = next(iter(asked.values()), None) if isinstance(asked, Mapping) else _first(asked)
-    if isinstance(first, Mapping):
-        first = [first.get("arg_0"), first.get("arg_1")]
-    prompt, settings = (*first, None, None)[:2] if isinstance(first, list | tuple) else (None, None)
-    return _first(prompt), settings if isinstance(settings, Mapping) else {}
+    prompt = _first(first.get("arg_0") if isinstance(first, Mapping) else _first(first))
+    return prompt if isinstance(prompt, str) else None
 
 
 def _first(value: Any) -> Any:

@@ -255,21 +255,9 @@ def _equal_relations(first: Any, second: Any) -> bool:
     if isinstance(first, Relational) and isinstance(second, Relational) and first != second:
         if not all(isinstance(side, sympy.Expr) for side in (*first.args, *second.args)):
             return False
-        if _proportional(first, second):
-            return True
         if isinstance(first, sympy.Eq) and not (_solvable(first) and _solvable(second)):
             return False  # math-verify takes equations without solutions for equal
     return _verified(first, second)
-
-
-def _proportional(first: Relational, second: Relational) -> bool:
-    """Return whether the differences of the sides are constant multiples: `2x + 2y = 4` and `y = 2 - x`."""
-    left, right = first.lhs - first.rhs, second.lhs - second.rhs
-    ratio = sympy.simplify(left / right) if right != 0 else sympy.nan
-    if ratio.free_symbols or not ratio.is_finite or ratio.is_zero:
-        return False
-    other = second if ratio.is_positive or isinstance(second, sympy.Eq | sympy.Ne) else second.reversed
-    return bool(first.rel_op == other.rel_op)
 
 
 def _solvable(equation: Any) -> bool:

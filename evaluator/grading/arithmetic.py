@@ -12,7 +12,7 @@ from typing import Any
 import mpmath
 
 _TOKEN = re.compile(
-    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times|ln|exp)(?![A-Za-z]))"
+    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times|exp)(?![A-Za-z]))"
     r"|(?P<letter>[A-Za-z](?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]\}))?)|(?P<sign>[-+*/^(){}!|\[\]]))"
 )
 _DIGITS = 50
@@ -27,7 +27,7 @@ _LARGEST_FACTORIAL = 90
 _LONGEST = 300
 _LONGEST_PRODUCT = 3
 _DEEPEST = 25
-_FACTORS = ("(", "\\sqrt", "\\pi", "\\frac", "\\ln", "\\exp")
+_FACTORS = ("(", "\\sqrt", "\\pi", "\\frac", "\\exp")
 _POINTS = ("0.618034", "-1.324718", "2.236068", "-0.434627", "1.732051", "5.146264", "0.130395", "3.4716")
 _FEWEST_POINTS = 4
 _FEW_DIGITS = 12
@@ -72,21 +72,6 @@ def same_value(first: str, second: str) -> bool | None:
     return True if agreed >= _FEWEST_POINTS and letters[0] == letters[1] else None
 
 
-def is_arithmetic(text: str) -> bool:
-    """Return True if the whole text is plain arithmetic that has a value."""
-    try:
-        tokens = _tokens_of(text)
-    except UnreadableError:
-        return False
-    with mpmath.workdps(_DIGITS):
-        point = {
-            token: mpmath.mpf(_POINTS[3]) + place
-            for place, (kind, token) in enumerate(tokens)
-            if kind == "letter"
-        }
-        return _value_at(tokens, point) is not None
-
-
 def _tokens_of(text: str) -> list[Token]:
     """Return (kind, text) tokens; raise UnreadableError for anything but arithmetic."""
     tokens: list[Token] = []
@@ -118,7 +103,7 @@ def _value_at(tokens: Sequence[Token], point: Mapping[str, Any]) -> Any:
 
 def _decides(tokens: Sequence[Token]) -> bool:
     """Return whether 25 equal digits are proof: a constant is irrational, or rational with few digits."""
-    if any(token in ("\\sqrt", "\\pi", "\\ln", "e") or kind == "letter" for kind, token in tokens):
+    if any(token in ("\\sqrt", "\\pi", "e") or kind == "letter" for kind, token in tokens):
         return True
     digits = sum(len(token) for kind, token in tokens if kind == "number")
     return digits <= _FEW_DIGITS and not any(token in ("^", "!") for _, token in tokens)
@@ -239,11 +224,6 @@ class _Reader:
             return abs(inner)
         if token == "\\exp":
             return _raise(+mpmath.e, self._group("(", ")"))
-        if token == "\\ln":
-            inner = self._group("(", ")") if self._peek()[1] == "(" else self._atom()
-            if inner.imag or inner.real <= _TINY:
-                raise UnreadableError
-            return mpmath.log(inner)
         raise UnreadableError
 
 

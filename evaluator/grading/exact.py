@@ -10,7 +10,7 @@ from evaluator.grading import structure
 from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.quantity import compare_expressions, exact_number, split_unit
 from evaluator.grading.steps import Comparison, Step
-from evaluator.grading.types import CHOICE, DIFFERENT, EXACT, NUMERIC, SEVERAL, Grade, GradeValue
+from evaluator.grading.types import CHOICE, DIFFERENT, EXACT, NUMERIC, SEVERAL, Grade
 
 _LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z])(?! ?=)")
 _LONE_LETTER = re.compile(r"\(?([A-Ja-j])\)?[.:)]?")
@@ -68,8 +68,6 @@ def compare_choices(gold: str, answer: str, _: Comparison) -> Grade | None:
     for letter, other in ((letters[0], answer), (letters[1], gold)):
         if letter and (labelled := structure.labelled_choice(other)):
             return CHOICE if labelled[0] == letter else DIFFERENT
-        if letter and structure.letter_in_front(other) == letter:
-            return CHOICE
     several = structure.several_letters(gold)
     return CHOICE if several is not None and structure.several_letters(answer) == several else None
 
@@ -163,15 +161,6 @@ def compare_brackets(gold: str, answer: str, comparison: Comparison) -> Grade | 
     return None
 
 
-def compare_unions(gold: str, answer: str, comparison: Comparison) -> Grade | None:
-    """Accept unions of equal parts in any order; `[0,1]` with `[1,2]` may still equal `[0,2]`."""
-    if r"\cup" not in gold or r"\cup" not in answer:
-        return None
-    parts = [structure.split_top(text.replace(r"\cup", ";"), ";") for text in (gold, answer)]
-    grade = comparison.compare_members(*parts, ordered=False)
-    return grade if grade.value is GradeValue.CORRECT else None
-
-
 STEPS: tuple[Step, ...] = (
     compare_exact_parts,
     compare_choices,
@@ -181,5 +170,4 @@ STEPS: tuple[Step, ...] = (
     compare_named,
     compare_matrices,
     compare_brackets,
-    compare_unions,
 )

@@ -10,7 +10,6 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from evaluator.grading.exact import choice_letters
-from evaluator.grading.quantity import is_measure
 from evaluator.grading.statement import formulas, is_option, stated, states_something
 from evaluator.grading.types import AnswerKind, GradeCase
 from service.boxes import boxed_answer, last_boxed
@@ -201,11 +200,6 @@ _JSON_ANSWER = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _TAGGED = re.compile(r"<answer>((?:(?!<answer>).)*?)</answer>", re.DOTALL)
-_COUNTED_THINGS = re.compile(  # behind ####: 3 of `3 30-minute episodes`, 50 miles of `50 miles in 7 hours`
-    r"(-?[$€£]?\d[\d,.]*(?: \d{3}(?!\d))*)(?= ) (?!(?:and|or|x|in|(?:year|month|week|day|hour|minute)s?)\b)"
-    r"(?=[^=+*^\\]*\d[^=+*^\\]*$)(?!.*\b(?:and|or) \d)(?!.*\b(?:is|are|gives|equals|so|plus|minus|times)\b)"
-    r"(?![A-Za-z]+ \d+ [A-Za-z]+\W*$)(?:([A-Za-z]+)|\d+[- ][A-Za-z])"
-)
 _DISPLAY = re.compile(r"\\\[(.{0,1000}?)\\\]|\$\$(.{0,1000}?)\$\$", re.DOTALL)
 _SENTENCE_END = re.compile(r"(?<!\\)(?<!\bM[rs])(?<!\bDr)[.!?]\**(?=\s|$)")
 _BULLET = re.compile(r"[-*+>#•]+\s+")
@@ -213,7 +207,6 @@ _BULLETS = re.compile(
     r'\A(?:```[a-z]*(?=\s)|"""|[ \t\r\n*_:#>]|-(?=[\s-]))+'
 )  # a minus before a number is none
 _CONCLUSION = re.compile(r"\W*(?:so|therefore|thus|hence|finally|however)\b", re.IGNORECASE)
-_ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
 _POLITE = re.compile(
     r"\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b", re.IGNORECASE
 )
@@ -241,9 +234,6 @@ def final_statement(text: str) -> Statement | None:
             break
         answer = _first_line(_NEXT_HEADING.split(text[end : end + _LONGEST_END], maxsplit=1)[0])
         if any(map(str.isalnum, answer)) and not _VERDICT.fullmatch(answer.rstrip(".*! ")):
-            counted = _COUNTED_THINGS.match(answer) if text[:end].rstrip().endswith("####") else None
-            if counted is not None:
-                answer = f"{counted[1]} {counted[2]}" if is_measure(counted[2] or "") else counted[1]
             return Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
     return _last(text)
@@ -330,7 +320,7 @@ def last_sentence(text: str) -> str | None:
         line = line.strip()
         line = line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
         for sentence in reversed(sentences_of(line)):
-            if sentence.rstrip("* ").endswith("?") or _ASIDE.fullmatch(sentence) or _POLITE.search(sentence):
+            if sentence.rstrip("* ").endswith("?") or _POLITE.search(sentence):
                 continue
             if any(map(str.isalnum, _CONCLUSION.sub("", sentence, count=1))):
                 seen.append(sentence)

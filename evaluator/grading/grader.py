@@ -5,11 +5,10 @@ import math
 import os
 import threading
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.extraction import FinalAnswer, gold_answer
@@ -31,12 +30,7 @@ from evaluator.grading.workers.tasks import Task, do_task, read_case, with_answe
 from service.errors import InputError
 from service.telling import TellProgress
 
-if TYPE_CHECKING:
-    from evaluator.grading.versions import GradeCache
-
-
 _MAX_REMEMBERED = 200_000
-_TASKS_PER_SAVE = 2_000
 
 
 class Grader:
@@ -46,7 +40,6 @@ class Grader:
         workers: number of processes (default: the CPUs this process may use, at most 8).
         time_limit_s: wall-clock seconds per comparison, counted from its start in the worker.
         memory_limit_mb: memory a worker may take on top of what it holds when it starts.
-        cache: grades of earlier graders; new ones that needed algebra are added to it.
         own: the user's `module:function` that grades responses instead of the rules (`workers.own`). The
             rules still compare answers.
 
@@ -61,14 +54,12 @@ class Grader:
         workers: int | None = None,
         time_limit_s: float = 10.0,
         memory_limit_mb: int = 2048,
-        cache: "GradeCache | None" = None,
         own: str | None = None,
     ) -> None:
         if (workers is not None and workers < 1) or time_limit_s <= 0 or memory_limit_mb <= 0:
             raise ValueError(f"limits must be positive: {workers=}, {time_limit_s=}, {memory_limit_mb=}")
         self._pool = WorkerPool(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
-        self._cache = cache
         self.own = own
         self.version = GRADER_VERSION if own is None else own_version(own)
         self._grades: dict[object, Grade] = {}  # by case
@@ -102,7 +93,7 @@ class Grader:
         if self.own is not None:
             return self.grade_apart(given, progress=progress)
         if any(case.kind is AnswerKind.CODE for case in given):
-            return self._programs.grade_among(given, self.grade_many, progress)
+            return _apart(given, partial(self._programs.grade, progress=progress), self.grade_many)
         self._make_room()
         grades: dict[int, Grade] = {}
         unsettled: dict[int, tuple[FinalAnswer, Task]] = {}
@@ -131,8 +122,8 @@ class Grader:
         graded by the deadline (of `time.monotonic()`) are unknown ("timeout").
         """
         if self.own is None and any(case.kind is AnswerKind.CODE for case in cases):
-            others = partial(self.grade_apart, deadline=deadline)
-            return self._programs.grade_among(cases, others, progress, deadline)
+            programs = partial(self._programs.grade, progress=progress, deadline=deadline)
+            return _apart(cases, programs, partial(self.grade_apart, deadline=deadline))
         own = self.version if self.own is not None else None
         tasks = [
             Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
@@ -162,7 +153,11 @@ class Grader:
         """
         cases = [gold if isinstance(gold, GradeCase) else GradeCase("", gold) for gold in golds]
         if any(case.kind is AnswerKind.CODE for case in cases):
-            return self._programs.check_among(cases, lambda rest: self.check_golds(rest, progress))
+
+            def check(programs: Sequence[GradeCase]) -> list[Grade]:
+                return self.check_programs([(case.gold, case.response) for case in programs])
+
+            return _apart(cases, check, lambda others: self.check_golds(others, progress))
         boxed = [replace(case, response=f"\\boxed{{{gold_answer(case.gold)}}}") for case in cases]
         return self.grade_many(boxed, progress)
 
@@ -207,13 +202,9 @@ class Grader:
         self._pool.check_open()
         self._make_room()
         cases_of = Counter(tasks)
-        grades: dict[Task, Grade] = {}
-        for task in cases_of:
-            grade = self._compared.get(task) or without_algebra(task)
-            if grade is not NEEDS_ALGEBRA:
-                grades[task] = grade
-        waiting = [task for task in cases_of if task not in grades]
-        done = 0
+        grades = {task: self._compared.get(task) or without_algebra(task) for task in cases_of}
+        waiting = [task for task, grade in grades.items() if grade is NEEDS_ALGEBRA]
+        done = len(tasks) - sum(cases_of[task] for task in waiting)
 
         def report(newly: Sequence[Task]) -> None:
             nonlocal done
@@ -221,16 +212,9 @@ class Grader:
             if progress is not None:
                 progress(done, len(tasks))
 
-        report(list(grades))
-        for start in range(0, len(waiting), _TASKS_PER_SAVE):
-            part = waiting[start : start + _TASKS_PER_SAVE]
-            stored = self._cache.load(part) if self._cache is not None else {}
-            report(list(stored))
-            rest = [task for task in part if task not in stored]
-            settled = dict(zip(rest, self._pool.run(rest, report, deadline), strict=True)) if rest else {}
-            if self._cache is not None:
-                self._cache.save(settled)
-            grades |= stored | settled
+        if progress is not None:
+            progress(done, len(tasks))
+        grades |= zip(waiting, self._pool.run(waiting, report, deadline), strict=True)
         self._compared |= {task: grade for task, grade in grades.items() if grade.is_lasting}
         return [grades[task] for task in tasks]
 
@@ -238,6 +222,18 @@ class Grader:
         if len(self._grades) + len(self._compared) > _MAX_REMEMBERED:
             self._grades.clear()
             self._compared.clear()
+
+
+def _apart(
+    cases: Sequence[GradeCase],
+    programs: Callable[[Sequence[GradeCase]], list[Grade]],
+    others: Callable[[Sequence[GradeCase]], list[Grade]],
+) -> list[Grade]:
+    """Grade programs in one way and the others in another; return the grades in the order of the cases."""
+    code = [case for case in cases if case.kind is AnswerKind.CODE]
+    rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
+    graded = iter(programs(code))
+    return [next(graded if case.kind is AnswerKind.CODE else rest) for case in cases]
 
 
 def _case_key(case: GradeCase) -> object:

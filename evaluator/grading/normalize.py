@@ -31,7 +31,6 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 _ROOT = re.compile(r"√ ?(?:\(([^()]*)\)|(\d+(?:\.\d+)?|[A-Za-zπ](?![A-Za-z])))")
 _RAISED = re.compile(r"[⁰¹²³⁴-⁹⁺⁻ⁿ]+")
 _LOWERED = re.compile(r"[₀-₉₊₋ₙ]+")
-_TAGGED = re.compile(r"<(su[bp])>([^<>]{1,40})</\1>")
 _COMMANDS = {
     "dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "leq": "le", "leqslant": "le", "geq": "ge",
     "geqslant": "ge", "neq": "ne", "lbrace": "{", "rbrace": "}", "lbrack": "[", "rbrack": "]",
@@ -47,19 +46,15 @@ _DROPPED = frozenset((
     "it", "mathstrut", "strut", "nolimits", "quad", "qquad", "enspace", "thinspace", "hspace", "space",
 ))  # fmt: skip
 _COMMAND = re.compile(r"\\([A-Za-z]+) ?")
-_QUAD = re.compile(r"\\(q?quad)(?=[A-Za-z])")  # \quadx is a slip for \quad x
 _DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _TIME = re.compile(r"(?<![\d.:])(\d{1,2})(:\d\d)? ?([AaPp])\.?[Mm]\b\.?")
 _BARE_PI = re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])")
-_PHANTOM = re.compile(r"\\[hv]?phantom ?(?:\{[^{}]{0,50}\}|[^\\{}])")
-_MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
 _TEXT_WITHOUT_WORDS = re.compile(r"\\text ?\{([^{}A-Za-z]*)\}")
 _FRAC_SHORT = re.compile(r"\\frac ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\}) ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\})")
 _SQRT_SHORT = re.compile(r"\\sqrt ?([A-Za-z0-9])")
 _SINGLE_BRACES = re.compile(r"([\^_]) ?\{ ?([A-Za-z0-9]|\\circ) ?\}(?! ?[A-Za-z0-9.])")
 _LOOSE_SPACE = re.compile(r"(?<![A-Za-z0-9.]) | (?![A-Za-z0-9.\\])")
 _GROUPED = re.compile(r"(?<![\d.,])([1-9]\d{0,2})((?:,\d{3})+)(?![\d]|,\d)")
-_POINTED = re.compile(r"(?<![\d.,])([1-9]\d{0,2}(?:\.\d{3})+),(\d{1,2})(?![\d.,]*\d)")  # 1.234,50
 _BRACKET = re.compile(r"[(\[]|\\\{")
 _SPACED_GROUPS = re.compile(r"([-+]?[1-9]\d{0,2}(?: \d{3})+)(?=$| [A-Za-z\\])")
 _EMPTY_SET = re.compile(r"\\\{ ?\\\}")
@@ -74,17 +69,13 @@ def normalize(text: str, *, join_thousands: bool = True) -> str:
     Texts longer than four times `LONGEST_ANSWER` are cut to that before any work (they are not read).
     """
     text = " ".join(_typed(text[: 4 * LONGEST_ANSWER]).split())
-    for _ in range(3):
-        if match := _MARKDOWN.fullmatch(text):
-            text = match.group(2).strip()
     if r"\begin" not in text:
         text = _DOUBLED_SLASH.sub(r"\\", text)
     text = _TIME.sub(lambda match: f"{match[1]}{match[2] or ':00'} {match[3].lower()}.m.", text)
     # `,\!000` marks a thousands separator for certain, so it is joined before `\!` is dropped.
     text = re.sub(r"(?<=\d) ?(?:\{,\}|,) ?(?:\\! ?)+(?=\d{3}(?!\d))", "", text)
     text = " ".join(re.sub(r"(?<!\\)\\[()\[\]]|(?<!\\)\$+", " ", text).split())
-    text = _PHANTOM.sub(" ", text)
-    text = _COMMAND.sub(_one_command, _QUAD.sub(r"\\\1 ", text))
+    text = _COMMAND.sub(_one_command, text)
     if "pi" in text:
         text = _BARE_PI.sub(r"\\pi ", text)
     text = text.replace("\\!", "").replace("{,}", "\0").replace("{:}", ":")
@@ -114,8 +105,6 @@ def too_long(answer: str) -> bool:
 
 def _typed(text: str) -> str:
     r"""Unicode mathematics as LaTeX: `4√38 x³` as `4\sqrt{38} x^{3}`, `b₂` as `b_{2}`."""
-    if "<su" in text:
-        text = _TAGGED.sub(lambda match: f"{'^' if match[1] == 'sup' else '_'}{{{match[2]}}}", text)
     if not _NOT_ASCII.search(text):
         return text
     text = _ROOT.sub(lambda match: rf"\sqrt{{{match[1] or match[2]}}}", text)
@@ -148,8 +137,7 @@ def _join_thousands(text: str) -> str:
     bracket = _BRACKET.search(text)
     cut = bracket.start() if bracket else len(text)
     # Inside brackets `(5,100)` is a pair; outside, `5,100` is one number.
-    plain = _POINTED.sub(lambda match: f"{match[1].replace('.', '')}.{match[2]}", text[:cut])
-    return _GROUPED.sub(lambda match: match[1] + match[2].replace(",", ""), plain) + text[cut:]
+    return _GROUPED.sub(lambda match: match[1] + match[2].replace(",", ""), text[:cut]) + text[cut:]
 
 
 def _strip_punctuation(text: str) -> str:

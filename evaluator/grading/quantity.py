@@ -5,18 +5,16 @@ Pure text and exact arithmetic; what needs algebra is handed to the comparison's
 
 import re
 from fractions import Fraction
-from itertools import pairwise
 from typing import NamedTuple
 
 from evaluator.grading import structure
-from evaluator.grading.arithmetic import is_arithmetic, same_value
+from evaluator.grading.arithmetic import same_value
 from evaluator.grading.steps import Comparison, Step
 from evaluator.grading.types import (
     DIFFERENT,
     EXACT,
     NEEDS_ALGEBRA,
     NUMERIC,
-    ONE_UNPARSABLE,
     SYMBOLIC,
     UNPARSABLE,
     WITHIN_TOLERANCE,
@@ -336,32 +334,9 @@ def compare_expressions(gold: str, answer: str, comparison: Comparison) -> Grade
     if comparison.limit is None:
         if (same := same_value(gold, answer)) is not None:
             return SYMBOLIC if same else DIFFERENT
-        for plain, other in ((gold, answer), (answer, gold)):
-            if is_arithmetic(plain) and (grade := _compare_plain(plain, other)) is not None:
-                return grade
         if latex_of(gold) is None and latex_of(answer) is None:
             return UNPARSABLE
     return comparison.algebra(gold, answer, comparison.limit) if comparison.algebra else NEEDS_ALGEBRA
-
-
-def _compare_plain(plain: str, other: str) -> Grade | None:
-    r"""Compare plain arithmetic with something else: words, a matrix, an inequality, an equation.
-
-    An equation means the value that all its sides have (`e^{i\pi} = -1` means -1).
-    """
-    if len(structure.split_list(other)) > 1:
-        return None
-    if structure.matrix_rows(other) is not None or other.strip("+-") == r"\infty":
-        return DIFFERENT
-    if latex_of(other) is None:
-        return ONE_UNPARSABLE
-    sides = structure.sides(other)
-    if structure.has_inequality(other):
-        return DIFFERENT if len(sides) == 1 and exact_number(plain) is not None else None
-    if len(sides) < 2:
-        return None
-    same = [same_value(left, right) for left, right in pairwise([*sides, plain])]
-    return DIFFERENT if False in same else SYMBOLIC if all(same) else None
 
 
 STEPS: tuple[Step, ...] = (compare_units, compare_numbers, compare_bases, compare_expressions)

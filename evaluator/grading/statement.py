@@ -26,7 +26,7 @@ _STRONG = re.compile(r"\*\*(?!\s)([^*]{1,200}?)\*\*(?!\*)|__(?!\s)([^_]{1,200}?)
 _SIGN = r"[-−–+±]?"
 _DIGITS = (
     r"(?:\d{1,3}(?:,\d{3}(?!\d))+(?:\.\d+)?|[1-9]\d{0,2}(?:[ \u00a0\u2009\u202f]\d{3}(?!\d))+(?:\.\d+)?"
-    r"|[1-9]\d{0,2}(?:\.\d{3})+,\d{1,2}(?![\d.,]*\d)|\d{1,2}:\d\d(?!\d)|\d+,\d{1,2}(?![\d.]*,?\d)|\d+(?:\.\d+)?|\.\d+)"
+    r"|\d{1,2}:\d\d(?!\d)|\d+,\d{1,2}(?![\d.]*,?\d)|\d+(?:\.\d+)?|\.\d+)"
 )
 _MONEY = r"(?:\\?[$€£]\s?)"
 _POWER = r"(?:[⁰¹²³⁴-⁹⁻]+|\^(?:\{[^{}]{1,20}\}|\(?[-−]?\w{1,6}\)?)|!|[₀-₉]+|<su[bp]>[^<]{1,12}</su[bp]>)"
@@ -52,14 +52,11 @@ _EXPRESSION = re.compile(
 )
 _NUMERIC = re.compile(r"[\d¼-¾⅐-⅞⁰²³⁴-⁹√π∞\\]|[A-Za-z]\s?[-−+*/×^]\s?[A-Za-z]")
 _PLAIN = re.compile(_SIGN + _DIGITS)
-_GRAMS = re.compile(rf"{_SIGN}{_DIGITS}g")
 _NAME = r"\\?[A-Za-z]{1,6}'*(?:_\w|_\{\w+\}|[₀-₉])?"
 _NAME_ONLY = re.compile(rf"{_NAME}(?:\({_NAME}\))?|\({_NAME}(?:, ?{_NAME})*\)")
 
 # Answers in words.
 _OPTION = re.compile(r"\W{0,3}\(?[A-J]\)[\s:.]*[^\s,(]|[A-J][.:]\s+\S")
-_MODULUS = re.compile(r"(?<=\S)\s*(?:\\pmod\s?\{[^{}]*\}|\\?\(\\?mod\b[^()]*\))\s*$")  # of a congruence
-_DOLLAR = re.compile(r"\\\(\s*\\?\$\s*\\\)")  # of the price \(\$\)81
 _ORDINAL = re.compile(r"(?<![\w.])(\d+)(?:st|nd|rd|th)\b")
 _NUMBER_WORD = re.compile(
     rf"(?<!-)\b({'|'.join(sorted(NUMBER_WORDS.keys() - {'one'}, key=len, reverse=True))}"
@@ -86,11 +83,6 @@ _REASON = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _REPLY = re.compile(r"(?:^|[,:] )(?:(?:so|thus|therefore|hence),? )?\**(yes|no)\**(?:, |$)", re.IGNORECASE)
-_TIMES = r"(?:years?|months?|weeks?|days?|hours?|minutes?|seconds?)"
-_RESTATED = re.compile(
-    r"(?<=[a-z])(?:,? or|, which is(?: equal to)?)(?: about| exactly)? "
-    rf"\*{{0,2}}\d+ {_TIMES},?(?: and)? \d+ {_TIMES}\b\*{{0,2}}"
-)
 _QUOTED = re.compile(r'["“]([^"“”]{1,40})["”]')
 _REMARK = re.compile(r"(?<=[\w.,%*$]\s)\([^()]*[A-Za-z]{3}[^()]*\)")
 _CONDITION = re.compile(
@@ -111,10 +103,6 @@ _LIMITS = re.compile(
     r"|\b(?:\d+|each|out|all|one|some|most|half|rest|none|both|any|third|quarter|%|percent|members?|people)"
     r" of(?: the)?|\b(?:the|these|those|its|his|her|their|all|both|your|my|our))\s[*$\\(]{0,4}$",
     re.IGNORECASE,
-)
-_NEEDED = re.compile(
-    r"(?:\s[\w-]+){1,4}? (?:is|are|was|were|will be|would be) "
-    r"(?:needed|required|left|remaining|used|possible)\b"
 )
 _NEGATED = re.compile(r"\bnot\s[*$\\(]{0,4}$", re.IGNORECASE)
 _LEAD = re.compile(
@@ -169,10 +157,10 @@ def stated(sentence: str, before: str = "") -> str:
     >>> stated("12, which is even")
     '12'
     """
-    sentence = _unwrapped(_DOLLAR.sub("$", sentence).replace('\\"', '"'))
+    sentence = _unwrapped(sentence.replace('\\"', '"'))
     if reply := _REPLY.search(sentence):
         return reply.group(1)
-    without = _RESTATED.sub("", _REMARK.sub("", sentence))
+    without = _REMARK.sub("", sentence)
     without = without if _parts(without) else sentence
     short = _unwrapped(_REASON.sub("", without))
     for option in (short, *strong_parts(short)[-1:]):
@@ -191,7 +179,7 @@ def stated(sentence: str, before: str = "") -> str:
 
 def _value(text: str) -> str:
     """Return the last side of a calculation: `5` of `m + n = 2 + 3 = 5`, but `x^2 + y^2 = 5` is a circle."""
-    sides = [side.strip() for side in re.split(r"(?<![<>!])=|≡|\\equiv(?![a-z])", _MODULUS.sub("", text))]
+    sides = [side.strip() for side in re.split(r"(?<![<>!])=|≡|\\equiv(?![a-z])", text)]
     names = set(_VARIABLE.findall(_COMMAND.sub("", sides[0])))
     curve = bool(names) and names <= set("xyzr") and ("^" in sides[0] or len(names) > 1)
     named = _NAME_ONLY.fullmatch(sides[0]) is not None
@@ -242,8 +230,6 @@ def _whole(text: str) -> str | None:
         return None
     words = [word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS and not is_measure(word)]
     latex = _COMMAND.search(text) is not None
-    if _GRAMS.fullmatch(text):
-        return text  # or four times the variable g
     if len(words) > (3 if latex else 0):
         return None
     return text
@@ -275,8 +261,7 @@ def _parts(sentence: str) -> tuple[_Part, ...]:
             text += f" {tail}"
         elif tail and tail != "°":
             text += r"\%"
-        end = match.end() - (_GRAMS.fullmatch(text) is not None)
-        parts.append(_Part(match.start(), end, text[: end - match.end() or None].strip()))
+        parts.append(_Part(match.start(), match.end(), text.strip()))
     parts.sort(key=lambda part: part.start)
     named = tuple(part for part in parts if not _NAME_ONLY.fullmatch(part.text))
     return named or tuple(parts)
@@ -298,8 +283,6 @@ def _chosen(sentence: str, parts: list[_Part], before: str) -> _Part:
     """Choose the stated part: in bold, after a verb of result, just worked out, or not only limiting."""
     strong = [match.span() for match in _STRONG.finditer(sentence)]
     parts = [part for part in parts if any(a <= part.start and part.end <= b for a, b in strong)] or parts
-    if _NEEDED.match(sentence, parts[0].end):
-        return parts[0]
     for part in reversed(parts):
         if "=" in part.text or _ANCHOR.search(sentence, max(0, part.start - 60), part.start):
             return part

@@ -17,7 +17,6 @@ _CHOICE = re.compile(r"(?:\\text\{)? ?\(?(?:\\text\{)? ?([A-Z]) ?\}? ?\)?[.:]? ?
 _LABELLED = re.compile(
     r"(?:\\text\{ ?\(([A-Z])\) ?\}|\(([A-Z])\)|\\text\{ ?([A-Z])(?:\}[.:)]|[.:)] ?\})|([A-Z])[.:)]) ?(.+)"
 )
-_LETTER_IN_FRONT = re.compile(r"(?:\\text\{ ?)?([A-J])(?: ?\})? ?\(.+\)")
 _GLUED_LETTERS = re.compile(r"(?:\\text\{ ?)?([A-J]{2,10})(?: ?\})?")
 _BASE = re.compile(r"([-+]?[0-9A-Za-z.]+|\\text\{[0-9A-Z]+\})_(?:\{?(?:\\text\{)?\(?(\d+)\)?\}?\}?)")
 
@@ -202,12 +201,6 @@ def labelled_choice(text: str) -> tuple[str, str] | None:
     if match is None:
         return None
     return next(letter for letter in match.groups()[:4] if letter), match.group(5)
-
-
-def letter_in_front(text: str) -> str | None:
-    """Return the letter of `B(42)`, an option if the other answer is a letter; else None."""
-    match = _LETTER_IN_FRONT.fullmatch(text)
-    return match.group(1) if match else None
 
 
 def several_letters(text: str) -> str | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, Literal, NamedTuple, cast
 
-from sqlalchemy import Table, exists, func, select
+from sqlalchemy import Table, exists, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.config import ScoreConfig
@@ -19,7 +19,6 @@ from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import Grader, GradeValue
 from evaluator.grading.versions import (
     JUDGE_REASON,
-    GradeCache,
     find_grader,
     grader_id,
     judge_version,
@@ -36,13 +35,12 @@ from service.database import Database, in_parts, upsert
 from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
 from service.errors import InputError
 from service.hashing import content_id
-from service.models.estimate import Estimate, priced, scaled, times, tokens
+from service.models.estimate import Estimate, priced, times, tokens
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.spending import hold_cap
 from service.runs.store import (
     Run,
     check_name,
-    find_run,
     find_same_run,
     finish_run,
     keep_config,
@@ -135,7 +133,7 @@ async def judge(
     async with OpenModels(engine_logs(db), config) as models:
         endpoint = await models.open(remote_model(config, spec.model))
         endpoint.check(prompt_request(spec.model, spec.prompt, spec.sampling, "?"))
-        with Grader(workers=config.workers, cache=GradeCache(db), own=own) as grader:
+        with Grader(workers=config.workers, own=own) as grader:
             grade_run(
                 db, run.id, grader, lambda done, total: report("grading", done, total, ""), version=base
             )
@@ -287,14 +285,9 @@ async def judge_run(
         outcome = {None: "silent", GradeValue.UNKNOWN: "unsure"}.get(verdict, verdict)
         notes = {"silent": f"; no verdict of {spec.reason}", "unsure": f"; unsure: {spec.reason}"}
         for row in samples.pop(question, ()):
-            changed = (
-                {"reason": row["reason"] + notes[outcome]}
-                if outcome in notes
-                else {
-                    "value": verdict,
-                    "reason": spec.reason,
-                }
-            )
+            changed: dict[str, Any] = {"value": verdict, "reason": spec.reason}
+            if outcome in notes:
+                changed = {"reason": row["reason"] + notes[outcome]}
             await store.write(_store, {**row, **changed})
             counts[str(outcome)] += 1
 
@@ -342,9 +335,8 @@ def _store(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
 def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     """Estimate what asking a judge about an eval run takes, beyond what it has replied to.
 
-    Scaled by what this judge's largest run took; else from the lengths of what is asked, with replies of the
-    verdict alone to ones as long as `max_tokens` allows. Nothing is written. Samples without a grade by
-    `base` are not counted.
+    It follows from the lengths of what is asked, with replies from the verdict alone to ones as long as
+    `max_tokens` allows. Nothing is written. Samples without a grade by `base` are not counted.
     """
     spec = judge_spec(config)
     prices = price_of([remote_model(config, spec.model)])
@@ -365,17 +357,6 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
         )
         for question in session.scalars(replied):
             lengths.pop(question, None)
-        replies = func.count()
-        largest = session.execute(
-            select(AskRow.run_id, replies)
-            .where(AskRow.scope == spec.id, AskRow.state == ANSWERED, AskRow.run_id.is_not(None))
-            .group_by(AskRow.run_id)
-            .order_by(replies.desc())
-        ).first()
-        if largest is not None and lengths:
-            trial, count = largest
-            assert trial is not None
-            return scaled(session, find_run(session, trial), count, len(lengths), len(lengths) / count)
     characters = sum(lengths.values()) + len(lengths) * len(SYSTEM)
     completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
     requests = (float(len(lengths)), float(len(lengths)))

@@ -12,7 +12,7 @@ from evaluator.evals.overview import other_version
 from evaluator.evals.results import load_result
 from evaluator.evals.runs import run_answers
 from evaluator.grading import Grader
-from evaluator.grading.versions import GradeCache, version_taking
+from evaluator.grading.versions import version_taking
 from evaluator.judging.running import base_version, judge
 from service.database import Database
 from service.runs.spending import read_ledger
@@ -24,7 +24,7 @@ _SOURCES = ("old", "new", "old_source", "new_source")
 
 def score_by_rules(config: ScoreConfig, run: Run, db: Database, report: TellStage) -> dict[str, Any]:
     """Grade the samples that lack a grade by this version; compare with the previous version's grades."""
-    with Grader(workers=config.workers, cache=GradeCache(db), own=config.grader) as grader:
+    with Grader(workers=config.workers, own=config.grader) as grader:
         version = grader.version if config.grader else version_taking(config.answers or run_answers(run))
         graded = grade_run(db, run.id, grader, partial(report, "grading"), version=version)
     with db.read() as session:
@@ -36,7 +36,7 @@ def score_by_rules(config: ScoreConfig, run: Run, db: Database, report: TellStag
     return {
         "run": run.name,
         "grader": version,
-        "graded": graded.samples,
+        "graded": graded.total(),
         "correct": correct,
         "wrong": result.samples - correct - result.unknown,
         "unknown": result.unknown,

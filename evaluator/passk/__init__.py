@@ -3,7 +3,13 @@
 from evaluator.passk.comparison import Comparison, ComparisonPoint, compare, holm
 from evaluator.passk.counts import Counts, pool
 from evaluator.passk.curves import curve
-from evaluator.passk.estimators import pass_at_k, pass_hat_k, with_replacement
+from evaluator.passk.estimators import (
+    g_pass_at_k,
+    mg_pass_at_k,
+    pass_at_k,
+    pass_hat_k,
+    with_replacement,
+)
 from evaluator.passk.intervals import (
     NEW_PROBLEMS,
     RERUN,
@@ -12,7 +18,6 @@ from evaluator.passk.intervals import (
     same_problems_interval,
 )
 from evaluator.passk.majority import maj_at_k
-from evaluator.passk.stability import g_pass_at_k, mg_pass_at_k
 
 __all__ = [
     "NEW_PROBLEMS",

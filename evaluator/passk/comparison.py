@@ -57,11 +57,7 @@ class Comparison:
     seed: int
 
     def at(self, k: int) -> ComparisonPoint:
-        """Return the row of k.
-
-        Raises:
-            InputError: there is none.
-        """
+        """Return the row of k."""
         for point in self.points:
             if point.k == k:
                 return point
@@ -90,9 +86,6 @@ def compare(
         seed: of the flips, the same for every k, and of the drawn samples.
         common_only: compare the common problems instead of refusing if they differ.
         allow_missing: leave out problems with fewer than max(ks) samples on either side instead of refusing.
-
-    Raises:
-        InputError: bad ks, problems that differ, no common problem, too few samples, or no flips.
     """
     wanted = check_ks([ks] if isinstance(ks, int) else ks)
     if flips < 1:
@@ -245,10 +238,6 @@ def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
     """Return Holm's adjusted p-values (Scandinavian Journal of Statistics 1979), in the order given.
 
     Rejecting those at most alpha bounds the chance of any false rejection by alpha, under any dependence.
-    Correct over the benchmarks of one comparison at one k. An empty list stays empty.
-
-    Raises:
-        ValueError: a p-value that is undefined or outside 0..1.
     """
     values = np.asarray(p_values, dtype=np.float64)
     if values.ndim != 1:
@@ -277,9 +266,7 @@ def _normal(difference: float, error: float) -> tuple[float, float, float]:
 def is_fragile(differences: Floats) -> NDArray[np.bool_]:
     """Return whether one more problem, fully won by the other side, would undo a difference[..., M] at 5%.
 
-    Few problems can lack the rare large differences of the other sign that make the mean 0. They then look
-    consistent instead of skewed, so the observed skewness does not reveal where levels fail, but this test
-    does.
+    Few problems can lack the rare large differences of the other sign; the observed skewness hides that.
     """
     from scipy.special import stdtrit
 

@@ -15,12 +15,7 @@ _NAMED = 5  # maximum ids in a message
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts of M problems, at least one; sequences are accepted and become read-only int64 arrays.
-
-    Raises:
-        InputError: no problem, a repeated id, arrays of other lengths, values that are not whole numbers or
-            below 0, or correct + unknown above n; the message names the problem.
-    """
+    """Counts of M problems, at least one; sequences are accepted and become read-only int64 arrays."""
 
     problem_ids: tuple[str, ...]  # M different ids; all arrays are in their order
     n: Ints  # samples [M]: correct, wrong and unknown ones. 0 is allowed here, but not in a curve
@@ -98,9 +93,6 @@ def pool(counts: Sequence[Counts]) -> Counts:
 
     Pooling needs exchangeable samples: runs that differ in seeds only. The estimate from pooled counts is
     unbiased; a mean of the runs' curves ends at the smallest n and is noisier for large k.
-
-    Raises:
-        InputError: no run, or a problem that is not in all of them; the message names some.
     """
     if not counts:
         raise InputError("no runs to pool")
@@ -123,11 +115,7 @@ def pool(counts: Sequence[Counts]) -> Counts:
 
 
 def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts, tuple[str, ...]]:
-    """Return the problems with at least k samples, and the ids of the others.
-
-    Raises:
-        InputError: some have fewer and allow_missing is not set, or all have.
-    """
+    """Return the problems with at least k samples, and the ids of the others, if any may be left out."""
     short = counts.n < k
     if not short.any():
         return counts, ()

@@ -44,11 +44,7 @@ class Curve:
     points: tuple[CurvePoint, ...]
 
     def at(self, k: int) -> CurvePoint:
-        """Return the point of k.
-
-        Raises:
-            InputError: the curve has no such point.
-        """
+        """Return the point of k."""
         for point in self.points:
             if point.k == k:
                 return point
@@ -57,15 +53,7 @@ class Curve:
 
 
 def curve(counts: Counts, ks: Iterable[int]) -> Curve:
-    """Return pass@k for each k with both kinds of interval.
-
-    Args:
-        ks: values of k, in any order; repeated ones count once.
-
-    Raises:
-        InputError: no k, a k that is not a whole number of at least 1, or problems with fewer than max(ks)
-            samples.
-    """
+    """Return pass@k for each k with both kinds of interval; all problems need max(ks) samples."""
     wanted = check_ks(ks)
     kept, _ = with_enough(counts, wanted[-1], allow_missing=False)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
@@ -95,15 +83,12 @@ def curve(counts: Counts, ks: Iterable[int]) -> Curve:
 
 def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:
     """Return pass@k of each problem [K, M]."""
-    return np.asarray(pass_at_k(n, c, np.array(ks)[:, None]))
+    values: Floats = pass_at_k(n, c, np.array(ks)[:, None])
+    return values
 
 
 def check_ks(ks: Iterable[int]) -> tuple[int, ...]:
-    """Return the ks ascending, each once.
-
-    Raises:
-        InputError: no k, or one that is not a whole number of at least 1.
-    """
+    """Return the ks ascending, each once."""
     try:
         wanted = sorted(set(whole_numbers("k", list(ks)).tolist()))
     except ValueError as error:

@@ -1,7 +1,7 @@
-"""pass@k and pass^k: the chance that at least one, or all, of k samples of a problem are correct."""
+"""pass@k, pass^k and G-Pass@k: the chance that one, all or most of k samples of a problem are correct."""
 
 from collections.abc import Callable
-from typing import Any, TypeAlias, overload
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,12 @@ Floats = NDArray[np.float64]
 IntegerArray: TypeAlias = list[int] | tuple[int, ...] | NDArray[Any]
 Integers: TypeAlias = int | IntegerArray
 
+_SLACK = 1e-9  # tau is read to nine decimals: 100 * .07 is 7 draws, although it is 7.000000000000001 here
 _BELOW_ROUNDING = 41.0  # exp(-41) disappears when it is subtracted from 1
 _BELOW_DOUBLE = 750.0  # exp(-750) is 0 in float64
 
 
-@overload
-def pass_at_k(n: int, c: int, k: int) -> float: ...
-@overload
-def pass_at_k(n: Integers, c: Integers, k: Integers) -> float | Floats: ...
-def pass_at_k(n: Integers, c: Integers, k: Integers) -> float | Floats:
+def pass_at_k(n: Integers, c: Integers, k: Integers) -> Any:
     """Return 1 - C(n-c, k) / C(n, k), the unbiased estimate of pass@k (Chen et al. 2021, arXiv:2107.03374).
 
     Exact to 1e-12 for n up to 10,000. It is the share of the subsets of k out of n samples with at least one
@@ -37,43 +34,64 @@ def pass_at_k(n: Integers, c: Integers, k: Integers) -> float | Floats:
         ValueError: k < 1, k > n, c < 0, c > n, or a value that is not a whole number. pass@k with fewer than
             k samples is undefined; there is no fallback.
     """
-    return on_counts(_pass_at_k, n, c, k)
+    return on_counts(lambda n, c, k: 1.0 - _all_from(n, n - c, k, _BELOW_ROUNDING), n, c, k)
 
 
-@overload
-def pass_hat_k(n: int, c: int, k: int) -> float: ...
-@overload
-def pass_hat_k(n: Integers, c: Integers, k: Integers) -> float | Floats: ...
-def pass_hat_k(n: Integers, c: Integers, k: Integers) -> float | Floats:
+def pass_hat_k(n: Integers, c: Integers, k: Integers) -> Any:
     """Return C(c, k) / C(n, k), the unbiased estimate of pass^k: all k draws are correct.
 
-    The formula of tau-bench (Yao et al. 2024, arXiv:2406.12045). Arguments, shapes and errors are those of
-    `pass_at_k`. 0 if c < k.
+    The formula of tau-bench (Yao et al. 2024, arXiv:2406.12045), with arguments and errors of `pass_at_k`.
     """
-    return on_counts(_pass_hat_k, n, c, k)
+    return on_counts(lambda n, c, k: _all_from(n, c, k, _BELOW_DOUBLE), n, c, k)
 
 
-@overload
-def with_replacement(n: int, c: int, k: int) -> float: ...
-@overload
-def with_replacement(n: Integers, c: Integers, k: Integers) -> float | Floats: ...
-def with_replacement(n: Integers, c: Integers, k: Integers) -> float | Floats:
+def with_replacement(n: Integers, c: Integers, k: Integers) -> Any:
     """Return 1 - (1 - c/n)^k: the expectation of bootstrap estimates such as verl's best@N. Do not report it.
 
-    It draws k of n samples with replacement and is biased down, most if k is near n. It exists to explain the
-    difference from numbers of other tools. Arguments, shapes and errors are those of `pass_at_k`.
+    It draws with replacement and is biased down, most if k is near n. It exists to explain the difference
+    from numbers of other tools.
     """
     return on_counts(lambda n, c, k: 1.0 - (1.0 - c / n) ** k, n, c, k)
+
+
+def g_pass_at_k(n: Integers, c: Integers, k: Integers, tau: float) -> Any:
+    """Return G-Pass@k_tau: the chance that at least ceil(tau * k), and at least one, of k draws are correct.
+
+    The hypergeometric tail of Liu et al. 2024 (arXiv:2412.13147): k of n samples without replacement. tau = 0
+    is pass@k, tau = 1 is pass^k. `tau` is the same for all cells, and read to nine decimals.
+    """
+    if not 0 <= tau <= 1:
+        raise ValueError(f"tau must be between 0 and 1, but is {tau}")
+
+    def tail(n: Ints, c: Ints, k: Ints) -> Floats:
+        from scipy.stats import hypergeom
+
+        return np.asarray(hypergeom.sf(np.maximum(1, np.ceil(k * (tau - _SLACK))) - 1, n, c, k))
+
+    return on_counts(tail, n, c, k)
+
+
+def mg_pass_at_k(n: Integers, c: Integers, k: Integers) -> Any:
+    """Return mG-Pass@k = 2/k times the sum of G-Pass@k_{i/k} over i = ceil(k/2)+1 .. k (arXiv:2412.13147).
+
+    It equals 2/k times the expected number of correct draws above ceil(k/2). For k = 1 the sum is empty and
+    the value is 0 even if all are correct; for odd k its maximum is (k-1)/k.
+    """
+
+    def surplus(n: Ints, c: Ints, k: Ints) -> Floats:
+        from scipy.stats import hypergeom
+
+        cells = zip(n, c, k, strict=True)
+        sums = [hypergeom.sf(np.arange((k + 1) // 2, k), n, c, k).sum() for n, c, k in cells]
+        return np.array(sums) * 2 / k
+
+    return on_counts(surplus, n, c, k)
 
 
 def on_counts(
     formula: Callable[[Ints, Ints, Ints], Floats], n: Integers, c: Integers, k: Integers
 ) -> float | Floats:
-    """Check n, c and k, apply `formula` to flat arrays of distinct triples and give the result their shape.
-
-    Raises:
-        ValueError: as `pass_at_k`.
-    """
+    """Check n, c and k, apply `formula` to flat arrays of distinct triples and return it in their shape."""
     checked = whole_numbers("n", n), whole_numbers("c", c), whole_numbers("k", k)
     try:
         shape = np.broadcast_shapes(*(part.shape for part in checked))
@@ -90,11 +108,7 @@ def on_counts(
 
 
 def whole_numbers(name: str, values: Integers) -> Ints:
-    """Return `values` as int64; 4.0 counts as 4.
-
-    Raises:
-        ValueError: a value that is not whole, a truth value, text, or beyond 64 bits.
-    """
+    """Return `values` as int64; 4.0 counts as 4. Anything else is a `ValueError`."""
     array = np.asarray(values)
     if array.size == 0:
         return array.astype(np.int64)
@@ -147,14 +161,6 @@ def _grid(
     values = formula(n, np.minimum(c, n), np.minimum(k, n))
     at_n, at_c, at_k = (part - low for part, low in zip(counts, lows, strict=True))
     return values, (at_n * spans[1] + at_c) * spans[2] + at_k
-
-
-def _pass_at_k(n: Ints, c: Ints, k: Ints) -> Floats:
-    return 1.0 - _all_from(n, n - c, k, _BELOW_ROUNDING)
-
-
-def _pass_hat_k(n: Ints, c: Ints, k: Ints) -> Floats:
-    return _all_from(n, c, k, _BELOW_DOUBLE)
 
 
 def _all_from(n: Ints, part: Ints, k: Ints, negligible: float) -> Floats:

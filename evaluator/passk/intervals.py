@@ -41,15 +41,9 @@ def new_problems_interval(values: Sequence[float] | NDArray[Any]) -> Interval:
 
     Wilson's interval (JASA 1927) with the effective size n_e = m(1-m) / (s^2/M), which is at least M - 1, and
     the t quantile of M - 1 degrees, for any per-problem estimate within 0 to 1: pass@k, pass^k, G-Pass@k.
-    var(values)/M already includes the noise of the samples within each problem.
 
-    Degenerate cases: if M * min(m, 1-m) < 5, so always for fewer than 10 problems, it is the t interval (M +
-    1 degrees) of the values with one 0 and one 1 added, clipped to 0..1. So one problem has an interval of
-    nearly 0..1, and a mean of 0 or 1 has an interval of positive length. If all values are equal otherwise,
-    n_e = M.
-
-    Raises:
-        ValueError: no value, or one outside 0..1 or undefined.
+    If M * min(m, 1-m) < 5, so always for fewer than 10 problems, it is the t interval (M + 1 degrees) of the
+    values with one 0 and one 1 added, clipped to 0..1. If all values are equal otherwise, n_e = M.
     """
     array = np.asarray(values, dtype=np.float64)
     if array.ndim != 1 or array.size == 0:
@@ -91,13 +85,6 @@ def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
     """Return the 95% interval of mean pass@k over exactly these problems; only the samples are random.
 
     The estimate +- z standard errors, clipped to 0..1, with the error of `same_problems_errors`.
-
-    Args:
-        n, c: samples and correct samples of each problem [M]; scalars are one problem.
-        k: draws, the same for all problems.
-
-    Raises:
-        ValueError: as `pass_at_k`, or no problem.
     """
     n, c = (np.atleast_1d(part) for part in np.broadcast_arrays(whole_numbers("n", n), whole_numbers("c", c)))
     if n.ndim != 1 or n.size == 0:

@@ -14,11 +14,8 @@ TIES = (FIRST_SEEN, AT_RANDOM)
 def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: str = FIRST_SEEN) -> float:
     """Return the share of all C(n, k) subsets of the predictions whose majority is the gold answer.
 
-    Exact for every n, without enumerating the subsets: they are counted by their number of gold answers and,
-    for ties by order, the position of the first one. A subset keeps the order of the samples. n = 128 and k =
-    64 take a few hundredths of a second.
-
-    A subset without a vote counts as wrong, and the value is 0 if gold was never given.
+    Exact for every n, without enumerating the subsets. A subset without a vote counts as wrong, and the value
+    is 0 if gold was never given.
 
     Args:
         predictions: canonical answers in sample order: equal answers must be equal values (cluster them with
@@ -27,9 +24,6 @@ def maj_at_k(predictions: Sequence[Hashable], gold: Hashable, k: int, *, ties: s
         k: size of the subsets.
         ties: "first seen": among the most frequent answers, the first one wins, as in lighteval and verl.
             "random": each of them wins equally often, and the value is gold's share (1/2, 1/3, ...).
-
-    Raises:
-        ValueError: no prediction, k outside 1..len(predictions), gold None, or another rule for ties.
     """
     if int(whole_numbers("k", k)) < 1:
         raise ValueError(f"k must be at least 1, not {k}")

@@ -1,27 +1,46 @@
 """Compare two methods on the same problems: paired differences by benchmark, k and problem."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
+from sqlalchemy.orm import Session
 
-from evaluator.passk import Comparison, compare, holm
-from evaluator.reports.methods import Entry, Method
+from evaluator.evals.counts import ProblemCounts, count_samples
+from evaluator.evals.overview import shown_grader
+from evaluator.evals.problems import RunProblem, read_problems
+from evaluator.evals.results import problem_keys
+from evaluator.evals.tables import RunProblemRow
+from evaluator.passk import Comparison, compare, holm, pass_at_k
+from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
+from evaluator.reports.methods import Entry, Method, differing_settings
+from evaluator.reports.notes import human_notes, judge_notes, run_notes
 from evaluator.reports.published import in_order
 from evaluator.reports.report import DEFAULT_K
 from service.errors import InputError
 
+CHANGES_SHOWN = 5
+_TESTED = ("same_z", "same_p_value", "wins", "losses", "ties", "warning")
+Which = Literal["first only", "second only", "both", "neither", "all"]
+SOLVED = 0.5
+"""A run solves a problem if at least this share of the draws of k samples has a correct one."""
+
 
 @dataclass(frozen=True)
 class BenchmarkComparison:
-    """A and B on one benchmark; `changes` are rows of all compared problems, A's largest gain first."""
+    """A and B on one benchmark.
+
+    `rows` have a row per k at full precision: shares, and differences A minus B. `changes` have a row per
+    compared problem, A's largest gain in its success rate first.
+    """
 
     benchmark: str
     a: Entry
     b: Entry
     comparison: Comparison
-    changes: tuple[dict[str, Any], ...]
+    rows: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +51,17 @@ class MethodComparison:
     label_b: str
     ks: tuple[int, ...]  # ascending
     parts: tuple[BenchmarkComparison, ...]
-    # p-values by (benchmark, k), by Holm's method over the benchmarks of that k
-    adjusted: dict[tuple[str, int], float]
     only_a: tuple[str, ...]  # benchmarks of one side only
     only_b: tuple[str, ...]
     chosen: str
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        return [row for part in self.parts for row in part.rows]
+
+    @property
+    def changes(self) -> list[dict[str, Any]]:
+        return [row for part in self.parts for row in part.changes]
 
 
 def compare_methods(
@@ -50,9 +75,9 @@ def compare_methods(
     """Compare A with B on each benchmark that both have, problem by problem.
 
     Args:
-        ks: by default the powers of two up to 32 or to what every problem has samples for.
-        allow_missing: leave out problems with fewer than max(ks) samples on either side.
-        common_only: where the problems differ compare those that both have.
+        ks: By default the powers of two up to 32 or to what every problem has samples for.
+        allow_missing: Leave out problems with fewer than max(ks) samples on either side.
+        common_only: If the problems differ, compare those that both have.
     """
     shared = in_order(name for name in a.entries if name in b.entries)
     if not shared:
@@ -61,102 +86,76 @@ def compare_methods(
             f"{b.label} has {', '.join(b.entries)}."
         )
     wanted, chosen = _choose_ks([side.entries[name] for side in (a, b) for name in shared], ks)
-    parts = []
+    compared: dict[str, Comparison] = {}
     for name in shared:
-        entry_a, entry_b = a.entries[name], b.entries[name]
+        counts = a.entries[name].counts, b.entries[name].counts
         try:
-            comparison = compare(
-                entry_a.counts,
-                entry_b.counts,
-                wanted,
-                allow_missing=allow_missing,
-                common_only=common_only,
-            )
+            compared[name] = compare(*counts, wanted, allow_missing=allow_missing, common_only=common_only)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-        parts.append(
-            BenchmarkComparison(name, entry_a, entry_b, comparison, _changes(entry_a, entry_b, comparison))
-        )
-    adjusted = {
-        (part.benchmark, k): float(p)
-        for k in wanted
-        for part, p in zip(parts, holm([part.comparison.at(k).p_value for part in parts]), strict=True)
-    }
+    by_k = {k: holm([each.at(k).p_value for each in compared.values()]) for k in wanted}
+    parts = []
+    for place, (name, comparison) in enumerate(compared.items()):
+        entry_a, entry_b = a.entries[name], b.entries[name]
+        common: dict[str, Any] = {
+            "a": a.label,
+            "b": b.label,
+            "run_a": "+".join(entry_a.runs),
+            "run_b": "+".join(entry_b.runs),
+            "benchmark": name,
+        }
+        rows: list[dict[str, Any]] = [
+            {
+                **common,
+                "k": point.k,
+                "problems": len(comparison.problem_ids),
+                **{name: getattr(point, name) for name in ("value_a", "value_b", "difference")},
+                "lowest": point.bounds[0],
+                "highest": point.bounds[1],
+                "low": point.interval.low,
+                "high": point.interval.high,
+                "interval": point.interval.question,
+                "p_value": point.p_value,
+                "p_holm": float(by_k[point.k][place]),
+                "same_low": point.same_interval.low,
+                "same_high": point.same_interval.high,
+                "same_interval": point.same_interval.question,
+                **{name: getattr(point, name) for name in _TESTED},
+            }
+            for point in comparison.points
+        ]
+        changes = _changes(name, entry_a, entry_b, comparison.problem_ids)
+        parts.append(BenchmarkComparison(name, entry_a, entry_b, comparison, rows, changes))
     only_a, only_b = (tuple(name for name in side.entries if name not in shared) for side in (a, b))
     return MethodComparison(
         label_a=a.label,
         label_b=b.label,
         ks=wanted,
         parts=tuple(parts),
-        adjusted=adjusted,
         only_a=only_a,
         only_b=only_b,
         chosen=chosen,
     )
 
 
-def comparison_records(comparison: MethodComparison) -> list[dict[str, Any]]:
-    """Return one row a benchmark and k, at full precision; shares, differences A minus B."""
-    return [
-        {
-            "a": comparison.label_a,
-            "b": comparison.label_b,
-            "run_a": "+".join(part.a.runs),
-            "run_b": "+".join(part.b.runs),
-            "benchmark": part.benchmark,
-            "k": point.k,
-            "problems": len(part.comparison.problem_ids),
-            "value_a": point.value_a,
-            "value_b": point.value_b,
-            "difference": point.difference,
-            "lowest": point.bounds[0],
-            "highest": point.bounds[1],
-            "low": point.interval.low,
-            "high": point.interval.high,
-            "interval": point.interval.question,
-            "p_value": point.p_value,
-            "p_holm": comparison.adjusted[part.benchmark, point.k],
-            "same_low": point.same_interval.low,
-            "same_high": point.same_interval.high,
-            "same_interval": point.same_interval.question,
-            "same_z": point.same_z,
-            "same_p_value": point.same_p_value,
-            "wins": point.wins,
-            "losses": point.losses,
-            "ties": point.ties,
-            "warning": point.warning,
-        }
-        for part in comparison.parts
-        for point in part.comparison.points
-    ]
-
-
-def change_records(comparison: MethodComparison) -> list[dict[str, Any]]:
-    """Return one row a benchmark and problem, A's largest gain first."""
-    return [{"benchmark": part.benchmark, **change} for part in comparison.parts for change in part.changes]
-
-
-def _changes(entry_a: Entry, entry_b: Entry, compared: Comparison) -> tuple[dict[str, Any], ...]:
-    """Return each problem's correct samples on both sides, its place in the (first) run of A, and the change.
-
-    The change is A's success rate minus B's.
-    """
-    a, b, positions = entry_a.counts, entry_b.counts, entry_a.positions
-    at_a = {id: place for place, id in enumerate(a.problem_ids)}
-    at_b = {id: place for place, id in enumerate(b.problem_ids)}
+def _changes(name: str, entry_a: Entry, entry_b: Entry, ids: Sequence[str]) -> list[dict[str, Any]]:
+    """Return each problem's correct samples, its place in the (first) run of A, and the change."""
+    a, b = entry_a.counts, entry_b.counts
+    at_a, at_b = ({id: place for place, id in enumerate(side.problem_ids)} for side in (a, b))
     changes: list[dict[str, Any]] = [
         {
+            "benchmark": name,
             "problem_id": id,
-            "position": positions[i],
+            "position": entry_a.positions[i],
             "correct_a": int(a.correct[i]),
             "n_a": int(a.n[i]),
             "correct_b": int(b.correct[j]),
             "n_b": int(b.n[j]),
             "change": float(a.correct[i] / a.n[i] - b.correct[j] / b.n[j]),
         }
-        for id, i, j in ((id, at_a[id], at_b[id]) for id in compared.problem_ids)
+        for id, i, j in ((id, at_a[id], at_b[id]) for id in ids)
     ]
-    return tuple(sorted(changes, key=lambda change: (-change["change"], change["position"])))
+    return sorted(changes, key=lambda change: (-change["change"], change["position"]))
 
 
 def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
@@ -171,3 +170,242 @@ def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tupl
         else ""
     )
     return powers, note
+
+
+def comparison_document(
+    comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
+) -> Document:
+    """Return the table of differences, the `changes` largest gains and losses by benchmark, and notes."""
+    columns = (
+        "benchmark",
+        "k",
+        "A",
+        "B",
+        "A - B",
+        "95%, new problems",
+        "p",
+        "p (Holm)",
+        "wins/losses/ties",
+        "95%, same problems",
+        "z",
+        "p",
+    )
+    rows = [_row(row) for row in comparison.rows]
+    breaks = tuple(range(0, len(rows), len(comparison.ks)))
+    title = f"pass@k, A = {comparison.label_a}, B = {comparison.label_b}; percent, differences in points"
+    tables = [Table(columns, tuple(rows), title, breaks=breaks)]
+    if changes:
+        tables.append(_changes_table(comparison, changes))
+    notes = (*comparison_notes(comparison), *_reading(comparison), *extra_notes)
+    return Document(tuple(tables), notes)
+
+
+def ahead(comparison: MethodComparison) -> str:
+    """Say at which k one side is ahead as far as the 95% intervals can tell; of one benchmark."""
+    ks: dict[str, list[str]] = {comparison.label_a: [], comparison.label_b: [], "": []}
+    for row in comparison.rows:
+        side = comparison.label_a if row["low"] > 0 else comparison.label_b if row["high"] < 0 else ""
+        ks[side].append(str(row["k"]))
+    clauses = [f"**{name}** is ahead at k = {joined(at)}" for name, at in ks.items() if name and at]
+    if not clauses:
+        return "no significant difference at any k"
+    if ks[""]:
+        clauses.append(f"the interval contains 0 at k = {joined(ks[''])}")
+    return "; ".join(clauses)
+
+
+def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
+    difference = points(row["difference"], 2)
+    lowest, highest = (points(row[bound], 2) for bound in ("lowest", "highest"))
+    if lowest != highest:
+        difference += f"\n({lowest} to {highest})"
+    return (
+        row["benchmark"],
+        str(row["k"]),
+        hundredths(row["value_a"]),
+        hundredths(row["value_b"]),
+        difference,
+        span(row["low"], row["high"], points) + (" (!)" if row["warning"] else ""),
+        _p(row["p_value"]),
+        _p(row["p_holm"]),
+        f"{row['wins']}/{row['losses']}/{row['ties']}",
+        span(row["same_low"], row["same_high"], points),
+        f"{row['same_z']:+.2f}",
+        _p(row["same_p_value"]),
+    )
+
+
+def _changes_table(comparison: MethodComparison, most: int) -> Table:
+    rows: list[tuple[str, ...]] = []
+    breaks = []
+    for part in comparison.parts:
+        breaks.append(len(rows))
+        gains = [change for change in part.changes if change["change"] > 0][:most]
+        losses = [change for change in part.changes if change["change"] < 0][-most:]
+        rows += [
+            (
+                part.benchmark,
+                change["problem_id"],
+                str(change["position"]),
+                f"{change['correct_a']}/{change['n_a']}",
+                f"{change['correct_b']}/{change['n_b']}",
+                points(change["change"]),
+            )
+            for change in (*gains, *losses)
+        ]
+    columns = ("benchmark", "problem", "place", "A correct", "B correct", "A - B")
+    return Table(columns, tuple(rows), "problems with the largest changes", words=2, breaks=tuple(breaks))
+
+
+def comparison_notes(comparison: MethodComparison) -> list[str]:
+    """Return what has to be said of these runs and of what was compared, in sentences."""
+    notes = [comparison.chosen] if comparison.chosen else []
+    sides = [
+        pair
+        for part in comparison.parts
+        for pair in ((comparison.label_a, part.a), (comparison.label_b, part.b))
+    ]
+    notes += run_notes([entry for _, entry in sides]) + human_notes(sides) + judge_notes(sides)
+    warned: dict[str, dict[str, list[str]]] = {}
+    for row in comparison.rows:
+        if row["warning"]:
+            where = warned.setdefault(row["warning"], {})
+            where.setdefault(row["benchmark"], []).append(str(row["k"]))
+    for warning, where in warned.items():
+        places = ", ".join(f"{benchmark} at k = {', '.join(ks)}" for benchmark, ks in where.items())
+        notes.append(f"(!) {places}: {warning}.")
+    for part in comparison.parts:
+        compared = part.comparison
+        shared = [run for run in part.a.runs if run in part.b.runs]
+        if shared:
+            notes.append(
+                f"(!) {part.benchmark}: {', '.join(shared)} is on both sides. The sides share samples, but "
+                "intervals and p-values assume independent samples."
+            )
+        if compared.only_a or compared.only_b:
+            notes.append(
+                f"{part.benchmark}: {len(compared.only_a)} problems only in A and {len(compared.only_b)} "
+                f"only in B are excluded; {len(compared.problem_ids)} are compared."
+            )
+        if compared.left_out:
+            notes.append(
+                f"{part.benchmark}: {len(compared.left_out)} problems with too few samples are excluded."
+            )
+        if compared.thinned:
+            notes.append(
+                f"{part.benchmark}: {compared.thinned} problems have more samples on one side. For p, wins "
+                "and losses, tagrpo uses equally many random samples from both sides, because the "
+                "variance of an estimate depends on its sample size. Values and intervals use all samples."
+            )
+        specs = {f"A ({comparison.label_a})": part.a.spec, f"B ({comparison.label_b})": part.b.spec}
+        differing = differing_settings(specs, among=("prompt.", "sampling."))
+        if differing:
+            notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
+    for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):
+        if names:
+            notes.append(f"Not compared, because only {label} has results: {', '.join(names)}.")
+    return notes
+
+
+def _reading(comparison: MethodComparison) -> list[str]:
+    """Say how the table was made, and what its brackets are."""
+    first = comparison.parts[0].comparison
+    several = len(comparison.parts) > 1
+    corrected = f", Holm-corrected over the {len(comparison.parts)} benchmarks at each k" if several else ""
+    paired = (
+        "Differences are paired by problem. The interval for new problems is a t interval; p comes from "
+        f"{first.flips:,} sign flips (seed {first.seed}){corrected}. The last three columns cover new "
+        "samples on the same problems only, not other problems."
+    )
+    if any(row["lowest"] < row["highest"] for row in comparison.rows):
+        brackets = (
+            "If grades are unknown or requested samples are missing, brackets show the lowest and "
+            "highest possible difference; the intervals cover both."
+        )
+        return [paired, brackets]
+    return [paired]
+
+
+def _p(value: float) -> str:
+    return "<.001" if value < 0.001 else f"{value:.3f}"
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """A problem in two runs, with its pass@k in each, unknown grades counted wrong."""
+
+    counts: tuple[ProblemCounts, ProblemCounts]
+    values: tuple[float, float]
+
+    @property
+    def problem_id(self) -> str:
+        return self.counts[0].problem_id
+
+    @property
+    def difference(self) -> float:
+        return self.values[1] - self.values[0]
+
+    @property
+    def which(self) -> Which:
+        """Which run solves it."""
+        first, second = (value >= SOLVED for value in self.values)
+        if first and second:
+            return "both"
+        return "first only" if first else "second only" if second else "neither"
+
+
+@dataclass(frozen=True)
+class Contrasts:
+    """Problems that two runs share, those with the largest difference first."""
+
+    k: int
+    problems: tuple[Contrast, ...]
+    only_first: int  # problems that one run holds and the other does not
+    only_second: int
+    too_few: int  # problems for which a run has fewer than k graded samples
+
+
+def contrast_runs(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
+    """Compare the original questions of two eval runs at k, with the grades that each of them shows.
+
+    A problem that is several times in a run is matched copy by copy, in order. Equal differences are ordered
+    by the difference of the shares of correct samples, then as in the first run.
+    """
+    if k < 1:
+        raise InputError(f"k is {k}, but must be at least 1.")
+    first, second = (_shown_counts(session, run_id) for run_id in (first_id, second_id))
+    shared = [key for key in first if key in second]
+    pairs = [(first[key], second[key]) for key in shared if min(first[key].asked, second[key].asked) >= k]
+
+    def values(side: int) -> list[float]:
+        counts = [pair[side] for pair in pairs]
+        rates = pass_at_k([each.asked for each in counts], [each.correct for each in counts], k)
+        found: list[float] = np.atleast_1d(rates).tolist()
+        return found
+
+    problems = [Contrast(pair, (a, b)) for pair, a, b in zip(pairs, values(0), values(1), strict=True)]
+
+    def rank(contrast: Contrast) -> tuple[float, float]:
+        a, b = contrast.counts
+        return -abs(contrast.difference), -abs(a.correct / a.asked - b.correct / b.asked)
+
+    return Contrasts(
+        k=k,
+        problems=tuple(sorted(problems, key=rank)),
+        only_first=len(first) - len(shared),
+        only_second=len(second) - len(shared),
+        too_few=len(shared) - len(pairs),
+    )
+
+
+def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
+    """Return the problems of contrasts with their texts and places in both runs, by `run_problem_id`."""
+    ids = {counts.run_problem_id for contrast in contrasts for counts in contrast.counts}
+    return {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
+
+
+def _shown_counts(session: Session, run_id: str) -> dict[str, ProblemCounts]:
+    grader = shown_grader(session, run_id)
+    counts = count_samples(session, run_id, None if grader is None else grader.id)
+    originals = [problem for problem in counts if problem.variant == 0]
+    return dict(zip(problem_keys(problem.problem_id for problem in originals), originals, strict=True))

@@ -7,28 +7,25 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import Sources
 from evaluator.evals.human import Grades
-from evaluator.evals.overview import RunOverview, choose_version, part_labels, runs_overview
+from evaluator.evals.overview import RunOverview, choose_version, runs_overview
 from evaluator.evals.results import Judged, RunResult, load_result
 from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
-from evaluator.evals.sources import Sources
 from evaluator.grading.types import Answers
 from evaluator.passk import pool
 from service.errors import InputError
 from service.runs.store import Run
 
-_FREE = (
-    "sampling.seed",
-    "sampling.samples_per_request",
-    "answers",
-)  # in which runs that are pooled may differ
+_FREE = ("sampling.seed", "sampling.samples_per_request", "answers")
+"""Settings in which pooled runs may differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Entry(RunResult):
     """A method on one benchmark: one run, or several of the same problems and settings, pooled."""
 
-    benchmark: str  # with the part that was taken, see `part_label`
+    benchmark: str  # with the part that was taken, see `RunOverview.benchmark`
     results: tuple[RunResult, ...]
 
     @property
@@ -79,26 +76,26 @@ def load_methods(
 ) -> list[Method]:
     """Return the methods that references name, in order; references with one label are one method.
 
-    A name is a run's name or id, or `NAME` where runs are called `NAME.<benchmark>`; that stands for all
-    them. `+` pools the samples of runs of one benchmark, whose settings may differ in the seed only. A label
-    that is not given is the run's name without the benchmark at its end.
+    A name is a run's name or id, or `NAME` for all runs called `NAME.<benchmark>`. `+` pools the samples of
+    runs of one benchmark. The default label is the run's name without the benchmark at its end.
 
     Args:
-        pool_anyway: pool runs whose settings differ in more than the seed.
-        answers: which answers count; by default those that the runs were made with.
-        grades: whether people's grades count in place of the grader's.
-        own: the grader of the user's own whose grades count.
-        judge: the judge model whose grades count too.
+        pool_anyway: Pool runs whose settings differ in more than the seed.
+        answers, own, judge: Whose grades count, see `choose_version`.
+        grades: Whether people's grades override the grader's.
     """
     if not references:
         raise InputError("give at least one run. `tagrpo runs list` lists them.")
     runs = list_eval_runs(session)
-    parts = part_labels(session, runs)
+    parsed = {reference: _parse(reference) for reference in references}
+    matching = {name: matching_runs(runs, name) for _, names in parsed.values() for name in names}
+    measured_runs = [run for found in matching.values() for run in found]
+    parts = {each.run.id: each.benchmark for each in runs_overview(session, measured_runs)}
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in references:
-        given, names = _parse(reference)
+        given, names = parsed[reference]
         mine: dict[tuple[str, str], list[Run]] = {}
-        for name, run in [(each, run) for each in names for run in matching_runs(runs, each)]:
+        for name, run in [(each, run) for each in names for run in matching[each]]:
             label = given or (reference if len(names) > 1 else "")
             label = label or (name if run.name.startswith(f"{name}.") else run_label(run))
             mine.setdefault((label, parts[run.id]), []).append(run)
@@ -168,27 +165,22 @@ class MethodChoice:
 
 
 def method_choices(session: Session) -> list[MethodChoice]:
-    """Return all methods of which samples were drawn, in the order of their first runs.
+    """Return all methods with samples, in the order of their first runs.
 
-    A second run of a benchmark under one label does not go with the first: it stands under its whole name, or
-    under that with a number where the name is the label.
+    A second run of a benchmark under one label gets its whole name, with a number if that is taken too.
     """
-    ready: dict[str, list[RunOverview]] = {}
+    ready: dict[str, dict[str, RunOverview]] = {}
     waiting: dict[str, list[RunOverview]] = {}
-    for overview in sorted(
-        runs_overview(session), key=lambda overview: (overview.run.created_at, overview.run.name)
-    ):
-        label = run_label(overview.run)
+    for overview in sorted(runs_overview(session), key=lambda each: (each.run.created_at, each.run.name)):
+        label, name = run_label(overview.run), overview.run.name
         if not overview.samples or overview.grader is None or not overview.grader.complete:
             waiting.setdefault(label, []).append(overview)
             continue
-        names = chain((label, overview.run.name), (f"{overview.run.name} ({number})" for number in count(2)))
-        for name in names:
-            if overview.benchmark not in {other.benchmark for other in ready.get(name, ())}:
-                ready.setdefault(name, []).append(overview)
-                break
+        names = chain((label, name), (f"{name} ({number})" for number in count(2)))
+        free = next(each for each in names if overview.benchmark not in ready.get(each, {}))
+        ready.setdefault(free, {})[overview.benchmark] = overview
     return [
-        MethodChoice(label, tuple(ready.get(label, ())), tuple(waiting.get(label, ())))
+        MethodChoice(label, tuple(ready.get(label, {}).values()), tuple(waiting.get(label, ())))
         for label in dict.fromkeys([*ready, *waiting])
     ]
 

@@ -1,20 +1,23 @@
 """Notes below a report: choices, differences from the paper, and limits of comparison."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import CORRECT_SHARE
 from evaluator.evals.runs import is_imported
 from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
-from evaluator.reports.report import Report, ReportLine
-from evaluator.reports.scores import MAJ_AT_K
-from evaluator.reports.sources import source_notes
+from evaluator.reports.published import PaperColumn
+from evaluator.reports.report import MAJ_AT_K, Report, ReportLine
 from service.questions.contamination.store import overlaps_with
 
+MUCH = 0.1
+"""From this share of the correct answers on, those from a last sentence are worth a note."""
 AMC23, AMC12 = "amc23", "amc12"
 
 _SETTINGS = {
@@ -34,14 +37,12 @@ def report_notes(report: Report) -> list[str]:
     lines = [(line.label, line.entry) for line in report.lines]
     return [
         *_choices(report),
-        *_parts(report),
-        *_missing(report),
+        *_left_out(report),
         *run_notes([entry for _, entry in lines]),
         *human_notes(lines),
         *judge_notes(lines),
         *source_notes(report),
-        *_populations(report),
-        *_settings(report),
+        *_comparability(report),
         *_paper(report),
     ]
 
@@ -84,7 +85,7 @@ def _choices(report: Report) -> Iterator[str]:
         )
 
 
-def _parts(report: Report) -> Iterator[str]:
+def _left_out(report: Report) -> Iterator[str]:
     specs = {line.entry.benchmark: line.entry.spec for line in report.lines}
     for benchmark, spec in specs.items():
         if benchmark != spec.problems:
@@ -92,9 +93,6 @@ def _parts(report: Report) -> Iterator[str]:
                 f"{benchmark}: only the first of the {spec.size} problems of {spec.problems} were used. Run "
                 "the same command with a larger --limit, or none, to add the others."
             )
-
-
-def _missing(report: Report) -> Iterator[str]:
     for line in report.lines:
         if line.left_out:
             yield (
@@ -104,7 +102,7 @@ def _missing(report: Report) -> Iterator[str]:
 
 
 def run_notes(entries: Sequence[Entry]) -> list[str]:
-    """Return what has to be said of the runs behind a table: unfinished ones, neighbors, older graders."""
+    """Return notes on the runs of a table: unfinished ones, neighbors, older graders."""
     results = {result.run.id: result for entry in entries for result in entry.results}.values()
     notes = []
     for result in results:
@@ -153,17 +151,17 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
 
 def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     """Return a note on the grades of a judge model: how many there are, and what of pass@1 rests on them."""
-    counts: list[str] = []
-    models: dict[str, None] = {}
-    for label, entry in lines:
-        if (judged := entry.judged) is not None:
-            models[judged.model] = None
-            counts.append(
-                f"{label}, {entry.benchmark}: {judged.grades:,} grades, {judged.correct:,} of them correct, "
-                f"{hundredths(judged.points)} points of pass@1"
-            )
-    if not counts:
+    judged = [(label, entry, entry.judged) for label, entry in lines if entry.judged is not None]
+    if not judged:
         return []
+    counts = [
+        (
+            f"{label}, {entry.benchmark}: {grades.grades:,} grades, {grades.correct:,} of them correct, "
+            f"{hundredths(grades.points)} points of pass@1"
+        )
+        for label, entry, grades in judged
+    ]
+    models = dict.fromkeys(grades.model for _, _, grades in judged)
     note = (
         f"Grades of the judge {', '.join(models)} are included ({'; '.join(counts)}) because --judge was "
         "given. Judges make errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` measures the "
@@ -172,24 +170,39 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
     return [note]
 
 
-def _populations(report: Report) -> Iterator[str]:
-    for benchmark in report.benchmarks:
-        lines = [line for line in report.lines if line.entry.benchmark == benchmark]
+def source_notes(report: Report) -> Iterator[str]:
+    """Yield what has to be said: that boxes alone count, or that much rests on last sentences."""
+    if any(answers_of(line.entry.grader_version) == "boxed" for line in report.lines):
+        yield "Only boxed answers count. Other answers are graded wrong."
+    much = [
+        f"{line.label} on {line.entry.benchmark} ({hundredths(share, 0)}%)"
+        for line in report.lines
+        if (share := line.entry.sources.by_place()[CORRECT_SHARE] or 0.0) >= MUCH
+    ]
+    if much:
+        yield (
+            "Many correct answers come from the last sentence of the response, without a box or marker. "
+            f"Extraction is less reliable there: {', '.join(much)}. `tagrpo eval score RUN --answers boxed` "
+            "counts only boxed answers."
+        )
+
+
+def _comparability(report: Report) -> Iterator[str]:
+    by_benchmark = {
+        benchmark: [line for line in report.lines if line.entry.benchmark == benchmark]
+        for benchmark in report.benchmarks
+    }
+    for benchmark, lines in by_benchmark.items():
         if len({frozenset(line.entry.counts.problem_ids) for line in lines}) > 1:
             held = ", ".join(f"{line.label} {line.entry.counts.problems}" for line in lines)
             yield (
                 f"{benchmark}: the rows have different problems ({held}) and are not comparable. Problems "
                 "also differ if their options were shuffled with different seeds."
             )
-
-
-def _settings(report: Report) -> Iterator[str]:
-    for benchmark in report.benchmarks:
-        specs = {line.label: line.entry.spec for line in report.lines if line.entry.benchmark == benchmark}
-        differing = differing_settings(specs, among=("prompt.", "sampling."))
-        if differing:
+    for benchmark, lines in by_benchmark.items():
+        specs = {line.label: line.entry.spec for line in lines}
+        if differing := differing_settings(specs, among=("prompt.", "sampling.")):
             yield f"{benchmark}: the rows were sampled with different settings: {'; '.join(differing)}."
-
     if AMC23 in report.benchmarks and AMC12 in {column.key for column in report.layout}:
         yield (
             "amc23 differs from the paper's AMC column, which has 83 problems (amc12) and includes all 40 "
@@ -214,28 +227,26 @@ def _paper(report: Report) -> Iterator[str]:
         f"Rows marked (paper) come from {paper.name}, {paper.source}, which gives no intervals. "
         f"Settings according to {settings['whose']}: {joined(drawn)}. {settings['unsaid']}"
     )
-    different: dict[str, list[ReportLine]] = {}
+    different: dict[str, list[str]] = {}
     for line in report.lines:
-        for difference in _unlike_the_paper(line, report):
-            different.setdefault(difference, []).append(line)
-    if different:
-        parts = [f"{difference} ({_where(report, lines)})" for difference, lines in different.items()]
+        for difference in _unlike_the_paper(line, settings, report.layout):
+            different.setdefault(difference, []).append(f"{line.label} on {line.entry.benchmark}")
+    everywhere = "all rows" if len(report.labels) > 1 else "everywhere"
+    parts = [
+        f"{difference} ({everywhere if len(places) == len(report.lines) else ', '.join(places)})"
+        for difference, places in different.items()
+    ]
+    if parts:
         yield f"Different from the paper: {'; '.join(parts)}."
     for flag in published.flags(report.paper, report.ks):
         yield f"{paper.name}: {flag}"
 
 
-def _where(report: Report, lines: list[ReportLine]) -> str:
-    if len(lines) == len(report.lines):
-        return "all rows" if len(report.labels) > 1 else "everywhere"
-    return ", ".join(f"{line.label} on {line.entry.benchmark}" for line in lines)
-
-
-def _unlike_the_paper(line: ReportLine, report: Report) -> list[str]:
+def _unlike_the_paper(
+    line: ReportLine, settings: Mapping[str, Any], layout: Sequence[PaperColumn]
+) -> list[str]:
     """Say in what a line differs from its paper, as far as that tells its settings."""
-    if report.paper is None:
-        return []
-    spec, settings = line.entry.spec, published.paper_of(report.paper).settings
+    spec = line.entry.spec
     sampling, differences = spec.sampling, []
     least, most = int(line.counts.n.min()), int(line.counts.n.max())
     if settings.get("n", least) != least or settings.get("n", most) != most:
@@ -255,7 +266,7 @@ def _unlike_the_paper(line: ReportLine, report: Report) -> list[str]:
             for name, value in ours.items()
             if settings.get(name, value) != value
         ]
-    sizes = {column.key: column.problems for column in report.layout}
+    sizes = {column.key: column.problems for column in layout}
     size = sizes.get(line.entry.benchmark)
     if size is not None and line.counts.problems != size:
         differences.append(f"{line.counts.problems} problems, not {size}")

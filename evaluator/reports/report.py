@@ -1,25 +1,82 @@
 """A report: methods by benchmarks at given k, averages, curves and notes."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import sqrt
 
 import numpy as np
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
-from evaluator.evals.votes import make_votes, read_answers
+from evaluator.evals.votes import Votes, majority_values, make_votes, read_answers
 from evaluator.grading import Grader
-from evaluator.passk import NEW_PROBLEMS, Counts
+from evaluator.passk import (
+    NEW_PROBLEMS,
+    SAME_PROBLEMS,
+    Counts,
+    curve,
+    g_pass_at_k,
+    new_problems_interval,
+    pass_hat_k,
+    same_problems_interval,
+)
+from evaluator.passk.counts import with_enough
+from evaluator.passk.estimators import Floats
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import PaperColumn
-from evaluator.reports.scores import MAJ_AT_K, PASS_AT_K, Metric, Score, average, score, score_majority
 from service.errors import InputError
 
+PASS_AT_K, PASS_HAT_K, G_PASS_AT_K, MAJ_AT_K = "pass@k", "pass^k", "g-pass@k", "maj@k"
+METRICS = (PASS_AT_K, PASS_HAT_K, G_PASS_AT_K, MAJ_AT_K)
+INTERVALS = {"new-problems": NEW_PROBLEMS, "same-problems": SAME_PROBLEMS}
+"""Intervals by the names they have on the command line."""
 DEFAULT_K = 32
 """That of the TA-GRPO paper's Table 1."""
 NO_PAPER = "none"
 """Given as the paper's model: show no published figures."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """What is reported. `tau` belongs to g-pass@k: the share of the k draws that must be correct."""
+
+    name: str = PASS_AT_K
+    tau: float = 0.5
+
+    def __post_init__(self) -> None:
+        if self.name not in METRICS:
+            raise InputError(f"there is no metric {self.name!r}. Choose one of {', '.join(METRICS)}.")
+        if not 0 <= self.tau <= 1:
+            raise InputError(f"tau is {self.tau}, but must be between 0 and 1.")
+
+    @classmethod
+    def parse(cls, text: str) -> "Metric":
+        """Return a metric by its name, which may end in tau, as in g-pass@k:0.5."""
+        name, colon, tau = text.partition(":")
+        try:
+            return cls(name, float(tau)) if colon and name == G_PASS_AT_K else cls(text)
+        except ValueError:
+            raise InputError(f"--metric {text}: give the share as a number, as in g-pass@k:0.5.") from None
+
+    def title(self, k: int) -> str:
+        """Return the metric's name at k: pass@32."""
+        named = self.name[:-1] + str(k)
+        return f"{named} (tau {self.tau:g})" if self.name == G_PASS_AT_K else named
+
+
+@dataclass(frozen=True)
+class Score:
+    """A metric at k, as a share."""
+
+    k: int
+    value: float  # unknown grades and missing samples counted wrong
+    value_high: float  # the same counted correct
+    low: float  # 95% interval of the question that `interval` names; it spans both values
+    high: float
+    interval: str
+    problems: int  # that it rests on
+
 
 Majority = Callable[[Entry, Sequence[str], Sequence[int]], tuple[Score, ...]]
 """Scores of maj@k on problems by id at some k; it needs the answers, which counts do not hold."""
@@ -42,16 +99,6 @@ class ReportLine:
 
 
 @dataclass(frozen=True)
-class AverageLine:
-    """A method's mean over the benchmarks of an average column, named by its key in the report's layout."""
-
-    label: str
-    column: str
-    of: tuple[str, ...]
-    score: Score
-
-
-@dataclass(frozen=True)
 class Report:
     """What a report shows."""
 
@@ -60,7 +107,8 @@ class Report:
     ks: tuple[int, ...]  # the ks of its tables, ascending
     chosen: str
     lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
-    averages: tuple[AverageLine, ...]  # at the ks of the tables, where all columns of an average are there
+    # by label and column, at the ks of the tables; only of methods that have all benchmarks of the column
+    averages: Mapping[tuple[str, str], tuple[Score, ...]]
     paper: str | None  # the model whose published figures are shown, if any
     # the model whose published figures are not shown, because they are of another k or metric
     withheld: str | None = None
@@ -68,7 +116,7 @@ class Report:
 
     @property
     def layout(self) -> tuple[PaperColumn, ...]:
-        """The columns of the paper beside it, or of the first paper."""
+        """The columns of the paper that is shown, or of the first paper."""
         return published.layout_of(self.paper)
 
     @property
@@ -79,10 +127,10 @@ class Report:
     def benchmarks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line.entry.benchmark for line in self.lines))
 
-    def find(self, label: str, benchmark: str) -> ReportLine | None:
-        """Return a method's line on a benchmark, None where it was not run."""
-        lines = (line for line in self.lines if (line.label, line.entry.benchmark) == (label, benchmark))
-        return next(lines, None)
+    def score_at(self, label: str, column: str, k: int) -> Score | None:
+        """Return a method's score on a benchmark or in an average column; None if there is none."""
+        scores = {(line.label, line.entry.benchmark): line.scores for line in self.lines} | {**self.averages}
+        return next((score for score in scores.get((label, column), ()) if score.k == k), None)
 
 
 def build_report(
@@ -98,17 +146,18 @@ def build_report(
     """Return the report of methods.
 
     Args:
-        ks: of the tables; by default 32, or the largest power of two for which every problem has samples.
-            Of a model that a paper has figures of at smaller k only, the largest of these too.
+        ks: Of the tables; by default 32, or the largest power of two for which every problem has samples,
+            and the largest k below with figures of the paper.
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`.
-        paper: a model that a paper has figures of, `NO_PAPER`, or None: the one that all runs' model names,
-            if any.
-        allow_missing: leave problems with fewer than max(ks) samples out, for all methods alike.
-        majority: scores of maj@k; needed for that metric only.
+        paper: A model that a paper has figures of, `NO_PAPER`, or None for the runs' own model.
+        allow_missing: Leave problems with fewer than max(ks) samples out, for all methods alike.
+        majority: Scores of maj@k; needed for that metric only.
     """
     wanted, chosen = _choose_ks(methods, ks)
-    if ks is None and metric.name == PASS_AT_K:
-        wanted = _with_printed(wanted, _paper(methods, paper))
+    model = _paper(methods, paper)
+    printed = () if model is None or metric.name != PASS_AT_K else published.paper_of(model).ks(model)
+    if ks is None and not set(printed) & set(wanted):
+        wanted = (*[k for k in printed if k < wanted[0]][-1:], *wanted)
     counts = _counts(methods, wanted[-1], allow_missing)
     lines = []
     for method in methods:
@@ -127,13 +176,8 @@ def build_report(
                 raise InputError(f"{method.label}, {benchmark}: {error}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
-    model = _paper(methods, paper)
-    beside = (
-        model is not None
-        and metric.name == PASS_AT_K
-        and not set(wanted).isdisjoint(published.paper_of(model).ks(model))
-    )
-    averages, missing = _averages(lines, wanted, published.layout_of(model if beside else None))
+    shown = model if set(printed) & set(wanted) else None
+    averages, missing = _averages(lines, wanted, published.layout_of(shown))
     return Report(
         metric,
         interval,
@@ -141,8 +185,8 @@ def build_report(
         chosen,
         tuple(lines),
         averages,
-        model if beside else None,
-        withheld=None if beside else model,
+        shown,
+        withheld=None if shown else model,
         no_average=missing,
     )
 
@@ -197,11 +241,9 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
         return counts
     for benchmark in {benchmark for _, benchmark in counts}:
         keys = [key for key in counts if key[1] == benchmark]
-        if len({frozenset(counts[key].problem_ids) for key in keys}) > 1:
-            groups = [[key] for key in keys]  # different problems cannot be made alike by leaving some out
-        else:
-            groups = [keys]
-        for group in groups:
+        # Different problems cannot be made alike by leaving some out.
+        alike = len({frozenset(counts[key].problem_ids) for key in keys}) == 1
+        for group in [keys] if alike else [[key] for key in keys]:
             enough = [
                 {id for id, n in zip(counts[key].problem_ids, counts[key].n, strict=True) if n >= k}
                 for key in group
@@ -217,41 +259,30 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
 
 def _averages(
     lines: Sequence[ReportLine], ks: Sequence[int], layout: Sequence[PaperColumn]
-) -> tuple[tuple[AverageLine, ...], tuple[str, ...]]:
+) -> tuple[dict[tuple[str, str], tuple[Score, ...]], tuple[str, ...]]:
+    """Return the averages, and why some that could be expected are missing."""
     by_method: dict[str, dict[str, ReportLine]] = {}
     for line in lines:
         by_method.setdefault(line.label, {})[line.entry.benchmark] = line
-    averages, missing = [], []
+    averages: dict[tuple[str, str], tuple[Score, ...]] = {}
+    missing = []
     titles = {column.key: column.title for column in layout}
     for column in layout:
-        if not column.of:
-            continue
-        names = column.of
-        complete = {label: mine for label, mine in by_method.items() if all(name in mine for name in names)}
+        complete = {label: mine for label, mine in by_method.items() if column.of and {*column.of} <= {*mine}}
         mixed = [
             name
-            for name in names
+            for name in column.of
             if len({frozenset(mine[name].counts.problem_ids) for mine in complete.values()}) > 1
         ]
         if mixed:
             missing.append(
-                f"no average over {', '.join(titles[name] for name in names)}: the rows "
+                f"no average over {', '.join(titles[name] for name in column.of)}: the rows "
                 f"contain different problems of {', '.join(mixed)}."
             )
             continue
         for label, mine in complete.items():
-            for k in ks:
-                averages.append(
-                    AverageLine(label, column.key, names, average([mine[name].at(k) for name in names]))
-                )
-    return tuple(averages), tuple(missing)
-
-
-def _with_printed(ks: tuple[int, ...], model: str | None) -> tuple[int, ...]:
-    """Return the ks; where none has printed figures of the model, with the largest below that has."""
-    printed = () if model is None else published.paper_of(model).ks(model)
-    below = [k for k in printed if k < ks[0]]
-    return ks if not below or set(printed).intersection(ks) else (below[-1], *ks)
+            averages[label, column.key] = tuple(average([mine[name].at(k) for name in column.of]) for k in ks)
+    return averages, tuple(missing)
 
 
 def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
@@ -267,3 +298,75 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
         if all(entry.benchmark not in columns for entry in entries):
             model = None
     return model
+
+
+def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[Score, ...]:
+    """Return the scores at `ks` of a metric that is a function of counts; all are over the same problems.
+
+    Args:
+        interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`; the latter for pass@k and pass^k only.
+    """
+    check_interval(metric, interval)
+    if metric.name == PASS_AT_K:
+        estimates = curve(counts, ks)
+        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in estimates.points]
+        return tuple(
+            Score(p.k, p.value, p.value_high, span.low, span.high, interval, p.problems)
+            for p, span in zip(estimates.points, spans, strict=True)
+        )
+    kept, _ = with_enough(counts, max(ks), allow_missing=False)
+    scores = []
+    for k in sorted(set(ks)):
+        low, high = (
+            np.asarray(
+                g_pass_at_k(kept.n, correct, k, metric.tau)
+                if metric.name == G_PASS_AT_K
+                else pass_hat_k(kept.n, correct, k)
+            )
+            for correct in (kept.correct, kept.most_correct)
+        )
+        found = over_problems(k, low, high)
+        if interval == SAME_PROBLEMS:
+            # pass^k of c correct is one minus pass@k of the n - c others, and so is its interval.
+            below, above = (
+                same_problems_interval(kept.n, kept.n - correct, k)
+                for correct in (kept.correct, kept.most_correct)
+            )
+            found = replace(found, low=1 - below.high, high=1 - above.low, interval=SAME_PROBLEMS)
+        scores.append(found)
+    return tuple(scores)
+
+
+def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
+    """Return maj@k on the problems named."""
+    chosen = {id: votes[id] for id in problem_ids}
+    return tuple(over_problems(k, *majority_values(chosen, k)) for k in sorted(set(ks), reverse=True))[::-1]
+
+
+def check_interval(metric: Metric, interval: str) -> None:
+    """Refuse an interval that a metric has not."""
+    if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
+        raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
+
+
+def over_problems(k: int, low: Floats, high: Floats) -> Score:
+    """Return the score of per-problem values, with unknown grades counted wrong and right: "new problems"."""
+    below, above = new_problems_interval(low), new_problems_interval(high)
+    return Score(k, float(low.mean()), float(high.mean()), below.low, above.high, NEW_PROBLEMS, len(low))
+
+
+def average(scores: Sequence[Score]) -> Score:
+    """Return the mean over benchmarks, each counting alike whatever its number of problems.
+
+    Its interval is that of a sum of independent estimates by the method of variance estimates recovery (Zou
+    and Donner, Statistics in Medicine 2008).
+    """
+    first = scores[0]
+    number = len(scores)
+    value = sum(part.value for part in scores) / number
+    value_high = sum(part.value_high for part in scores) / number
+    down = sqrt(sum((part.value - part.low) ** 2 for part in scores)) / number
+    up = sqrt(sum((part.high - part.value_high) ** 2 for part in scores)) / number
+    low, high = max(0.0, value - down), min(1.0, value_high + up)
+    problems = sum(part.problems for part in scores)
+    return Score(first.k, value, value_high, low, high, first.interval, problems)

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,38 +32,11 @@ ASSUMPTIONS = (
 )
 
 
-@dataclass(frozen=True)
-class ChoiceRow:
-    """What one number of neighbors yields.
-
-    A group is mixed where it has a right and a wrong response. Rates are predicted means over the pilot's
-    questions.
-    """
-
-    choice: str  # "N=0" to "N=n", or "adaptive": N=n for some questions and none for the others
-    with_neighbors: float  # share of questions that have neighbors
-    responses: float  # drawn for a question, at G to each prompt
-    mixed: float  # share of mixed groups
-    # the same where every question draws (n+1)G responses, spread over its prompts, as `tagrpo train` does
-    equal_mixed: float
-    equal_responses: int  # (n+1)G
-
-    @property
-    def per_hundred(self) -> float:
-        """Mixed groups for 100 responses, at G to each prompt."""
-        return 100 * self.mixed / self.responses
-
-    @property
-    def equal_per_hundred(self) -> float:
-        """Mixed groups for 100 responses where every question draws as many."""
-        return 100 * self.equal_mixed / self.equal_responses
-
-
 def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) -> bool:
     """Say whether G responses to a question alone will probably be all right or all wrong.
 
-    `right` of `drawn` were correct before, so the chance is E[p^G + (1-p)^G] over the posterior Beta(right +
-    1/2, drawn - right + 1/2) of the success rate; it is compared with `unmixed`.
+    The chance E[p^G + (1-p)^G], over the posterior Beta(right + 1/2, drawn - right + 1/2) of the success rate
+    after `right` of `drawn` correct responses, is compared with `unmixed`.
     """
     from scipy.special import betaln
 
@@ -74,112 +47,55 @@ def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) ->
 
 def compare_choices(
     groups: Sequence[QuestionGroup], model: RateModel, g: int, n: int, *, unmixed: float = UNMIXED
-) -> list[ChoiceRow]:
+) -> list[dict[str, Any]]:
     """Return what 0 to n neighbors yield, and n for the questions that need them (`needs_neighbors`).
 
-    The choice and its yield come from the same responses; the yield is the mean over each question's
-    posterior under the fitted model, so that luck in the pilot is not counted as a gain. Questions without
-    known responses to themselves get neighbors.
+    A group is mixed if it has a right and a wrong response. `mixed` is its share at G responses to each
+    prompt; `equal_mixed` is the share if every question draws (n+1)G responses, spread over its prompts. Both
+    are means over each question's posterior under the fitted model, so that luck in the pilot is not counted
+    as a gain. Questions without known responses to themselves get neighbors.
     """
     counts = count_groups(groups)
     originals = zip(counts.correct[:, 0].tolist(), counts.known[:, 0].tolist(), strict=True)
     needs = np.array([not known or needs_neighbors(right, known, g, unmixed) for right, known in originals])
     pilot = make_pilot(counts)
     posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
+    most = (n + 1) * g
     each = [1 - GroupShape("", k, g).equal_chances(model.shift) for k in range(n + 1)]
-    equal = [1 - SpreadShape("", k, (n + 1) * g).equal_chances(model.shift) for k in range(n + 1)]
+    equal = [1 - SpreadShape("", k, most).equal_chances(model.shift) for k in range(n + 1)]
     weights = model.mixture.weights
-    rows = [
-        ChoiceRow(
-            f"N={k}",
-            float(k > 0),
-            float((k + 1) * g),
-            float(weights @ each[k]),
-            float(weights @ equal[k]),
-            (n + 1) * g,
-        )
+    yields = [
+        (f"N={k}", float(k > 0), float((k + 1) * g), float(weights @ each[k]), float(weights @ equal[k]))
         for k in range(n + 1)
     ]
-    if n == 0:
-        return rows
-    share = float(needs.mean())
-    rows.append(
-        ChoiceRow(
-            ADAPTIVE,
-            share,
-            g * (1 + n * share),
-            float(np.where(needs, posterior @ each[n], posterior @ each[0]).mean()),
-            float(np.where(needs, posterior @ equal[n], posterior @ equal[0]).mean()),
-            (n + 1) * g,
+    if n:
+        share = float(needs.mean())
+        mixed, equal_mixed = (
+            float(np.where(needs, posterior @ chances[n], posterior @ chances[0]).mean())
+            for chances in (each, equal)
         )
-    )
-    return rows
+        yields.append((ADAPTIVE, share, g * (1 + n * share), mixed, equal_mixed))
+    return [
+        {
+            "choice": choice,
+            "with_neighbors": share,
+            "responses": responses,
+            "mixed": mixed,
+            "equal_mixed": equal_mixed,
+            "equal_responses": most,
+            "per_hundred_responses": 100 * mixed / responses,
+            "equal_per_hundred_responses": 100 * equal_mixed / most,
+        }
+        for choice, share, responses, mixed, equal_mixed in yields
+    ]
 
 
-@dataclass(frozen=True)
-class TokenCosts:
+class TokenCosts(NamedTuple):
     """Mean response tokens of originals and neighbors (None: not known), and what a token costs in USD."""
 
     original: float | None
     neighbor: float | None
     usd_per_token: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostRow:
-    """What one way of sampling costs."""
-
-    method: str
-    n: int
-    g: int
-    per_question: int  # responses that a question costs
-    mixed: float  # share of questions with mixed rewards, with its interval for new questions
-    mixed_low: float
-    mixed_high: float
-    drawn_groups: float | None  # expected groups for a mixed one
-    # from here on per mixed group; None if `mixed` is 0, or tokens or prices are unknown
-    responses: float | None
-    responses_low: float | None
-    responses_high: float | None
-    tokens: float | None
-    usd: float | None
-
-
-@dataclass(frozen=True)
-class BreakEven:
-    """Where sampling the original alone does as well as TA-GRPO with (N+1)G responses."""
-
-    # the smallest G at which the original has as many mixed groups; None: none up to 4,096
-    g_equal_share: int | None
-    joint_responses: int
-    redraws: float | None  # groups per question that dynamic sampling at G must draw for as many mixed ones
-    redraw_responses: float | None
-    # mixed share from which joint groups cost no more per mixed group; None: above 1
-    needed_share: float | None
-
-
-@dataclass(frozen=True)
-class RescueYield:
-    """What recipe `ta_rescue` at G responses does: shares of new questions."""
-
-    dead: float  # only wrong responses in the first G/2
-    revived: float  # of these, a neighbor's response is correct
-    unaided: float  # of these, GRPO would get a correct one from the original
-
-
-@dataclass(frozen=True)
-class CostReport:
-    """Rows for GRPO at G, at (N+1)G, at the break-even G, for TA-GRPO with G to each prompt and, where G is
-    enough for every prompt, with G in all, and for the rescue."""
-
-    checkpoint: str
-    g: int
-    n: int
-    rows: tuple[CostRow, ...]
-    break_even: BreakEven | None
-    tokens: TokenCosts
-    rescue: RescueYield | None = None
-    assumptions: tuple[str, ...] = ASSUMPTIONS
 
 
 def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | None) -> float | None:
@@ -198,83 +114,98 @@ def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | Non
 
 def mean_tokens(checkpoint: CheckpointGroups) -> tuple[float | None, float | None]:
     """Return the mean tokens of a response to an original and to a neighbor, None where none is known."""
-    totals = {True: [0, 0], False: [0, 0]}
-    for group in checkpoint.groups:
-        for prompt in group.prompts:
-            total = totals[prompt.variant == ORIGINAL]
-            total[0] += prompt.tokens
-            total[1] += prompt.token_samples
-    original, neighbor = (
-        total[0] / total[1] if total[1] else None for total in (totals[True], totals[False])
-    )
-    return original, neighbor
+    means: list[float | None] = []
+    for original in (True, False):
+        prompts = [
+            prompt
+            for group in checkpoint.groups
+            for prompt in group.prompts
+            if (prompt.variant == ORIGINAL) is original
+        ]
+        known = sum(prompt.token_samples for prompt in prompts)
+        means.append(sum(prompt.tokens for prompt in prompts) / known if known else None)
+    return means[0], means[1]
 
 
 def cost_report(
-    predicted: Forecast, g: int, n: int, tokens: TokenCosts, *, checkpoint: str = ""
-) -> CostReport:
-    """Return what a mixed-reward group costs each way, by the shares that the forecast predicts."""
+    predicted: Forecast, g: int, n: int, tokens: TokenCosts
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """Return what a mixed-reward group costs each way, and where sampling the original alone breaks even.
+
+    The ways are GRPO at G, at (N+1)G and at the break-even G, TA-GRPO with G to each prompt and, if G is
+    enough for every prompt, with G in all, and the rescue. Without neighbors there is no break-even.
+    """
     if g < 2 or n < 0:
         raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
-    alone = GroupShape(ORIGINAL_GROUP, 0, g)
-    rows = [_row(predicted, alone, tokens)]
+    alone, joint = GroupShape(ORIGINAL_GROUP, 0, g), GroupShape(JOINT_GROUP, n, g)
+    first = _row(predicted, alone, tokens)
     if n == 0:
-        return CostReport(checkpoint, g, n, tuple(rows), None, tokens)
-    joint = GroupShape(JOINT_GROUP, n, g)
+        return [first], None
     equal = _equal_share(predicted, 1 - predicted.share(joint))
-    rows.append(_row(predicted, GroupShape(MATCHED_GROUP, 0, (n + 1) * g), tokens))
+    shapes = [GroupShape(MATCHED_GROUP, 0, (n + 1) * g)]
     if equal is not None:
-        rows.append(_row(predicted, GroupShape(BREAK_EVEN, 0, equal), tokens))
-    rows.append(_row(predicted, joint, tokens))
-    first, last = rows[0], rows[-1]
+        shapes.append(GroupShape(BREAK_EVEN, 0, equal))
+    shapes.append(joint)
     if g > n:
-        rows.append(_row(predicted, SpreadShape(SPREAD, n, g), tokens))
+        shapes.append(SpreadShape(SPREAD, n, g))
     rescue = RescueShape(RESCUE, n, g)
-    rows.append(_row(predicted, rescue, tokens))
-    redraws = last.mixed / first.mixed if first.mixed > 0 else None
-    break_even = BreakEven(
-        equal,
-        joint.responses,
-        redraws,
-        None if redraws is None else redraws * g,
-        needed if (needed := (n + 1) * first.mixed) <= 1 else None,
-    )
-    return CostReport(checkpoint, g, n, tuple(rows), break_even, tokens, _rescue_yield(predicted, rescue))
+    rows = [first, *(_row(predicted, shape, tokens) for shape in (*shapes, rescue))]
+    mixed = {row["method"]: row["mixed"] for row in rows}
+    alone_mixed = mixed[ORIGINAL_GROUP]
+    redraws = mixed[JOINT_GROUP] / alone_mixed if alone_mixed > 0 else None
+    return rows, {
+        # the smallest G at which the original has as many mixed groups; None: none up to 4,096
+        "g_equal_share": equal,
+        "joint_responses": joint.responses,
+        # groups per question that dynamic sampling at G must draw for as many mixed ones
+        "redraws": redraws,
+        "redraw_responses": None if redraws is None else redraws * g,
+        # mixed share from which joint groups cost no more per mixed group; None: above 1
+        "needed_share": needed if (needed := (n + 1) * alone_mixed) <= 1 else None,
+        **_rescue_yield(predicted, rescue),
+    }
 
 
-def _rescue_yield(predicted: Forecast, rescue: RescueShape) -> RescueYield:
+def _rescue_yield(predicted: Forecast, rescue: RescueShape) -> dict[str, float]:
+    """Return the share of questions that recipe `ta_rescue` finds with only wrong responses in its first G/2.
+
+    Of these, `revived` get a correct one from a neighbor; `unaided` would get one from the original.
+    """
     model = predicted.model
     assert model.shift is not None  # the rows before would have raised
     dead = model.mixture.weights * rescue.dead_chances()
     share = float(dead.sum())
-    if share <= 0:
-        return RescueYield(0.0, 0.0, 0.0)
     right = 1 - rescue.unsolved_chances(model.shift)
     alone = 1 - (1 - rates()) ** (rescue.g - rescue.g // 2)
-    return RescueYield(share, float(dead @ right) / share, float(dead @ alone) / share)
+    revived, unaided = (float(dead @ chances) / share if share > 0 else 0.0 for chances in (right, alone))
+    return {"dead": share, "revived": revived, "unaided": unaided}
 
 
-def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> CostRow:
+def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> dict[str, Any]:
+    """Return what one way of sampling costs per mixed group; None if that is unknown or impossible."""
     equal = predicted.row(shape)
     mixed, low, high = 1 - equal.share, 1 - equal.high, 1 - equal.low
-    question = shape.responses
     of_question = _question_tokens(predicted, shape, tokens)
-    spent = None if of_question is None or mixed <= 0 else of_question / mixed
-    return CostRow(
-        method=shape.name,
-        n=shape.n,
-        g=shape.g,
-        per_question=question,
-        mixed=mixed,
-        mixed_low=low,
-        mixed_high=high,
-        drawn_groups=1 / mixed if mixed > 0 else None,
-        responses=question / mixed if mixed > 0 else None,
-        responses_low=question / high if high > 0 else None,
-        responses_high=question / low if low > 0 else None,
-        tokens=spent,
-        usd=None if spent is None or tokens.usd_per_token is None else spent * tokens.usd_per_token,
-    )
+
+    def per_group(amount: float | None, share: float) -> float | None:
+        return None if amount is None or share <= 0 else amount / share
+
+    spent = per_group(of_question, mixed)
+    return {
+        "method": shape.name,
+        "n": shape.n,
+        "g": shape.g,
+        "per_question": shape.responses,
+        "mixed": mixed,
+        "mixed_low": low,
+        "mixed_high": high,
+        "drawn_groups": per_group(1, mixed),
+        "responses": per_group(shape.responses, mixed),
+        "responses_low": per_group(shape.responses, high),
+        "responses_high": per_group(shape.responses, low),
+        "tokens": spent,
+        "usd": None if spent is None or tokens.usd_per_token is None else spent * tokens.usd_per_token,
+    }
 
 
 def _question_tokens(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> float | None:

@@ -1,38 +1,37 @@
 """Diagnose the training signal from a source of responses, for commands, pages and the demo."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, get_args
 
 import numpy as np
 
-from evaluator.signal.cost import ChoiceRow, CostReport, TokenCosts, compare_choices, cost_report, mean_tokens
+from evaluator.signal.cost import ASSUMPTIONS, TokenCosts, compare_choices, cost_report, mean_tokens
 from evaluator.signal.cost import usd_per_token as token_price
-from evaluator.signal.difficulty import FDR, DifficultyAudit, NeighborRow, audit_difficulty
-from evaluator.signal.diversity import REMARK, Diversity, diversity, fit_tf_idf
-from evaluator.signal.forecast import (
-    Forecast,
-    ForecastRow,
-    forecast,
-    paper_shapes,
-)
+from evaluator.signal.difficulty import FDR, audit_difficulty
+from evaluator.signal.diversity import EMBEDDING, REMARK, densities, diversity, fit_tf_idf
+from evaluator.signal.forecast import Forecast, forecast, paper_shapes
 from evaluator.signal.groups import (
+    ORIGINAL,
     CheckpointGroups,
     ResponseSource,
     count_groups,
+    most_frequent,
     pool_visits,
-    usual_neighbors,
-    usual_responses,
 )
 from evaluator.signal.rates import Shift
-from evaluator.signal.zero_gradient import ZeroGradient, zero_gradient
+from evaluator.signal.zero_gradient import zero_gradient
 from service.errors import InputError
 
 Part = Literal["zero_gradient", "forecast", "choices", "difficulty", "diversity", "cost"]
 PARTS: tuple[Part, ...] = get_args(Part)
-OPTIONAL: tuple[Part, ...] = ("difficulty", "diversity")
-"""What not all responses allow: they may have no neighbors, or no texts."""
+OPTIONAL: dict[Part, tuple[str, ...]] = {
+    "difficulty": ("difficulty_tests", "difficulty_spread", "difficulty_strategies", "difficulty_neighbors"),
+    "diversity": ("diversity", "diversity_means", "diversity_densities"),
+}
+"""What not all responses allow, with its tables: they may have no neighbors, or no texts."""
 
+Row = dict[str, Any]
 USUAL_G = 8
 QUESTIONS = 500
 
@@ -52,51 +51,44 @@ class DiagnosisSettings:
     seed: int = 0  # of everything that is drawn
 
 
-@dataclass(frozen=True)
-class Prediction:
-    """The forecast from a checkpoint, with a row for each of the paper's groups."""
-
-    checkpoint: str
-    forecast: Forecast
-    rows: tuple[ForecastRow, ...]
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What numbers of neighbors yield by the forecast from a checkpoint with so many questions."""
-
-    checkpoint: str
-    questions: int
-    rows: tuple[ChoiceRow, ...]
-
-
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """The parts that were asked for, each with a result a checkpoint."""
+    """The tables of the parts that were asked for: rows for JSON, CSV, charts, pages and text alike."""
 
     source: str
-    parts: tuple[Part, ...]
     g: int
     n: int
-    seed: int
-    notes: tuple[str, ...]  # remarks on the source and on what was drawn from it
-    shares: tuple[ZeroGradient, ...] = ()
-    predictions: tuple[Prediction, ...] = ()
-    choices: tuple[Choices, ...] = ()
-    audits: tuple[DifficultyAudit, ...] = ()
-    diversities: tuple[Diversity, ...] = ()
-    costs: tuple[CostReport, ...] = ()
-    left_out: Mapping[Part, str] = field(default_factory=dict)  # why a part is missing
+    settings: DiagnosisSettings
+    tables: Mapping[str, list[Row]]
+    forecasts: Mapping[str, Forecast]  # by checkpoint
+    remarks: tuple[str, ...]  # notes on the figures
+    left_out: Mapping[Part, str]  # why a part is missing
 
     @property
-    def flagged(self) -> list[NeighborRow]:
-        """The neighbors with an implausible success rate."""
-        return [row for audit in self.audits for row in audit.flagged]
+    def flagged(self) -> list[Row]:
+        """The neighbors with an implausible success rate, the least plausible of a checkpoint first."""
+        rows = [row for row in self.tables.get("difficulty_neighbors", ()) if row["flag"] is not None]
+        labels = list(dict.fromkeys(row["checkpoint"] for row in rows))
+        return sorted(rows, key=lambda row: (labels.index(row["checkpoint"]), row["p_value"]))
 
-    @property
-    def remarks(self) -> tuple[str, ...]:
-        """What has to be said beside the figures."""
-        return tuple(dict.fromkeys(_remarks(self)))
+    def record(self) -> Row:
+        """Return all of a diagnosis as one JSON object."""
+        made: Row = {
+            "source": self.source,
+            "g": self.g,
+            "neighbors": self.n,
+            "seed": self.settings.seed,
+            "notes": list(self.remarks),
+            "left_out": dict(self.left_out),
+            **self.tables,
+        }
+        if "difficulty_neighbors" in self.tables:
+            made["flagged"] = self.flagged
+        if self.tables.get("diversity"):
+            made |= {"embedding": EMBEDDING, "remark": REMARK}
+        if "cost" in self.tables:
+            made["assumptions"] = list(ASSUMPTIONS)
+        return made
 
 
 def diagnose(
@@ -104,139 +96,169 @@ def diagnose(
 ) -> Diagnosis:
     """Return what the responses of a source say.
 
-    One part alone is computed for every checkpoint. Of several the forecast, what hangs on it (choices and
-    cost) and the difficulty are those of the first checkpoint, and of `OPTIONAL` parts those that the
-    responses do not allow are left out.
+    One part alone is computed for every checkpoint. Of several the forecast, choices, cost and difficulty are
+    those of the first checkpoint, and of `OPTIONAL` parts those that the responses do not allow are left out.
     """
     groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
-    g = max(2, min(USUAL_G, usual_responses(groups))) if settings.g is None else settings.g
+    responses = most_frequent(prompt.known + prompt.unknown for group in groups for prompt in group.prompts)
+    g = max(2, min(USUAL_G, responses)) if settings.g is None else settings.g
     if settings.n is not None and settings.n < 0:
         raise InputError(f"--n is {settings.n}, but must be at least 0.")
     if settings.shift_sd is not None and settings.n is None:
         raise InputError("--assume-shift-sd needs --n N, the planned number of neighbors.")
-    n = usual_neighbors(groups) if settings.n is None else settings.n
+    neighbors = (sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
+    n = most_frequent(neighbors) if settings.n is None else settings.n
     several = len(parts) > 1
-    pilots = source.checkpoints[:1] if several else source.checkpoints
-    notes: list[str] = list(source.notes)
+    work = _Parts(source, source.checkpoints[:1] if several else source.checkpoints, g, n, settings)
+    tables: dict[str, list[Row]] = {}
     left_out: dict[Part, str] = {}
-
-    fitted: list[tuple[CheckpointGroups, Forecast]] = []
-    if {"forecast", "choices", "cost"} & set(parts):
-        fitted = [(pilot, _fit(pilot, settings)) for pilot in pilots]
-    makers: dict[Part, Callable[[], Iterable[Any]]] = {
-        "zero_gradient": lambda: (zero_gradient(each, g, n) for each in source.checkpoints),
-        "forecast": lambda: (
-            Prediction(pilot.label, model, tuple(map(model.row, paper_shapes(g, n))))
-            for pilot, model in fitted
-        ),
-        "choices": lambda: (_choices(pilot, model, g, n) for pilot, model in fitted),
-        "cost": lambda: (_cost(pilot, model, g, n, settings) for pilot, model in fitted),
-        "difficulty": lambda: (
-            audit_difficulty(pilot, fdr=settings.fdr, seed=settings.seed) for pilot in pilots
-        ),
-        "diversity": lambda: _diversities(source, g, n, settings, notes),
-    }
-    made: dict[Part, tuple[Any, ...]] = {}
     for part in parts:
         try:
-            made[part] = tuple(makers[part]())
+            tables |= getattr(work, part)()
         except InputError as error:
             if not several or part not in OPTIONAL:
                 raise
             left_out[part] = str(error)
+            tables |= {name: [] for name in OPTIONAL[part]}
+    remarks = [*source.notes, *work.notes, *(f"{part} is skipped: {why}" for part, why in left_out.items())]
     return Diagnosis(
         source=source.name,
-        parts=tuple(parts),
         g=g,
         n=n,
-        seed=settings.seed,
-        notes=tuple(notes),
-        shares=made.get("zero_gradient", ()),
-        predictions=made.get("forecast", ()),
-        choices=made.get("choices", ()),
-        audits=made.get("difficulty", ()),
-        diversities=made.get("diversity", ()),
-        costs=made.get("cost", ()),
+        settings=settings,
+        tables=tables,
+        forecasts=work.forecasts,
+        remarks=tuple(dict.fromkeys(remarks)),
         left_out=left_out,
     )
 
 
-def _fit(pilot: CheckpointGroups, settings: DiagnosisSettings) -> Forecast:
-    counts = count_groups(pilot.groups)
-    if settings.shift_sd is None:
-        return forecast(counts, seed=settings.seed)
-    if (counts.known[:, 1:] > 0).any():
-        raise InputError("--assume-shift-sd is only for pilots without neighbors. Remove it.")
-    return forecast(counts, shift=Shift(0.0, settings.shift_sd, 0.0, assumed=True), seed=settings.seed)
+@dataclass
+class _Parts:
+    """The parts of a diagnosis, each a method that returns its tables."""
 
+    source: ResponseSource
+    pilots: Sequence[CheckpointGroups]
+    g: int
+    n: int
+    settings: DiagnosisSettings
+    notes: list[str] = field(default_factory=list)
+    forecasts: dict[str, Forecast] = field(default_factory=dict)
 
-def _choices(pilot: CheckpointGroups, fitted: Forecast, g: int, n: int) -> Choices:
-    groups = pool_visits(pilot.groups)
-    rows = compare_choices(groups, fitted.model, g, n if fitted.model.shift else 0)
-    return Choices(pilot.label, len(groups), tuple(rows))
+    def zero_gradient(self) -> dict[str, list[Row]]:
+        results = [(each.label, zero_gradient(each, self.g, self.n)) for each in self.source.checkpoints]
+        self.notes += [f"{label}: {note}" for label, result in results for note in result.notes]
+        return {
+            "zero_gradient": [row for _, result in results for row in result.shares],
+            "zero_gradient_gaps": [row for _, result in results for row in result.gaps],
+        }
 
-
-def _cost(
-    pilot: CheckpointGroups, fitted: Forecast, g: int, n: int, settings: DiagnosisSettings
-) -> CostReport:
-    price = token_price(settings.usd_per_gpu_hour, settings.tokens_per_second)
-    return cost_report(fitted, g, n, TokenCosts(*mean_tokens(pilot), price), checkpoint=pilot.label)
-
-
-def _diversities(
-    source: ResponseSource, g: int, n: int, settings: DiagnosisSettings, notes: list[str]
-) -> list[Diversity]:
-    rng = np.random.default_rng(settings.seed)
-    drawn = {}
-    for checkpoint in source.checkpoints:
-        ids = list(dict.fromkeys(group.group_id for group in checkpoint.groups))
-        places = sorted(rng.permutation(len(ids))[: settings.questions].tolist())
-        drawn[checkpoint.label] = [ids[place] for place in places]
-        if len(places) < len(ids):
-            notes.append(
-                f"{checkpoint.label}: diversity uses the responses to {len(places):,} of {len(ids):,} "
-                f"questions, sampled with seed {settings.seed}"
+    def forecast(self) -> dict[str, list[Row]]:
+        rows, models = [], []
+        for pilot in self.pilots:
+            fitted, shapes = self._fit(pilot), paper_shapes(self.g, self.n)
+            shift = fitted.model.shift
+            rows += [{"checkpoint": pilot.label, **asdict(fitted.row(shape))} for shape in shapes]
+            if (largest := max(shape.g for shape in shapes)) > fitted.samples[0]:
+                self.notes.append(
+                    f"G={largest} exceeds the {fitted.samples[0]} responses of the pilot, so the interval "
+                    "also covers other distributions of success rates"
+                )
+            models.append(
+                {
+                    "checkpoint": pilot.label,
+                    "family": fitted.model.mixture.family,
+                    "questions": fitted.questions,
+                    "fewest_samples": fitted.samples[0],
+                    "most_samples": fitted.samples[1],
+                    "shift_mean": None if shift is None else shift.mean,
+                    "shift_sd": None if shift is None else shift.sd,
+                    "shift_assumed": shift is not None and shift.assumed,
+                    "stray_share": None if shift is None else shift.stray,
+                    "at_bound": "" if shift is None else shift.at_bound,
+                }
             )
-    embed = fit_tf_idf(
-        text
-        for label, ids in drawn.items()
-        for _, prompts in source.texts(label, ids)
-        for responses in prompts.values()
-        for text in responses
-    )
-    return [
-        diversity(label, source.texts(label, ids), embed, g, n, seed=settings.seed)
-        for label, ids in drawn.items()
-    ]
+        return {"forecast": rows, "forecast_models": models}
 
+    def choices(self) -> dict[str, list[Row]]:
+        rows = []
+        for pilot in self.pilots:
+            groups, model = pool_visits(pilot.groups), self._fit(pilot).model
+            for row in compare_choices(groups, model, self.g, self.n if model.shift else 0):
+                rows.append({"checkpoint": pilot.label, **row})
+        return {"choices": rows}
 
-def _remarks(diagnosis: Diagnosis) -> Iterator[str]:
-    yield from diagnosis.notes
-    for result in diagnosis.shares:
-        yield from (f"{result.checkpoint}: {remark}" for remark in result.notes)
-    for prediction in diagnosis.predictions:
-        largest, fewest = max(row.g for row in prediction.rows), prediction.forecast.samples[0]
-        if largest > fewest:
-            yield (
-                f"G={largest} exceeds the {fewest} responses of the pilot, so the interval also covers "
-                "other distributions of success rates"
+    def difficulty(self) -> dict[str, list[Row]]:
+        made: dict[str, list[Row]] = {}
+        for pilot in self.pilots:
+            audit = audit_difficulty(pilot, fdr=self.settings.fdr, seed=self.settings.seed)
+            for name, rows in audit.items():
+                made.setdefault(name, []).extend(rows)
+        return made
+
+    def diversity(self) -> dict[str, list[Row]]:
+        rng = np.random.default_rng(self.settings.seed)
+        drawn = {}
+        for checkpoint in self.source.checkpoints:
+            ids = list(dict.fromkeys(group.group_id for group in checkpoint.groups))
+            places = sorted(rng.permutation(len(ids))[: self.settings.questions].tolist())
+            drawn[checkpoint.label] = [ids[place] for place in places]
+            if len(places) < len(ids):
+                self.notes.append(
+                    f"{checkpoint.label}: diversity uses the responses to {len(places):,} of {len(ids):,} "
+                    f"questions, sampled with seed {self.settings.seed}"
+                )
+        embed = fit_tf_idf(
+            text
+            for label, ids in drawn.items()
+            for _, prompts in self.source.texts(label, ids)
+            for responses in prompts.values()
+            for text in responses
+        )
+        results = {
+            label: diversity(
+                label, self.source.texts(label, ids), embed, self.g, self.n, seed=self.settings.seed
             )
-    for distances in diagnosis.diversities:
-        if distances.left_out:
-            yield (
-                f"{distances.checkpoint}: {distances.left_out:,} questions with too few responses are "
-                "excluded"
-            )
-        if distances.without_vector:
-            yield (
-                f"{distances.checkpoint}: {distances.without_vector:,} responses are excluded, because they "
-                "contain no words or formulas"
-            )
-    if diagnosis.diversities:
-        yield REMARK
-    for costs in diagnosis.costs:
-        yield from (f"assumed: {assumption}" for assumption in costs.assumptions)
-        if costs.tokens.original is None:
-            yield "token counts are unknown, because neither the run nor the rollouts record response lengths"
-    for part, reason in diagnosis.left_out.items():
-        yield f"{part} is skipped: {reason}"
+            for label, ids in drawn.items()
+        }
+        for label, result in results.items():
+            if result.left_out:
+                self.notes.append(
+                    f"{label}: {result.left_out:,} questions with too few responses are excluded"
+                )
+            if result.without_vector:
+                self.notes.append(
+                    f"{label}: {result.without_vector:,} responses are excluded, because they contain no "
+                    "words or formulas"
+                )
+        self.notes.append(REMARK)
+        return {
+            "diversity": [row for result in results.values() for row in result.rows],
+            "diversity_means": [row for result in results.values() for row in result.means],
+            "diversity_densities": [row for result in results.values() for row in densities(result.rows)],
+        }
+
+    def cost(self) -> dict[str, list[Row]]:
+        price = token_price(self.settings.usd_per_gpu_hour, self.settings.tokens_per_second)
+        rows, even_rows = [], []
+        for pilot in self.pilots:
+            tokens = TokenCosts(*mean_tokens(pilot), price)
+            ways, even = cost_report(self._fit(pilot), self.g, self.n, tokens)
+            rows += [{"checkpoint": pilot.label, **row} for row in ways]
+            even_rows += [{"checkpoint": pilot.label, **even}] if even else []
+            self.notes += [f"assumed: {assumption}" for assumption in ASSUMPTIONS]
+            if tokens.original is None:
+                self.notes.append(
+                    "token counts are unknown, because neither the run nor the rollouts record response "
+                    "lengths"
+                )
+        return {"cost": rows, "cost_break_even": even_rows}
+
+    def _fit(self, pilot: CheckpointGroups) -> Forecast:
+        if pilot.label not in self.forecasts:
+            counts, shift_sd = count_groups(pilot.groups), self.settings.shift_sd
+            if shift_sd is not None and (counts.known[:, 1:] > 0).any():
+                raise InputError("--assume-shift-sd is only for pilots without neighbors. Remove it.")
+            shift = None if shift_sd is None else Shift(0.0, shift_sd, 0.0, assumed=True)
+            self.forecasts[pilot.label] = forecast(counts, shift=shift, seed=self.settings.seed)
+        return self.forecasts[pilot.label]

@@ -1,85 +1,44 @@
 """The difficulty audit: effect of rephrasing on success rates, and implausible neighbors."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from evaluator.signal.difficulty_tests import Homogeneity, StrategyShift, homogeneity, strategy_shifts
+from evaluator.passk.comparison import holm
 from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import (
     ORIGINAL,
     CheckpointGroups,
     Floats,
     GroupCounts,
+    Ints,
+    QuestionGroup,
     count_groups,
+    difference_estimate,
     pool_visits,
 )
 from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
-from evaluator.signal.rates import USUAL_STRAY, Shift, rates
+from evaluator.signal.rates import USUAL_STRAY, rates
 from service.errors import InputError
 
-Direction = Literal["too easy", "too hard"]
 FDR = 0.05
+EVERY_STRATEGY = "all neighbors"
+UNNAMED = "no strategy named"
+DRAWS = 499
+_CELLS_AT_ONCE = 2_000_000
 
 
-@dataclass(frozen=True, kw_only=True)
-class NeighborRow:
-    """A neighbor next to its original."""
+def audit_difficulty(
+    checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the rows of the audit: tests of equal rates, the spread of shifts, strategies, odd neighbors.
 
-    group_id: str
-    variant: int
-    source_id: str | None
-    strategy: str | None
-    correct: int  # rates are of known grades
-    known: int
-    unknown: int
-    original_correct: int
-    original_known: int
-    p_value: float | None  # of counts at least as odd, given the question's other prompts (two-sided)
-    adjusted: float | None  # over all neighbors (Benjamini-Hochberg)
-    flag: Direction | None  # set if `adjusted` is at most the FDR: the answer may leak, or may have changed
-
-    @property
-    def rate(self) -> float:
-        return self.correct / self.known
-
-
-@dataclass(frozen=True)
-class Spread:
-    """The fitted departure of neighbors' rates from their questions', in logits; intervals by bootstrap."""
-
-    shift: Shift
-    mean_low: float
-    mean_high: float
-    sd_low: float
-    sd_high: float
-
-
-@dataclass(frozen=True)
-class DifficultyAudit:
-    """The audit of one checkpoint."""
-
-    checkpoint: str
-    questions: int
-    between_neighbors: Homogeneity
-    with_original: Homogeneity
-    spread: Spread
-    strategies: tuple[StrategyShift, ...]
-    neighbors: tuple[NeighborRow, ...]  # by question and variant
-    fdr: float
-
-    @property
-    def flagged(self) -> list[NeighborRow]:
-        rows = [row for row in self.neighbors if row.flag is not None]
-        return sorted(rows, key=lambda row: row.p_value if row.p_value is not None else 1.0)
-
-
-def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0) -> DifficultyAudit:
-    """Return the audit: tests of equal rates, the spread of shifts, strategies, and odd neighbors.
-
-    Visits of a question are pooled. Questions without an original or without neighbors are left out, and so
-    are unknown grades.
+    A neighbor has the p-value of counts at least as odd as its own, given the question's other prompts
+    (two-sided), `adjusted` over all neighbors (Benjamini-Hochberg), and a flag if that is at most the FDR:
+    the answer may leak, or may have changed. Visits of a question are pooled. Questions without an original
+    or without neighbors are left out, and so are unknown grades.
     """
     from scipy.stats import false_discovery_control
 
@@ -102,43 +61,48 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: in
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
     adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
     adjusted[tested] = false_discovery_control(p_values[tested])
-    rows = []
+    neighbors: list[dict[str, Any]] = []
     for place, group in enumerate(groups):
         original = group.prompts[0]
         for prompt in group.prompts[1:]:
             if not prompt.known:
                 continue
             at = place, prompt.variant - 1
-            direction: Direction = "too easy" if high[at] < low[at] else "too hard"
-            rows.append(
-                NeighborRow(
-                    group_id=group.group_id,
-                    variant=prompt.variant,
-                    source_id=prompt.source_id,
-                    strategy=prompt.strategy,
-                    correct=prompt.correct,
-                    known=prompt.known,
-                    unknown=prompt.unknown,
-                    original_correct=original.correct,
-                    original_known=original.known,
-                    p_value=float(p_values[at]),
-                    adjusted=float(adjusted[at]),
-                    flag=direction if adjusted[at] <= fdr else None,
-                )
+            direction = "too easy" if high[at] < low[at] else "too hard"
+            neighbors.append(
+                {
+                    "group_id": group.group_id,
+                    "variant": prompt.variant,
+                    "source_id": prompt.source_id,
+                    "strategy": prompt.strategy,
+                    "correct": prompt.correct,
+                    "known": prompt.known,
+                    "unknown": prompt.unknown,
+                    "original_correct": original.correct,
+                    "original_known": original.known,
+                    "p_value": float(p_values[at]),
+                    "adjusted": float(adjusted[at]),
+                    "flag": direction if adjusted[at] <= fdr else None,
+                    "rate": prompt.correct / prompt.known,
+                    "original_rate": original.correct / original.known,
+                }
             )
-    return DifficultyAudit(
-        checkpoint.label,
-        len(groups),
-        homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed),
-        homogeneity(counts.correct, counts.known, seed=seed),
-        _spread(fitted),
-        tuple(strategy_shifts(groups)),
-        tuple(rows),
-        fdr,
-    )
+    only_neighbors = homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed)
+    with_original = homogeneity(counts.correct, counts.known, seed=seed)
+    tables: dict[str, list[dict[str, Any]]] = {
+        "difficulty_tests": [
+            {"prompts": "neighbors", **only_neighbors},
+            {"prompts": "original and neighbors", **with_original},
+        ],
+        "difficulty_spread": [{**_spread(fitted), "questions": len(groups)}],
+        "difficulty_strategies": strategy_shifts(groups),
+        "difficulty_neighbors": neighbors,
+    }
+    return {name: [{"checkpoint": checkpoint.label, **row} for row in rows] for name, rows in tables.items()}
 
 
-def _spread(fitted: Forecast) -> Spread:
+def _spread(fitted: Forecast) -> dict[str, Any]:
+    """Return the departure of neighbors' rates from their questions', in logits; intervals by bootstrap."""
     shift = fitted.model.shift
     if shift is None:
         raise ValueError("the audit needs neighbors")
@@ -147,7 +111,16 @@ def _spread(fitted: Forecast) -> Spread:
     logs = np.log([max(each.sd, 1e-3) for each in shifts])
     mean_half = 1.96 * fitted.scale * float(means.std(ddof=1))
     factor = float(np.exp(1.96 * fitted.scale * logs.std(ddof=1)))
-    return Spread(shift, shift.mean - mean_half, shift.mean + mean_half, shift.sd / factor, shift.sd * factor)
+    return {
+        "mean": shift.mean,
+        "mean_low": shift.mean - mean_half,
+        "mean_high": shift.mean + mean_half,
+        "sd": shift.sd,
+        "sd_low": shift.sd / factor,
+        "sd_high": shift.sd * factor,
+        "stray_share": shift.stray,
+        "at_bound": shift.at_bound,
+    }
 
 
 def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]:
@@ -187,3 +160,143 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
         low[here, column - 1] = (weights * few[pair]).sum(axis=1)
         high[here, column - 1] = (weights * many[pair]).sum(axis=1)
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
+    """Test whether all prompts of each question have one success rate; arrays [V, P], a row a question.
+
+    The `statistic` is twice the log-likelihood ratio of one rate per prompt to one rate per question, summed
+    over `questions` with at least two prompts, not all correct and not all wrong; `expected` is its mean if
+    there is one rate per question. Its reference distribution is conditional on each question's total of
+    correct responses: the counts are then multivariate hypergeometric whatever the rates are, so the Monte
+    Carlo `p_value` is exact, also for few samples a prompt, where the chi-squared approximation is not
+    (Davison and Hinkley 1997, section 4.3). It is None without such questions.
+
+    Args:
+        correct, known: correct and graded responses of each prompt; prompts with known = 0 are not there.
+        draws: of the reference distribution; the smallest p-value is 1 / (draws + 1).
+    """
+    totals, samples = correct.sum(axis=1), known.sum(axis=1)
+    telling = ((known > 0).sum(axis=1) >= 2) & (totals > 0) & (totals < samples)
+    correct, known = correct[telling], known[telling]
+    test: dict[str, Any] = {"statistic": 0.0, "expected": 0.0, "p_value": None}
+    test |= {"questions": len(correct), "draws": draws}
+    if not len(correct):
+        return test
+    observed = float(_ratios(correct[None], known).sum())
+    rng = np.random.default_rng(seed)
+    drawn = np.empty(draws)
+    step = max(1, _CELLS_AT_ONCE // correct.size)
+    for start in range(0, draws, step):
+        count = min(step, draws - start)
+        drawn[start : start + count] = _ratios(_redraw(rng, correct, known, count), known).sum(axis=1)
+    slack = 1e-9 * max(1.0, observed)  # equal tables must count as equal
+    p_value = (1 + int((drawn >= observed - slack).sum())) / (1 + draws)
+    return {**test, "statistic": observed, "expected": float(drawn.mean()), "p_value": p_value}
+
+
+def _redraw(rng: np.random.Generator, correct: Ints, known: Ints, count: int) -> Ints:
+    """Return tables [count, V, P] with the totals of the rows of `correct`."""
+    left = np.broadcast_to(correct.sum(axis=1), (count, len(correct))).copy()
+    behind = known.sum(axis=1)
+    drawn = np.empty((count, *correct.shape), dtype=np.int64)
+    for column in range(correct.shape[1] - 1):
+        behind = behind - known[:, column]
+        drawn[:, :, column] = rng.hypergeometric(known[:, column], behind, left)
+        left -= drawn[:, :, column]
+    drawn[:, :, -1] = left
+    return drawn
+
+
+def _ratios(correct: Ints, known: Ints) -> Floats:
+    """Return the likelihood-ratio statistic of each question [D, V] for tables [D, V, P]."""
+    from scipy.special import xlogy
+
+    totals, samples = correct[0].sum(axis=-1), known.sum(axis=-1)  # the same in every table
+    numbers = np.arange(int(samples.max()) + 1)
+    entropy = xlogy(numbers, numbers)
+    own = entropy[correct].sum(axis=-1) + entropy[known - correct].sum(axis=-1) - entropy[known].sum(axis=-1)
+    ratios: Floats = 2 * (own - (entropy[totals] + entropy[samples - totals] - entropy[samples]))
+    return ratios
+
+
+def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[dict[str, Any]]:
+    """Return how all neighbors, and those of each strategy, differ from their originals; above 0: easier.
+
+    Questions are strata, so that a strategy used on hard questions does not look hard: the Mantel-Haenszel
+    odds ratio (JNCI 1959) sum R / sum S, R = c_n w_0 / T and S = c_0 w_n / T summed over a question's
+    neighbors. Its logarithm has the standard error sqrt(sum (R/sum R - S/sum S)^2) over questions as blocks,
+    which holds what prompts of a question have in common and that shifts differ, and a t interval of 95%.
+    `adjusted` is the p-value of "no shift", Holm-corrected over the strategies; `rate_value` is the mean
+    difference of success rates. Groups without an original, and prompts without known grades, are left out.
+    """
+    strategies = Counter(
+        prompt.strategy or UNNAMED
+        for group in groups
+        for prompt in group.prompts
+        if prompt.variant != ORIGINAL and prompt.known
+    )
+    names = sorted(strategies, key=lambda name: (-strategies[name], name))
+    rows = [row for name in (None, *names) if (row := _shift(groups, name)) is not None]
+    tested = [row for row in rows[1:] if row["p_value"] is not None]
+    for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
+        row["adjusted"] = float(adjusted)
+    return rows
+
+
+def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> dict[str, Any] | None:
+    blocks, differences, neighbors = [], [], 0
+    for group in groups:
+        original = group.prompts[0]
+        if original.variant != ORIGINAL or not original.known:
+            continue
+        chosen = [
+            prompt
+            for prompt in group.prompts[1:]
+            if prompt.known and (strategy is None or (prompt.strategy or UNNAMED) == strategy)
+        ]
+        if not chosen:
+            continue
+        neighbors += len(chosen)
+        blocks.append(
+            (
+                sum(prompt.correct * original.wrong / (prompt.known + original.known) for prompt in chosen),
+                sum(original.correct * prompt.wrong / (prompt.known + original.known) for prompt in chosen),
+            )
+        )
+        rates = [prompt.correct / prompt.known for prompt in chosen]
+        differences.append(float(np.mean(rates)) - original.correct / original.known)
+    if not blocks:
+        return None
+    easier, harder = np.array(blocks).T
+    telling = (easier + harder) > 0
+    shift = low = high = p_value = None
+    if easier.sum() > 0 and harder.sum() > 0 and telling.sum() > 1:
+        shift, low, high, p_value = _log_odds(easier[telling], harder[telling])
+    rate = difference_estimate(np.array(differences))
+    return {
+        "strategy": strategy or EVERY_STRATEGY,
+        "neighbors": neighbors,
+        "questions": len(blocks),
+        "informative": int(telling.sum()),
+        "logit_shift": shift,
+        "low": low,
+        "high": high,
+        "p_value": p_value,
+        "adjusted": None,
+        **{f"rate_{name}": value for name, value in vars(rate).items()},
+    }
+
+
+def _log_odds(easier: Floats, harder: Floats) -> tuple[float, float, float, float]:
+    from scipy.special import stdtr, stdtrit
+
+    number = len(easier)
+    shift = float(np.log(easier.sum() / harder.sum()))
+    influence = easier / easier.sum() - harder / harder.sum()
+    error = float(np.sqrt((influence**2).sum() * number / (number - 1)))
+    if error < 1e-12:  # each question shows the same odds
+        return shift, shift, shift, 1.0 if abs(shift) < 1e-12 else 0.0
+    half = float(stdtrit(number - 1, 0.975)) * error
+    p_value = 2 * float(stdtr(number - 1, -abs(shift) / error))
+    return shift, shift - half, shift + half, p_value

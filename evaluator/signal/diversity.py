@@ -6,9 +6,8 @@ neither the embedding model nor the distance. Here it is the cosine distance of 
 formulas: two wordings of one idea are far apart.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,7 +22,7 @@ SERIES = {
     "neighbors, as many pairs as the original": "matched",
     "original against neighbors": "between",
 }
-"""Series of distances, with the column of `Diversity.rows` that has them.
+"""Series of distances, with their column in `Diversity.rows`.
 
 `original`: among G responses to the question. `neighbor`: among G responses to one neighbor, mean over
 neighbors. `neighbors`: among all N*G responses to its neighbors. `matched`: among G of those, spread evenly
@@ -39,22 +38,13 @@ Embed = Callable[[Sequence[str]], Any]
 """From texts to rows of length 1; the row of a text without any token is 0."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Diversity:
-    """The distances of one checkpoint, their means by series, and paired differences from the original."""
+class Diversity(NamedTuple):
+    """Distances of one checkpoint per question, and means by series; `minus`: paired differences."""
 
-    checkpoint: str
-    g: int
-    n: int
-    rows: tuple[dict[str, Any], ...]
-    means: dict[str, MeanEstimate]
-    differences: dict[str, MeanEstimate]
-    left_out: int
-    without_vector: int
-
-    def values(self, series: str) -> Floats:
-        """Return the distances of a series, one per question."""
-        return np.array([row[SERIES[series]] for row in self.rows], dtype=np.float64)
+    rows: list[dict[str, Any]]
+    means: list[dict[str, Any]]
+    left_out: int  # questions
+    without_vector: int  # responses
 
 
 def fit_tf_idf(texts: Iterable[str]) -> Embed:
@@ -112,16 +102,16 @@ def diversity(
         )
     names = [name for name in SERIES if n or name == ORIGINAL_PAIRS]
     values = {name: np.array([row[SERIES[name]] for row in rows], dtype=np.float64) for name in names}
-    return Diversity(
-        checkpoint=checkpoint,
-        g=g,
-        n=n,
-        rows=tuple(rows),
-        means={name: mean_estimate(series, bounds=(0.0, 2.0)) for name, series in values.items()},
-        differences={name: mean_estimate(values[name] - values[ORIGINAL_PAIRS]) for name in names[1:]},
-        left_out=left_out,
-        without_vector=empty,
-    )
+    estimates: list[tuple[str, str | None, MeanEstimate]]
+    estimates = [(name, None, mean_estimate(series, (0.0, 2.0))) for name, series in values.items()]
+    estimates += [
+        (name, ORIGINAL_PAIRS, mean_estimate(values[name] - values[ORIGINAL_PAIRS])) for name in names[1:]
+    ]
+    means = [
+        {"checkpoint": checkpoint, "series": name, "minus": minus, **vars(estimate)}
+        for name, minus, estimate in estimates
+    ]
+    return Diversity(rows, means, left_out, empty)
 
 
 def _means(distances: Floats, g: int, n: int) -> dict[str, float | None]:
@@ -145,20 +135,23 @@ def _means(distances: Floats, g: int, n: int) -> dict[str, float | None]:
     }
 
 
-def densities(result: Diversity, *, points: int = 101) -> list[dict[str, Any]]:
+def densities(rows: Sequence[Mapping[str, Any]], *, points: int = 101) -> list[dict[str, Any]]:
     """Return the density over questions of each series, on one axis: a Gaussian kernel, Silverman's width.
 
     A series whose questions all have one distance has no density and is left out.
     """
     from scipy.stats import gaussian_kde
 
-    values = {name: result.values(name) for name in result.means}
+    columns = {
+        name: np.array([row[column] for row in rows], dtype=np.float64) for name, column in SERIES.items()
+    }
+    values = {name: series for name, series in columns.items() if not np.isnan(series).any()}
     widths = {name: width for name, series in values.items() if (width := _width(series))}
     joined = np.concatenate(list(values.values()))
     widest = max(widths.values(), default=0.0)
     axis = np.linspace(max(0.0, joined.min() - 3 * widest), joined.max() + 3 * widest, points)
     return [
-        {"checkpoint": result.checkpoint, "series": name, "distance": float(x), "density": float(y)}
+        {"checkpoint": rows[0]["checkpoint"], "series": name, "distance": float(x), "density": float(y)}
         for name, width in widths.items()
         for x, y in zip(axis, gaussian_kde(values[name], width / values[name].std(ddof=1))(axis), strict=True)
     ]

@@ -1,6 +1,7 @@
 """Zero-gradient shares before training, predicted from a pilot for any N and G."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -100,48 +101,18 @@ class ForecastRow:
     g: int
     responses: int
     share: float
-    # what questions and samples of the pilot leave open, and other distributions with the same counts
     low: float
     high: float
     questions: int
 
 
-@dataclass(frozen=True)
-class PilotEvidence:
+class PilotEvidence(NamedTuple):
     """The pilot, against which intervals are held."""
 
     counts: GroupCounts
     own: Floats  # likelihoods [R, J] of the different rows given the question's rate, by its own counts
     joint: Floats  # the same by its neighbors' counts too
     times: Floats  # questions with each row [R], one of several visits counted once
-
-    def profile(self, shape: GroupShape, model: RateModel) -> tuple[float, float]:
-        """Return the shares of all distributions over questions that go with the pilot; the shift is kept.
-
-        For groups without neighbors the counts of neighbors are left aside: what they say of the question
-        hangs on how the shift is thought, and where that is wrong, so is the interval.
-        """
-        equal, evidence = shape.equal_chances(model.shift), self.joint if shape.n else self.own
-        return profile_interval(evidence, self.times, equal, model.mixture.weights)
-
-    def misfit(self, shape: GroupShape, model: RateModel) -> float:
-        """Return the logit of the share of groups with neighbors in the pilot itself, less the model's.
-
-        Seen on groups as large as the pilot allows, up to `shape`; 0 where none can be seen, or without
-        neighbors. These may be alike in what their question is not.
-        """
-        n = min(shape.n, self.counts.neighbors)
-        g = min(shape.g, int(np.median(self.counts.known[self.counts.known > 0])))
-        if n == 0:
-            return 0.0
-        exact = ends(self.counts.correct, self.counts.wrong, g)
-        values = pooled_equal(exact, n, with_original=shape.original)
-        there = ~np.isnan(values)
-        if not there.any():
-            return 0.0
-        seen = float(self.counts.rows(there).by_question(values[there]).mean())
-        predicted = _share(model, GroupShape(shape.name, n, g, shape.original))
-        return float(_logit(seen) - _logit(predicted))
 
 
 @dataclass(frozen=True)
@@ -163,8 +134,9 @@ class Forecast:
         """Return the prediction with its 95% interval.
 
         It holds +- z bootstrap errors on the logit scale, around the prediction and around that moved by what
-        the model misses in the pilot itself (`Evidence.misfit`); and the shares of all distributions of
-        success rates that predict the pilot nearly as well as the best does (`Evidence.profile`).
+        the model misses in the pilot itself; and the shares of all distributions of success rates that
+        predict the pilot nearly as well as the best does. For groups without neighbors the counts of
+        neighbors are left aside: what they say of the question depends on the form of the shift.
         """
         from scipy.special import expit, ndtri
 
@@ -174,25 +146,42 @@ class Forecast:
         half = float(ndtri(0.975)) * error
         least, most, missed = share, share, 0.0
         if self.evidence is not None:
-            missed = self.evidence.misfit(shape, self.model)
-            least, most = self.evidence.profile(shape, self.model)
+            missed = self._misfit(self.evidence.counts, shape)
+            equal = shape.equal_chances(self.model.shift)
+            likelihoods = self.evidence.joint if shape.n else self.evidence.own
+            weights = self.model.mixture.weights
+            least, most = profile_interval(likelihoods, self.evidence.times, equal, weights)
         middle = float(_logit(share))
         low, high = float(expit(middle + min(missed, 0) - half)), float(expit(middle + max(missed, 0) + half))
         low, high = min(low, share, least), max(high, share, most)
         return ForecastRow(shape.name, shape.n, shape.g, shape.responses, share, low, high, self.questions)
 
+    def _misfit(self, counts: GroupCounts, shape: GroupShape) -> float:
+        """Return the logit of the share of groups with neighbors in the pilot itself, less the model's.
+
+        Seen on groups as large as the pilot allows, up to `shape`; 0 if none can be seen, or without
+        neighbors.
+        """
+        n = min(shape.n, counts.neighbors)
+        g = min(shape.g, int(np.median(counts.known[counts.known > 0])))
+        values = pooled_equal(ends(counts.correct, counts.wrong, g), n, with_original=shape.original)
+        there = ~np.isnan(values)
+        if n == 0 or not there.any():
+            return 0.0
+        seen = float(counts.rows(there).by_question(values[there]).mean())
+        predicted = self.share(GroupShape(shape.name, n, g, shape.original))
+        return float(_logit(seen) - _logit(predicted))
+
 
 def paper_shapes(g: int, n: int) -> list[GroupShape]:
     """Return the groups of arXiv 2601.22478v5: Figure 3, the joint one of Eq. 3, the matched one of 5.4."""
-    if n == 0:
-        return [GroupShape(ORIGINAL_GROUP, 0, g)]
-    return [
-        GroupShape(ORIGINAL_GROUP, 0, g),
+    with_neighbors = [
         GroupShape(NEIGHBOR_GROUP, 1, g, original=False),
         GroupShape(NEIGHBORS_GROUP, n, g, original=False),
         GroupShape(JOINT_GROUP, n, g),
         GroupShape(MATCHED_GROUP, 0, (n + 1) * g),
     ]
+    return [GroupShape(ORIGINAL_GROUP, 0, g), *(with_neighbors if n else ())]
 
 
 def forecast(
@@ -204,14 +193,12 @@ def forecast(
 ) -> Forecast:
     """Return the forecast from a pilot: the model of `fit_rates` and bootstrap replicates over questions.
 
-    Each replicate draws questions with replacement, with all their visits, and improves the fit from where
-    the whole pilot left it; where none with neighbors is drawn the shift stays. Of more than 1,000 questions
-    1,000 are drawn and the error is scaled down.
+    Each replicate draws at most 1,000 questions with replacement, with all their visits, and improves the fit
+    from where the whole pilot left it.
 
     Args:
-        counts: the pilot; a row is a visit of a question.
-        shift: an assumed shift, for a pilot without neighbors.
-        replicates: 40 by default.
+        counts: The pilot; a row is a visit of a question.
+        shift: An assumed shift, for a pilot without neighbors.
     """
     replicates = REPLICATES if replicates is None else replicates
     counts = counts.rows(counts.known.sum(axis=1) > 0)

@@ -12,8 +12,6 @@ from evaluator.passk.estimators import Floats as Floats
 from evaluator.passk.estimators import Ints as Ints
 from evaluator.passk.intervals import RARE, new_problems_interval
 
-Bools = NDArray[np.bool_]
-
 ORIGINAL = 0
 
 
@@ -157,24 +155,15 @@ def pool_visits(groups: Iterable[QuestionGroup]) -> list[QuestionGroup]:
     return [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in pooled.items()]
 
 
-def usual_neighbors(groups: Sequence[QuestionGroup]) -> int:
-    """Return how many neighbors most groups have; of two equally frequent numbers the larger one."""
-    numbers = Counter(sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
-    return max(numbers, key=lambda number: (numbers[number], number)) if numbers else 0
-
-
-def usual_responses(groups: Sequence[QuestionGroup]) -> int:
-    """Return how many responses most prompts have; of two equally frequent numbers the larger one."""
-    numbers = Counter(prompt.known + prompt.unknown for group in groups for prompt in group.prompts)
-    return max(numbers, key=lambda number: (numbers[number], number)) if numbers else 0
+def most_frequent(numbers: Iterable[int]) -> int:
+    """Return the most frequent number, the larger one of equally frequent ones; 0 without any."""
+    counted = Counter(numbers)
+    return max(counted, key=lambda number: (counted[number], number), default=0)
 
 
 @dataclass(frozen=True)
 class MeanEstimate:
-    """A mean over questions with the interval of new ones: what would be seen on other questions like these?
-
-    low and high, at 95%, are None where there are too few questions for an interval.
-    """
+    """A mean over questions with its 95% interval for new ones; None if there are too few questions."""
 
     value: float
     low: float | None
@@ -189,30 +178,23 @@ def share_estimate(values: Floats) -> MeanEstimate:
 
 
 def difference_estimate(values: Floats) -> MeanEstimate:
-    """Return the mean of paired differences of shares or rates, in -1..1, one a question, with its interval.
+    """Return the mean of paired differences in -1..1, one per question, with the t interval cut to -1..1.
 
-    The t interval, cut to -1..1. Where fewer than 5 questions differ at all it is that of the values with one
-    -1 and one 1 added, so that a few equal questions do not look like certainty.
+    If fewer than 5 questions differ at all, it is that of the values with one -1 and one 1 added, so that a
+    few equal questions do not look like certainty.
     """
     estimate = mean_estimate(values, bounds=(-1.0, 1.0))
     if np.count_nonzero(np.abs(values) > 1e-12) >= RARE:
         return estimate
     wider = mean_estimate(np.concatenate([values, [-1.0, 1.0]]), bounds=(-1.0, 1.0))
-    low, high = wider.low, wider.high
-    return MeanEstimate(
-        estimate.value,
-        None if low is None else min(low, estimate.value),
-        None if high is None else max(high, estimate.value),
-        estimate.questions,
-    )
+    assert wider.low is not None
+    assert wider.high is not None
+    low, high = min(wider.low, estimate.value), max(wider.high, estimate.value)
+    return MeanEstimate(estimate.value, low, high, estimate.questions)
 
 
-def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) -> MeanEstimate:
-    """Return the mean of any values, one a question, with the t interval; without one for a single question.
-
-    Args:
-        bounds: between which the mean must lie; the interval is cut to them.
-    """
+def mean_estimate(values: Floats, bounds: tuple[float, float] = (-np.inf, np.inf)) -> MeanEstimate:
+    """Return the mean of values, one per question, with the t interval cut to the bounds."""
     from scipy.special import stdtrit
 
     number = len(values)
@@ -220,7 +202,4 @@ def mean_estimate(values: Floats, *, bounds: tuple[float, float] | None = None) 
     if number == 1:
         return MeanEstimate(mean, None, None, 1)
     half = float(stdtrit(number - 1, 0.975) * values.std(ddof=1) / np.sqrt(number))
-    low, high = mean - half, mean + half
-    if bounds is not None:
-        low, high = max(low, bounds[0]), min(high, bounds[1])
-    return MeanEstimate(mean, low, high, number)
+    return MeanEstimate(mean, max(mean - half, bounds[0]), min(mean + half, bounds[1]), number)

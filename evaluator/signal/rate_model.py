@@ -34,18 +34,13 @@ _STRAY_STEPS = 10
 
 @dataclass(frozen=True)
 class Pilot:
-    """Distinct rows of counts as numbers of distinct (correct, wrong) pairs, with likelihoods on the grid.
+    """Distinct rows of counts as numbers of distinct (correct, wrong) pairs, with likelihoods on the grid."""
 
-    `original` [R] and `neighbors` [R, K] number the rows of `own` [U, J], the likelihoods of a pair given its
-    prompt's rate; -1 is a prompt that is not there. `times` [R] is how often the row occurs; `row_of` [V]
-    leads from the groups to the rows.
-    """
-
-    own: Floats
-    original: Ints
-    neighbors: Ints
-    times: Floats
-    row_of: Ints
+    own: Floats  # likelihoods of a pair given its prompt's rate [U, J]
+    original: Ints  # numbers of pairs [R]; -1 for a prompt that is not there
+    neighbors: Ints  # likewise [R, K]
+    times: Floats  # how often the row occurs [R]
+    row_of: Ints  # from the groups to the rows [V]
 
     @property
     def has_neighbors(self) -> bool:
@@ -123,9 +118,8 @@ def fit_rates(counts: GroupCounts, *, shift: Shift | None = None, seed: int = 0)
     out (5 folds over questions, the shift fitted to all) lies within one standard error of the best one.
 
     Args:
-        counts: each row is one group; a question's visits are rows of their own, so that a rate may differ
-            from visit to visit. Prompts without known grades are left out.
-        shift: taken as it is; else fitted where the pilot has neighbors of originals.
+        counts: A row is one visit of a question.
+        shift: Taken as it is; else fitted if the pilot has neighbors.
     """
     counts = counts.rows(counts.known.sum(axis=1) > 0)
     if counts.questions < 2:
@@ -145,10 +139,7 @@ def fit_given(
     *,
     rounds: int = _ROUNDS,
 ) -> RateModel:
-    """Fit the weights of a family and, unless given, the shift in turns until the likelihood hardly grows.
-
-    Each turn improves the likelihood: the weights given the shift, then one EM step for the shift.
-    """
+    """Fit the weights of a family and, unless given, the shift in turns until the likelihood hardly grows."""
     free_shift = shift is None and pilot.has_neighbors
     current = shift if not free_shift else (start.shift if start and start.shift else _FIRST_SHIFT)
     mixture = start.mixture if start else None

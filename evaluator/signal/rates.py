@@ -1,14 +1,10 @@
 """Success rates on a grid: likelihoods of counts, departures of neighbors, distributions over questions.
 
-A distribution is of one of three families, from stiff to free. The beta-binomial has two parameters; the
-second adds masses at rates of 0 and 1 (questions never and always solved); the third leaves the weights of
-the grid free (nonparametric maximum likelihood by EM, Laird, JASA 1978, stopped where the likelihood hardly
-grows).
+A distribution is of one of three families, from stiff to free: the beta-binomial, with masses at rates of 0
+and 1 added, or with free weights on the grid (nonparametric maximum likelihood by EM, Laird, JASA 1978).
 
-`profile_interval` asks what else goes with the counts. A share of groups with equal rewards is linear in the
-weights, w @ h, and the log-likelihood concave in them, so the best weights of a given share can be found;
-shares whose best is nearly as good as the best of all make the interval. m responses fix no more than the
-first m moments of the rates (Lord, Psychometrika 1969), so it widens beyond them.
+`profile_interval` asks what else goes with the counts. m responses fix no more than the first m moments of
+the rates (Lord, Psychometrika 1969), so it widens beyond them.
 """
 
 from collections.abc import Callable
@@ -59,10 +55,7 @@ def edges() -> Floats:
 
 @cache
 def _offsets() -> tuple[Floats, Ints]:
-    """Return the different distances between a rate and an edge, and which one leads from rate to edge.
-
-    The grid is even, so that far fewer normal probabilities than pairs of cells are needed.
-    """
+    """Return the different distances between a rate and an edge, and which one leads from rate to edge."""
     number = len(edges()) - 1
     steps = STEP * (np.arange(1 - number, number + 1, dtype=np.float64) - 0.5)
     places: Ints = np.arange(number + 1)[None, :] - np.arange(number)[:, None] + number - 1
@@ -99,7 +92,7 @@ class Shift:
 
     @property
     def at_bound(self) -> str:
-        """Which bounds of the fit this one stands at, in words for the user; empty where at none."""
+        """Which bounds of the fit this one is at, in words for the user; empty if at none."""
         if self.assumed:
             return ""
         bounds = [
@@ -142,10 +135,9 @@ class Shift:
 
 
 def equal_chances(shift: Shift | None, first: int, each: int, n: int) -> Floats:
-    """Return per rate of the grid [J] the chance that a group's rewards are all equal.
+    """Return per rate of a question [J] the chance that the rewards of a group are all equal.
 
-    The group: `first` responses to a question of that rate and `each` to each of N neighbors, whose rates are
-    independent given the question's.
+    The group has `first` responses to the question and `each` to each of N neighbors.
     """
     grid = rates()
     right, wrong = grid**first, (1 - grid) ** first
@@ -187,13 +179,11 @@ def fit_mixture(
     *,
     steps: int = _EM_STEPS,
 ) -> Mixture:
-    """Return the most likely mixture of a family.
+    """Return the most likely mixture of a family, for rows of likelihoods [R, J] that occur `times` [R].
 
     Args:
-        likelihoods: of each row of counts at each rate of the grid [R, J].
-        times: how often each row occurs [R]; any weights of at least 0.
-        start: a mixture of the same family to start from.
-        steps: at most so many steps of EM, or evaluations per parameter.
+        start: A mixture of the same family to start from.
+        steps: At most so many steps of EM, or evaluations per parameter.
     """
     if start is not None and start.family != family:
         start = None
@@ -251,11 +241,13 @@ def profile_interval(
 ) -> tuple[float, float]:
     """Return the least and the largest share w @ values whose best w is within chi2 / 2 of the best of all.
 
+    The log-likelihood is concave in the weights w, so the best weights of a given share can be found.
+
     Args:
-        likelihoods: of each row of counts at each rate of the grid [R, J].
-        times: how often each row occurs [R]; rows of one question share one count between them.
-        values: of each rate [J], in 0..1.
-        start: weights to start from [J].
+        likelihoods: Of each row of counts at each rate of the grid [R, J].
+        times: How often each row occurs [R]; rows of one question share one count between them.
+        values: Of each rate [J], in 0..1.
+        start: Weights to start from [J].
     """
     from scipy.special import chdtri
 
@@ -300,9 +292,8 @@ class _Problem:
     def best(self, weights: Floats, share: float | None, *, enough: float = np.inf) -> tuple[Floats, float]:
         """Return the best weights that have `share` (None: any), from some that have it, and their log.
 
-        Newton's method with least squares under constraints (Wang, JRSS B 2007): the log-likelihood's
-        quadratic approximation is maximised over all weights, and the step halved until it is better. It ends
-        early where `enough` is reached.
+        Newton's method with least squares under constraints (Wang, JRSS B 2007), the step halved until it is
+        better. It ends early where `enough` is reached.
         """
         from scipy.optimize import nnls
 

@@ -5,13 +5,12 @@ questions whose G responses to the original, or N*G responses to their neighbors
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from evaluator.passk.estimators import pass_hat_k
 from evaluator.signal.groups import (
-    Bools,
     CheckpointGroups,
     Floats,
     GroupCounts,
@@ -30,12 +29,8 @@ MATCHED_GROUP = "original, (N+1)*G"
 OF_ORIGINAL = (ORIGINAL_GROUP, MATCHED_GROUP)
 
 
-@dataclass(frozen=True)
-class Ends:
-    """For each prompt the chance that G of its responses are all right, and that they are all wrong.
-
-    Arrays of one shape. The rewards of a group are all equal exactly where one of the two happens.
-    """
+class Ends(NamedTuple):
+    """For each prompt the chance that G of its responses are all right, and that they are all wrong."""
 
     right: Floats
     wrong: Floats
@@ -45,15 +40,15 @@ def ends(correct: Ints, wrong: Ints, g: int) -> Ends:
     """Return C(c, G)/C(m, G) and C(m-c, G)/C(m, G) for c right and m - c wrong responses.
 
     These are the shares of the subsets of G of the m responses that are all right, and all wrong: unbiased
-    for p^G and (1-p)^G, since any G of the responses are a draw of G. NaN where m < G: fewer than G responses
-    have no unbiased estimate.
+    for p^G and (1-p)^G. NaN where m < G.
     """
     samples = correct + wrong
     enough = samples >= g
     n = np.where(enough, samples, max(g, 1))
-    right = np.asarray(pass_hat_k(n, np.where(enough, correct, 0), g), dtype=np.float64)
-    left = np.asarray(pass_hat_k(n, np.where(enough, wrong, 0), g), dtype=np.float64)
-    return Ends(np.where(enough, right, np.nan), np.where(enough, left, np.nan))
+    right, left = (
+        np.where(enough, pass_hat_k(n, np.where(enough, part, 0), g), np.nan) for part in (correct, wrong)
+    )
+    return Ends(right, left)
 
 
 def unknown_ends(correct: Ints, wrong: Ints, unknown: Ints, g: int) -> tuple[Ends, Ends]:
@@ -89,120 +84,98 @@ def pooled_equal(all_ends: Ends, n: int, *, with_original: bool) -> Floats:
     """Return per group the chance that the rewards of N neighbors' G responses each are all equal [V].
 
     `with_original`: of the joint group of (N+1)G responses. The draws from different prompts are independent,
-    so it is the product of the chances of all right plus that of all wrong; averaged over the subsets of N
-    where a question has more neighbors. `all_ends` are [V, 1 + K], the original first.
+    so it is the product of the chances of all right plus that of all wrong. `all_ends` are [V, 1 + K].
     """
-    right, wrong = (chosen_neighbors(part[:, 1:], n) for part in (all_ends.right, all_ends.wrong))
+    right, wrong = (chosen_neighbors(part[:, 1:], n) for part in all_ends)
     if with_original:
         right, wrong = right * all_ends.right[:, 0], wrong * all_ends.wrong[:, 0]
     return np.minimum(1.0, right + wrong)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ShareRow:
-    """The share of questions whose group has equal rewards, at one checkpoint."""
+class ZeroGradient(NamedTuple):
+    """Rows of one checkpoint: shares of questions with equal rewards, and paired differences of these."""
 
-    checkpoint: str
-    group: str
-    responses: int  # size of the group
-    share: float
-    low: float | None  # 95%, new questions
-    high: float | None
-    questions: int
-    left_out: int  # questions with too few known grades
-    unknown: int
-    # the share whatever the unknown grades are, over all questions with enough responses
-    bound_low: float | None
-    bound_high: float | None
-
-
-@dataclass(frozen=True)
-class GapRow:
-    """The paired difference of two shares over the questions that have both, with its interval (t)."""
-
-    checkpoint: str
-    group: str
-    minus: str
-    difference: float
-    low: float | None
-    high: float | None
-    questions: int
-
-
-@dataclass(frozen=True)
-class ZeroGradient:
-    """The rows of one checkpoint."""
-
-    checkpoint: str
-    g: int
-    n: int
-    shares: tuple[ShareRow, ...]
-    gaps: tuple[GapRow, ...]
-    notes: tuple[str, ...]  # what could not be shown
+    shares: list[dict[str, Any]]
+    gaps: list[dict[str, Any]]
+    notes: list[str]  # what could not be shown
 
 
 def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> ZeroGradient:
     """Return the shares of equal rewards for G responses a prompt and N neighbors a question.
 
-    Where a prompt has more than G responses, the value of a question is the exact chance over random subsets
-    of G (see `ends`); with G responses it is 0 or 1. Visits of a question are averaged before questions are.
-    All rows but the last stand on the same questions: those with G known grades for the original and for at
-    least N neighbors. `MATCHED_GROUP` stands on those of them that have (N+1)G for the original.
+    If a prompt has more than G responses, the value of a question is the exact chance over random subsets of
+    G (see `ends`). Visits of a question are averaged before questions are. All rows but the last are over the
+    same questions: those with G known grades for the original and for at least N neighbors. `MATCHED_GROUP`
+    is over those of them that have (N+1)G for the original. `bound_low` and `bound_high` are the share
+    whatever the unknown grades are.
     """
     if g < 2:
         raise InputError(f"--g is {g}. A group needs at least 2 responses to have an advantage.")
-    if n < 0:
-        raise InputError(f"the number of neighbors is {n}. Give 0 or more.")
     if not checkpoint.groups:
         raise InputError(f"{checkpoint.label}: the data contains no responses.")
     counts = count_groups(checkpoint.groups)
     figures = _figures(lambda size: ends(counts.correct, counts.wrong, size), g, n)
 
-    def of_unknown(size: int) -> tuple[Ends, Ends]:
-        return unknown_ends(counts.correct, counts.wrong, counts.unknown, size)
+    def unknown_figures(side: int) -> dict[str, Floats]:
+        of = counts.correct, counts.wrong, counts.unknown
+        return _figures(lambda size: unknown_ends(*of, size)[side], g, n)
 
-    bounds = (
-        _figures(lambda size: of_unknown(size)[0], g, n),
-        _figures(lambda size: of_unknown(size)[1], g, n),
-    )
+    bounds = unknown_figures(0), unknown_figures(1)
     # The joint figure needs every prompt that any of the others needs.
     usable = ~np.isnan(figures[JOINT_GROUP if n else ORIGINAL_GROUP])
     if not usable.any():
         raise InputError(_too_few(checkpoint.label, counts, g, n))
     responses = {NEIGHBORS_GROUP: n * g, JOINT_GROUP: (n + 1) * g, MATCHED_GROUP: (n + 1) * g}
-    shares, values = [], {}
-    for name, figure in figures.items():
-        per_visit = np.where(usable, figure, np.nan)
-        if np.isnan(per_visit).all():
-            continue
-        values[name] = per_visit
-        estimate = share_estimate(_by_question(counts, per_visit))
+    values = {name: np.where(usable, figure, np.nan) for name, figure in figures.items()}
+    values = {name: value for name, value in values.items() if not np.isnan(value).all()}
+    shares: list[dict[str, Any]] = []
+    gaps: list[dict[str, Any]] = []
+    for name, value in values.items():
+        estimate = share_estimate(_by_question(counts, value))
         prompts = slice(name in (NEIGHBOR_GROUP, NEIGHBORS_GROUP), 1 if name in OF_ORIGINAL else None)
         unknown = int(counts.unknown[:, prompts].sum())
         low, high = (float(_by_question(counts, bound[name]).mean()) if unknown else None for bound in bounds)
         shares.append(
-            ShareRow(
-                checkpoint=checkpoint.label,
-                group=name,
-                responses=responses.get(name, g),
-                share=estimate.value,
-                low=estimate.low,
-                high=estimate.high,
-                questions=estimate.questions,
-                left_out=counts.questions - estimate.questions,
-                unknown=unknown,
-                bound_low=low,
-                bound_high=high,
-            )
+            {
+                "checkpoint": checkpoint.label,
+                "group": name,
+                "responses": responses.get(name, g),
+                "share": estimate.value,
+                "low": estimate.low,
+                "high": estimate.high,
+                "questions": estimate.questions,
+                "left_out": counts.questions - estimate.questions,
+                "unknown": unknown,
+                "bound_low": low,
+                "bound_high": high,
+            }
         )
-    return ZeroGradient(
-        checkpoint.label,
-        g,
-        n,
-        tuple(shares),
-        tuple(_gaps(checkpoint.label, counts, values)),
-        tuple(_notes(counts, usable, values, g, n)),
-    )
+    for name, minus in (
+        (NEIGHBORS_GROUP, ORIGINAL_GROUP),
+        (JOINT_GROUP, ORIGINAL_GROUP),
+        (JOINT_GROUP, MATCHED_GROUP),
+    ):
+        difference = values.get(name, np.nan) - values.get(minus, np.full(len(usable), np.nan))
+        if not np.isnan(difference).all():
+            gap = difference_estimate(_by_question(counts, difference))
+            names = {"checkpoint": checkpoint.label, "group": name, "minus": minus}
+            interval = {"low": gap.low, "high": gap.high, "questions": gap.questions}
+            gaps.append({**names, "difference": gap.value, **interval})
+    notes = []
+    used = len(np.unique(counts.question[usable]))
+    if used < counts.questions:
+        what = f"G={g} known grades for the original" + (f" and for {n} neighbors" if n else "")
+        notes.append(
+            f"{counts.questions - used} of {counts.questions} questions are excluded, because they have "
+            f"fewer than {what}"
+        )
+    if n and MATCHED_GROUP not in values:
+        most = int(counts.known[:, 0].max())
+        notes.append(
+            f'"{MATCHED_GROUP}" needs {(n + 1) * g} responses to an original, but there are at most {most}: '
+            "`tagrpo diagnose --only forecast` predicts it"
+        )
+    return ZeroGradient(shares, gaps, notes)
 
 
 def _figures(ends_of: Callable[[int], Ends], g: int, n: int) -> dict[str, Floats]:
@@ -225,40 +198,6 @@ def _by_question(counts: GroupCounts, values: Floats) -> Floats:
     """Return the mean of each question over its visits that have a value."""
     there = ~np.isnan(values)
     return counts.rows(there).by_question(values[there])
-
-
-def _gaps(label: str, counts: GroupCounts, values: dict[str, Floats]) -> list[GapRow]:
-    rows = []
-    for name, minus in (
-        (NEIGHBORS_GROUP, ORIGINAL_GROUP),
-        (JOINT_GROUP, ORIGINAL_GROUP),
-        (JOINT_GROUP, MATCHED_GROUP),
-    ):
-        if name not in values or minus not in values:
-            continue
-        difference = values[name] - values[minus]
-        if not np.isnan(difference).all():
-            gap = difference_estimate(_by_question(counts, difference))
-            rows.append(GapRow(label, name, minus, gap.value, gap.low, gap.high, gap.questions))
-    return rows
-
-
-def _notes(counts: GroupCounts, usable: Bools, values: dict[str, Floats], g: int, n: int) -> list[str]:
-    notes = []
-    used = len(np.unique(counts.question[usable]))
-    if used < counts.questions:
-        what = f"G={g} known grades for the original" + (f" and for {n} neighbors" if n else "")
-        notes.append(
-            f"{counts.questions - used} of {counts.questions} questions are excluded, because they have "
-            f"fewer than {what}"
-        )
-    if n and MATCHED_GROUP not in values:
-        most = int(counts.known[:, 0].max())
-        notes.append(
-            f'"{MATCHED_GROUP}" needs {(n + 1) * g} responses to an original, but there are at most {most}: '
-            "`tagrpo diagnose --only forecast` predicts it"
-        )
-    return notes
 
 
 def _too_few(label: str, counts: GroupCounts, g: int, n: int) -> str:

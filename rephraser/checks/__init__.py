@@ -18,8 +18,6 @@ from rephraser.checks.shape import (
 from rephraser.checks.wording import check_sameness
 from service.questions.images import PLACEHOLDER
 
-_NO_OPTIONS = CheckOptions()
-
 
 def check_candidate(
     question: str,
@@ -27,20 +25,13 @@ def check_candidate(
     *,
     answer: str | None = None,
     siblings: Sequence[str] = (),
-    options: CheckOptions = _NO_OPTIONS,
+    options: CheckOptions = CheckOptions(),
 ) -> tuple[Finding, ...]:
-    """Return the differences between a candidate and its question that matter.
+    """Return the differences between a candidate and its question that matter, in a fixed order.
 
-    Args:
-        question: the original.
-        candidate: the proposed rephrasing.
-        answer: the gold answer, to find candidates that state it.
-        siblings: other candidates of the same question, from which this one must differ.
-        options: limits, see `CheckOptions`.
-
-    Returns:
-        Findings in a fixed order, each once. A candidate with a fatal finding is to be rejected. No text
-        raises an error; texts longer than `LONGEST_TEXT` are only checked for equality.
+    A candidate with a fatal finding is to be rejected. With the gold `answer`, candidates that state it are
+    found; a candidate must differ from its `siblings`. No text raises an error; texts longer than
+    `LONGEST_TEXT` are only checked for equality.
     """
     images = check_images(question, candidate)
     question, candidate, *siblings = (

@@ -87,28 +87,28 @@ def check_answer_form(original: str, candidate: str) -> list[Finding]:
     A form that only one of the texts asks for is no finding, except rounding, which changes the answer.
     """
     before, after = read(original), read(candidate)
+    what = _changed_form(before, after)
+    return [Finding("answer_format_changed", what)] if what else []
+
+
+def _changed_form(before: str, after: str) -> str | None:
     places = _places(before), _places(after)
     if places[1] and places[0] != places[1] and (places[0] or not _ROUNDING.search(before)):
         asked, not_asked = (", ".join(sorted(each)) or "exact" for each in reversed(places))
-        return [Finding("answer_format_changed", f"the candidate's rounding is {asked}, not {not_asked}")]
+        return f"the candidate's rounding is {asked}, not {not_asked}"
     bases = _bases(before), _bases(after)
     # A subscript ($A3_7$) names a base too, and base 10 need not be named.
     unknown = bases[1] - bases[0] - {"10", *_SUBSCRIPT.findall(before)}
     lost_bases = bases[0] - bases[1] - {"10", *_SUBSCRIPT.findall(after)}
     if all(bases) and unknown | lost_bases:
         asked, not_asked = (", ".join(sorted(each)) for each in reversed(bases))
-        return [Finding("answer_format_changed", f"the candidate's base is {asked}, not {not_asked}")]
+        return f"the candidate's base is {asked}, not {not_asked}"
     forms = [{name for name, form in _EXCLUSIVE.items() if form.search(text)} for text in (before, after)]
     lost = [name for name in forms[0] - forms[1] if not _mentions(name, after)]
     gained = [name for name in forms[1] - forms[0] if not _mentions(name, before)]
     if lost and gained:
-        return [
-            Finding(
-                "answer_format_changed",
-                f"the candidate asks for the answer as {gained[0]}, the question as {lost[0]}",
-            )
-        ]
-    return []
+        return f"the candidate asks for the answer as {gained[0]}, the question as {lost[0]}"
+    return None
 
 
 def _places(text: str) -> set[str]:

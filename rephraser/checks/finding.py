@@ -1,6 +1,5 @@
 """What a structural check reports: named findings, and the options of a check."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -30,15 +29,9 @@ class Finding:
 
 @dataclass(frozen=True)
 class CheckOptions:
-    """How candidates are checked.
-
-    token_limit: maximum tokens of a candidate.
-    count_tokens: the count of a tokenizer; None estimates (`shape.estimate_tokens`).
-    min_distance: minimum distance of its wording (`wording.py`) to the original and its siblings.
-    """
+    """How candidates are checked: the maximum of tokens, and the least distance of wordings."""
 
     token_limit: int = 512
-    count_tokens: Callable[[str], int] | None = None
     min_distance: float = 0.0
 
 

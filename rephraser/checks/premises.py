@@ -1,9 +1,13 @@
 """Ask a model whether a candidate keeps the question's premises, which answers may not reveal."""
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from evaluator.grading.extraction import after_thinking
+from rephraser.checks.finding import Severity
+from service.asks.request import Message
 
 PREMISES_VERSION = "1"
 
@@ -22,6 +26,7 @@ Write one premise a line, in a few words, between tags that say which it is: <ke
 and </changed>, or <dropped> and </dropped>. Write nothing else."""
 
 UNREADABLE = "unreadable"
+_FINDINGS = ("premise_dropped", "premise_changed")
 _STATES = "kept|changed|dropped"
 _TAGGED = re.compile(rf"<({_STATES})>(.*?)</\1>", re.S | re.I)
 _OPEN = re.compile(rf"<({_STATES})>(?!.*</\1>)", re.S | re.I)
@@ -45,6 +50,20 @@ class Premises:
                 return name
         return UNREADABLE
 
+    @property
+    def findings(self) -> list[dict[str, str]]:
+        """What was changed or dropped, in the form of findings of the structural checks."""
+        return [
+            {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(differing)}
+            for name, differing in zip(_FINDINGS, (self.dropped, self.changed), strict=True)
+            if differing
+        ]
+
+
+def structural_findings(evidence: Mapping[str, Any]) -> list[Mapping[str, str]]:
+    """Return the findings of a verdict's evidence without those about premises."""
+    return [finding for finding in evidence["findings"] if finding["name"] not in _FINDINGS]
+
 
 def parse_premises(text: str, *, truncated: bool = False) -> Premises:
     """Return the premises that a model listed: between tags, or one a line behind its state and a colon.
@@ -65,7 +84,7 @@ def parse_premises(text: str, *, truncated: bool = False) -> Premises:
     return Premises(*(tuple(by_state[state]) for state in ("kept", "changed", "dropped")))
 
 
-def build_messages(question: str, candidate: str) -> tuple[dict[str, str], ...]:
+def build_messages(question: str, candidate: str) -> tuple[Message, Message]:
     """Return the chat messages that ask whether each premise of `question` is kept in `candidate`."""
     texts = f"<original>\n{question}\n</original>\n\n<rewrite>\n{candidate}\n</rewrite>"
-    return ({"role": "system", "content": _SYSTEM}, {"role": "user", "content": f"{_ASK}\n\n{texts}"})
+    return Message("system", _SYSTEM), Message("user", f"{_ASK}\n\n{texts}")

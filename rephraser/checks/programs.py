@@ -20,18 +20,9 @@ def check_program(
     *,
     names: Sequence[str] = (),
     siblings: Sequence[str] = (),
-    options: CheckOptions | None = None,
+    options: CheckOptions = CheckOptions(),
 ) -> tuple[Finding, ...]:
-    """Compare a candidate with the question that asks for a program.
-
-    Args:
-        names: of the functions or classes asked for.
-        siblings: other candidates of the same question the candidate must differ from.
-
-    Returns:
-        Findings in a fixed order; fatal: a name or signature is gone, or code was given away.
-    """
-    options = options or CheckOptions()
+    """Compare a candidate with the question that asks for functions or classes of these names."""
     # A function without its body ends in the middle, as far as prose is concerned.
     findings = [each for each in check_shape(question, candidate, options) if each.name != "truncated"]
     if any(each.name in {"empty", "too_long"} for each in findings):

@@ -39,7 +39,7 @@ def check_shape(original: str, candidate: str, options: CheckOptions) -> list[Fi
     if longer > LONGEST_TEXT:
         too_long = f"{longer} characters are more than the limit of {LONGEST_TEXT} for comparison"
         findings.append(Finding("too_long", too_long))
-    elif (count := (options.count_tokens or estimate_tokens)(candidate)) > options.token_limit:
+    elif (count := estimate_tokens(candidate)) > options.token_limit:
         too_long = f"{count} tokens are more than the limit of {options.token_limit}"
         findings.append(Finding("too_long", too_long))
     if control := _control_characters(candidate) - _control_characters(original):

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 from rephraser.checks.finding import Finding
 from rephraser.checks.reading import FIGURE
@@ -22,6 +23,7 @@ def usual_distance(proposers: Iterable[str]) -> float:
     return 0.0 if set(proposers) == {"rules"} else MIN_DISTANCE
 
 
+@lru_cache(maxsize=256)
 def wording(text: str) -> tuple[str, ...]:
     """Return the words, LaTeX commands and numbers of a text in order, in lower case, without figure code.
 
@@ -37,28 +39,19 @@ def likeness(first: str, second: str) -> float:
     sequences), so that another order of the information counts as much as other words. 1 for two texts
     without words.
     """
-    return likeness_of_words(wording(first), wording(second))
-
-
-def likeness_of_words(first: Sequence[str], second: Sequence[str]) -> float:
-    """Return `likeness` for texts that `wording` took apart."""
     from rapidfuzz.distance import Indel
 
-    return round(Indel.normalized_similarity(first, second), DIGITS)
+    return round(Indel.normalized_similarity(wording(first), wording(second)), DIGITS)
 
 
 def distance(first: str, second: str) -> float:
     """Return 1 - likeness."""
-    return _away(wording(first), wording(second))
-
-
-def _away(first: Sequence[str], second: Sequence[str]) -> float:
-    return round(1 - likeness_of_words(first, second), DIGITS)
+    return round(1 - likeness(first, second), DIGITS)
 
 
 def choose_apart(
-    question: Sequence[str],
-    candidates: Sequence[Sequence[str]],
+    question: str,
+    candidates: Sequence[str],
     ranks: Sequence[tuple[int, ...]],
     n: int | None,
     min_distance: float,
@@ -68,13 +61,8 @@ def choose_apart(
     Greedy: each next one is, of those of the lowest rank, that whose nearest among the question and what is
     chosen is furthest away; of equals the earlier one. None is nearer than `min_distance` to any of them:
     how many of those left over are, is returned too.
-
-    Args:
-        question, candidates: their wordings.
-        ranks: of each candidate.
     """
-
-    nearest = {place: _away(question, words) for place, words in enumerate(candidates)}
+    nearest = {place: distance(question, text) for place, text in enumerate(candidates)}
     chosen: list[int] = []
     while True:
         far = [place for place, apart in nearest.items() if apart >= min_distance]
@@ -84,7 +72,7 @@ def choose_apart(
         chosen.append(best)
         del nearest[best]
         for place in nearest:
-            nearest[place] = min(nearest[place], _away(candidates[place], candidates[best]))
+            nearest[place] = min(nearest[place], distance(candidates[place], candidates[best]))
 
 
 _KEPT = re.compile(r"\\[a-z]+|\w|[-+*/=<>^_|!%&()\[\]]")
@@ -108,27 +96,18 @@ def check_sameness(
     findings = []
     if own == skeleton(question):
         findings.append(Finding("same_as_original", "the candidate repeats the original"))
-    for i, sibling in enumerate(siblings, start=1):
-        if own == skeleton(sibling):
-            findings.append(Finding("same_as_sibling", f"the candidate repeats its sibling number {i}"))
-            break
-    return findings or _too_like(question, candidate, siblings, min_distance)
-
-
-def _too_like(question: str, candidate: str, siblings: Sequence[str], least: float) -> list[Finding]:
-    """Refuse what would pose the problem in nearly the same words: eight more responses to one prompt."""
-    if not least:
-        return []
-    others = [("original", question), *((f"sibling number {i}", text) for i, text in enumerate(siblings, 1))]
-    for name, text in others:
+    same = next((i for i, sibling in enumerate(siblings, start=1) if own == skeleton(sibling)), None)
+    if same is not None:
+        findings.append(Finding("same_as_sibling", f"the candidate repeats its sibling number {same}"))
+    if findings or not min_distance:
+        return findings
+    for i, text in enumerate((question, *siblings)):
         apart = distance(text, candidate)
-        if apart < least:
-            kind = "too_like_original" if name == "original" else "too_like_sibling"
-            return [
-                Finding(
-                    kind,
-                    f"{apart:.0%} of its words differ from those of the {name}, but at least {least:.0%} "
-                    "must differ: change structure, order or setting, not single words",
-                )
-            ]
+        if apart < min_distance:
+            name = f"sibling number {i}" if i else "original"
+            what = (
+                f"{apart:.0%} of its words differ from those of the {name}, but at least {min_distance:.0%} "
+                "must differ: change structure, order or setting, not single words"
+            )
+            return [Finding("too_like_sibling" if i else "too_like_original", what)]
     return []

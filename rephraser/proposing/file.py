@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rephraser.config import FileProposer
 from service.errors import InputError
 from service.hashing import canonical_text, content_hash
 from service.questions import Question
@@ -42,24 +43,15 @@ class FileCandidates:
 
 
 def read_candidates(
-    source: str,
-    questions: Sequence[Question],
-    *,
-    limit: int | None = None,
-    question_column: str | None = None,
-    candidate_column: str | None = None,
+    proposer: FileProposer, questions: Sequence[Question], limit: int | None = None
 ) -> FileCandidates:
     """Read candidates from a file (JSON Lines, CSV, parquet) or a Hub data set.
 
     A row names its question by id or by the question's text, and holds one candidate or a list of them
     (texts, or objects with a `text`). Rows of questions that are not among `questions` are left; those of
     questions behind the first `limit` are counted with them.
-
-    Raises:
-        InputError: no such file, no such columns, a row without a text, or no row that fits one of the first
-            `limit` questions.
     """
-    opened = open_source(source, (), None, None)
+    opened = open_source(proposer.candidates, (), None, None)
     question_ids = _index(questions)
     wanted = {question.id for question in questions[:limit]}
     texts_of: dict[str, list[str]] = defaultdict(list)
@@ -71,7 +63,7 @@ def read_candidates(
             problems.append(f"{row.place}: {row.problem}")
             continue
         rows += 1
-        chosen = chosen or _choose(opened.name, row, question_ids, question_column, candidate_column)
+        chosen = chosen or _choose(opened.name, row, question_ids, proposer)
         if chosen is None:
             unmatched += 1
             continue
@@ -116,12 +108,13 @@ def _index(questions: Iterable[Question]) -> dict[str, str]:
 
 
 def _choose(
-    source: str, row: RawRow, question_ids: Mapping[str, str], question: str | None, candidate: str | None
+    source: str, row: RawRow, question_ids: Mapping[str, str], proposer: FileProposer
 ) -> tuple[str, str] | None:
     """Return the columns of question and candidate, or None while no row has named a known question.
 
     Files of pairs call either side "question"; the side that is known tells which is which.
     """
+    question, candidate = proposer.question_column, proposer.candidate_column
     for name, option in ((question, "proposer.question_column"), (candidate, "proposer.candidate_column")):
         if name is not None and name not in row.values:
             there = ", ".join(row.values)

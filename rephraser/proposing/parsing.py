@@ -6,10 +6,9 @@ with another seed.
 
 import json
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from evaluator.grading.extraction import after_thinking
 from rephraser.checks.language import check_language
@@ -31,8 +30,7 @@ class Outcome(StrEnum):
     MALFORMED = "no readable candidate"
 
 
-@dataclass(frozen=True)
-class Parsed:
+class Parsed(NamedTuple):
     """The usable candidates of an answer, at most as many as asked, and what was wrong if some lack."""
 
     candidates: tuple[str, ...]
@@ -78,9 +76,6 @@ _ABOUT_REWRITES = re.compile(
 )
 _SPEAKS = re.compile(r"\b(?:i|i(?:'|’)(?:m|d|ll|ve)|let(?:'|’)?s|here|below|please|you|your)\b", re.I)
 _ONLY_OPENING = re.compile(r"\w+(?: \w+){0,2}[,!.:]{1,2}", re.I)
-_INLINE_CHATTER = re.compile(
-    r"^(?:sure|certainly|of course|absolutely)[,!.][ \t]*(?:here(?:'s| is)[^:\n]{0,80}:)?[ \t]*", re.I
-)
 _REFUSAL = re.compile(
     r"^\W*(?:i(?:'|’)?m (?:very )?sorry|i am sorry|sorry,|as an ai\b|i must decline"
     r"|(?:unfortunately, )?(?:i (?:can(?:'|’)?t|cannot|can not|won(?:'|’)?t|am (?:unable|not able))"
@@ -171,7 +166,7 @@ def _read(body: str, count: int, truncated: bool) -> list[str]:
     items = _from_text(body, count)
     if truncated:
         items.pop()  # it broke off
-    return [_clean(_without_chatter(_strip_fences(item.strip()).strip())) for item in items]
+    return [_clean(_without_opening(_strip_fences(item.strip()).strip())) for item in items]
 
 
 def _between_tags(body: str, count: int, truncated: bool) -> list[str]:
@@ -182,7 +177,7 @@ def _between_tags(body: str, count: int, truncated: bool) -> list[str]:
     tags = list(MARKUP.finditer(body))
     opening = [tag for tag in tags if not (tag["end"] or tag["bracket_end"])]
     if not opening:
-        first = _without_chatter(body[: tags[0].start()].strip())
+        first = _without_opening(body[: tags[0].start()].strip())
         rest = [body[tag.end() : after.start()] for tag, after in pairwise(tags)]
         return [_clean(item) for item in (first, *rest) if item.strip("`* \n") not in _MENTION]
     # "<rephrasings>" around all of them opens none, unless nothing else does.
@@ -287,10 +282,6 @@ def _without_opening(text: str) -> str:
         return text
     announces = _ABOUT_REWRITES.search(first) and (first.endswith(":") or _SPEAKS.search(first))
     return rest.lstrip("\n") if announces or _ONLY_OPENING.fullmatch(first) else text
-
-
-def _without_chatter(item: str) -> str:
-    return _INLINE_CHATTER.sub("", _without_opening(item), count=1)
 
 
 def _clean(item: str) -> str:

@@ -34,9 +34,6 @@ def load_strategy(reference: str) -> Strategy:
 
     A file is the instruction itself. It may begin with a header (`version: 2`, `summary: ...`) that ends with
     a line `---`.
-
-    Raises:
-        InputError: no such strategy or file, an empty file, broken UTF-8, control characters.
     """
     if reference in SHIPPED:
         shipped = resources.files("rephraser.proposing").joinpath("prompts", f"{reference}.md")

@@ -1,7 +1,6 @@
 """Audits in the database: drawn once, read again, reported as far as they are reviewed."""
 
 from collections import defaultdict
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, cast
 
@@ -20,7 +19,7 @@ from rephraser.reviews.rates import (
 )
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
-from service.database import Database, columns_of, in_parts, utc_now
+from service.database import Database, columns_of, utc_now
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
 from service.runs.tables import RunRow
@@ -31,11 +30,10 @@ _AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_i
 
 @dataclass(frozen=True)
 class Audit:
-    """A drawn audit; `members` are in the order of review, which is independent of their verdicts.
+    """A drawn audit of candidates, or of questions ("groups") with all their accepted neighbors.
 
-    Attributes:
-        kind: whether candidates were drawn, or questions ("groups") with all their accepted neighbors.
-        size: candidates or questions, as asked for; fewer where the run had fewer.
+    `members` are in the order of review, which is independent of their verdicts; the run may have had fewer
+    than `size`.
     """
 
     id: int
@@ -54,11 +52,7 @@ def open_audit(
     """Return the audit of this run, kind, seed and size, drawn if there is none yet, and whether it is new.
 
     It is drawn from all candidates whose newest verdict in the run is final, by the verdict alone: earlier
-    reviews do not move a candidate to another stratum, since the rates are the verdict's. Once drawn it stays
-    as it is, whatever the run does later.
-
-    Raises:
-        InputError: the run has no candidate with a final verdict, or no accepted one for an audit of groups.
+    reviews do not move a candidate to another stratum. Once drawn it stays as it is.
     """
     with db.write() as session:
         number = session.scalar(
@@ -71,9 +65,18 @@ def open_audit(
         )
         if number is not None:
             return get_audit(session, number), False
-        strata = final_verdicts(session, run.id)
+        strata: dict[str, list[str]] = {name: [] for name in STRATA}
+        accepted: dict[str, list[str]] = defaultdict(list)
+        verdicts = session.execute(
+            select(StandingRow.question_id, VerdictRow.candidate_id, VerdictRow.status)
+            .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
+            .where(StandingRow.run_id == run.id, VerdictRow.final.is_(True))
+        )
+        for question_id, candidate_id, status in verdicts:
+            strata[status].append(candidate_id)
+            if status == "accepted":
+                accepted[question_id].append(candidate_id)
         if kind == "groups":
-            accepted = _by_question(session, strata["accepted"])
             members = draw_groups(accepted, size=size, seed=seed)
         else:
             members = draw(strata, size=size, seed=seed)
@@ -97,11 +100,7 @@ def open_audit(
 
 
 def get_audit(session: Session, audit_id: int) -> Audit:
-    """Return an audit by number.
-
-    Raises:
-        NotFoundError: no such audit; the message lists those there are.
-    """
+    """Return an audit by number."""
     stored = session.execute(_AUDITS.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
         audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(_AUDITS))
@@ -134,10 +133,9 @@ def audit_groups(session: Session, audit: Audit) -> GroupRate | None:
     """Return the share of groups with a broken neighbor so far; None of an audit of candidates."""
     if audit.kind != "groups":
         return None
-    ids = [member.candidate_id for member in audit.members]
-    questions = {
-        candidate_id: question for question, ids in _by_question(session, ids).items() for candidate_id in ids
-    }
+    row, member = CandidateRow, AuditMemberRow
+    query = select(row.id, row.question_id).join(member, member.candidate_id == row.id)
+    questions = dict(session.execute(query.where(member.audit_id == audit.id)).all())
     return group_rate(audit.members, questions, audit_reviews(session, audit.id))
 
 
@@ -147,34 +145,11 @@ def audit_reviews(session: Session, audit_id: int) -> list[Review]:
     return [as_review(row) for row in session.scalars(query)]
 
 
-def final_verdicts(session: Session, run_id: str) -> dict[str, list[str]]:
-    """Return the ids of the run's candidates by newest verdict, reviews aside, where that is final."""
-    strata: dict[str, list[str]] = {name: [] for name in STRATA}
-    rows = session.execute(
-        select(VerdictRow.candidate_id, VerdictRow.status)
-        .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
-        .where(StandingRow.run_id == run_id, VerdictRow.final.is_(True))
-    )
-    for candidate_id, status in rows:
-        strata[status].append(candidate_id)
-    return strata
-
-
-def _by_question(session: Session, candidate_ids: Sequence[str]) -> dict[str, list[str]]:
-    grouped: dict[str, list[str]] = defaultdict(list)
-    for part in in_parts(candidate_ids):
-        query = select(CandidateRow.id, CandidateRow.question_id).where(CandidateRow.id.in_(part))
-        for identity, question in session.execute(query):
-            grouped[question].append(identity)
-    return grouped
-
-
 def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members are in the order of review.
 
-    Verdicts, and which groups are broken, are left out until the audit is complete, since the reader may
-    still have to review. An audit of groups contains only accepted candidates, so it has no strata. Errors
-    within a question may be correlated, so its rate of neighbors has no interval.
+    Verdicts, and which groups are broken, are left out until the audit is complete. Errors within a question
+    may be correlated, so in an audit of groups the rate of neighbors has no interval.
     """
     members = [asdict(member) for member in audit.members]
     record = asdict(rates)

@@ -1,6 +1,6 @@
 """The review queue: open candidates, their order, what reviewers see of them, and the progress."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.store import counts
-from rephraser.tables import CandidateRow, ReviewRow, StandingCountRow, StandingRow
+from rephraser.tables import CandidateRow, ReviewRow, StandingRow
 from service.database import in_parts
 from service.questions.tables import QuestionRow
 
@@ -38,16 +38,6 @@ class ReviewProgress:
         return self.accepted + self.rejected
 
 
-def blind_order(candidate_ids: Iterable[str], seed: int) -> list[str]:
-    """Return ids in an order that depends on the seed and each id alone.
-
-    New candidates are inserted between the others, and removed ones leave the order unchanged: a returning
-    reviewer sees the same queue.
-    """
-    prefix = f"{seed}|".encode()
-    return sorted(candidate_ids, key=lambda id: blake2b(prefix + id.encode(), digest_size=8).digest())
-
-
 def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
     """Return the ids of the audit's candidates that this reviewer has not decided for it, in its order."""
     decided = set(
@@ -70,8 +60,8 @@ def open_queue(
 ) -> list[str]:
     """Return the run's candidates with one of these statuses that the reviewer has not decided.
 
-    Args:
-        seed: of the blind order; None gives the order of questions and proposals.
+    They are in the order of questions and proposals; with a seed, in an order that depends on it and each id
+    alone, so that a returning reviewer sees the same queue whatever was added or decided.
     """
     decided = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
     query = (
@@ -84,39 +74,28 @@ def open_queue(
         .order_by(StandingRow.question_id, StandingRow.ordinal)
     )
     ids = list(session.scalars(query))
-    return ids if seed is None else blind_order(ids, seed)
-
-
-def read_item(session: Session, candidate_id: str) -> ReviewItem:
-    """Return what a reviewer sees of a stored candidate."""
-    (item,) = read_items(session, [candidate_id])
-    return item
+    if seed is None:
+        return ids
+    return sorted(ids, key=lambda id: blake2b(f"{seed}|{id}".encode(), digest_size=8).digest())
 
 
 def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewItem]:
     """Return what a reviewer sees of these candidates, in their order; unknown ids are left out."""
     items: dict[str, ReviewItem] = {}
     for part in in_parts(candidate_ids):
+        question = QuestionRow
         rows = session.execute(
-            select(
-                CandidateRow.id,
-                QuestionRow.text,
-                QuestionRow.answer,
-                CandidateRow.text,
-                QuestionRow.images,
-            )
-            .join(QuestionRow, QuestionRow.id == CandidateRow.question_id)
+            select(CandidateRow.id, question.text, question.answer, CandidateRow.text, question.images)
+            .join(question, question.id == CandidateRow.question_id)
             .where(CandidateRow.id.in_(part))
         )
-        items.update(
-            (row[0], ReviewItem(row[0], row[1], row[2], row[3], tuple(row.images or ()))) for row in rows
-        )
+        items.update((row[0], ReviewItem(*row[:4], tuple(row.images or ()))) for row in rows)
     return [items[id] for id in candidate_ids if id in items]
 
 
 def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress:
     """Return the numbers of the reviewer's decisions on a run's candidates."""
-    total = select(func.sum(StandingCountRow.candidates)).where(StandingCountRow.run_id == run_id)
+    total = select(func.count()).where(StandingRow.run_id == run_id)
     of_run = exists().where(StandingRow.candidate_id == ReviewRow.candidate_id, StandingRow.run_id == run_id)
     return _progress(session, session.scalar(total) or 0, reviewer, of_run)
 

@@ -1,9 +1,10 @@
 """Audits as numbers: the sample to draw, error rates of the verdict, agreement of reviewers."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -11,7 +12,6 @@ from sqlalchemy.orm import Session
 from evaluator.passk.exact_interval import exact_interval
 from rephraser.reviews.store import Review, counts
 from rephraser.tables import ReviewRow, StandingRow, VerdictRow
-from service.database import in_parts
 from service.hashing import content_hash
 
 STRATA: dict[str, int] = {"accepted": 2, "rejected": 2, "unverified": 2, "undecided": 1}
@@ -36,12 +36,7 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
     """Distribute `places` over strata by their weights, at most as many as a stratum has.
 
     Each place goes to the stratum with the fewest for its weight, so that places that a small stratum cannot
-    use go to the others. With at least 4 places, every non-empty stratum gets one. With fewer candidates than
-    places, all are taken.
-
-    Args:
-        sizes: number of candidates by stratum; keys of `STRATA`.
-        places: number of candidates to draw, at least 0.
+    use go to the others. With at least 4 places, every non-empty stratum gets one.
     """
     allotted = dict.fromkeys(STRATA, 0)
     for _ in range(min(places, sum(sizes.values()))):
@@ -54,11 +49,8 @@ def allocate(sizes: Mapping[str, int], places: int) -> dict[str, int]:
 def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
     """Draw `size` candidates at random without replacement, in the shuffled order of their review.
 
-    Randomness comes from hashes of seed and candidate id: the same candidates, size and seed give the same
-    sample on every machine, in any input order.
-
-    Args:
-        strata: candidate ids by verdict.
+    `strata` are candidate ids by verdict. Randomness comes from hashes of seed and candidate id: the same
+    candidates, size and seed give the same sample on every machine, in any input order.
     """
     places = allocate({name: len(ids) for name, ids in strata.items()}, size)
     drawn = [
@@ -70,11 +62,7 @@ def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[A
 
 
 def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
-    """Draw `size` questions at random, with all their accepted neighbors, question by question.
-
-    Args:
-        accepted: candidate ids by question id.
-    """
+    """Draw `size` questions at random, with all their accepted neighbors (ids by question id)."""
     questions = sorted(accepted, key=lambda identity: _chance("draw", seed, identity))[:size]
     return [
         AuditMember(candidate_id, "accepted", len(accepted))
@@ -89,18 +77,15 @@ def _chance(what: str, seed: int, candidate_id: str) -> str:
     return content_hash(f"audit-{what}", [seed, candidate_id])
 
 
-VERDICT = "verdict"
+VERDICT = "the verdict"
 """Represents the run's own verdict among the raters."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """Agreement of two reviewers on the candidates that both have decided.
+    """Agreement of two raters on the candidates that both have decided, of which there is at least one.
 
-    Attributes:
-        shared: candidates that both have decided, at least 1.
-        agreed: those with the same decision.
-        kappa: Cohen's kappa; None if undefined.
+    `kappa` is Cohen's kappa; None if undefined.
     """
 
     first: str
@@ -115,15 +100,13 @@ class RunAgreement:
     """Agreement of a run's reviewers with each other and with its verdicts.
 
     Attributes:
-        reviewers: pairs of reviewers on the candidates that both have decided.
-        with_verdict: each reviewer against the verdict, on candidates that it accepted or rejected.
+        pairs: pairs of raters; one may be the verdict, on candidates that it accepted or rejected.
         disputed: ids of candidates on which reviewers differ.
-        against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits;
-            findings of an audit stay hidden until it is complete.
+        against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits,
+            whose findings stay hidden until they are complete.
     """
 
-    reviewers: tuple[Agreement, ...]
-    with_verdict: tuple[Agreement, ...]
+    pairs: tuple[Agreement, ...]
     disputed: tuple[str, ...]
     against_verdict: tuple[str, ...]
 
@@ -143,67 +126,50 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
 
 
 def agreements(decisions: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, ...]:
-    """Return how far each two reviewers agree that have decided on the same candidates, by their names.
+    """Return how far each two raters agree that have decided on the same candidates, by their names."""
+    pairs = []
+    for (first, mine), (second, theirs) in combinations(sorted(decisions.items()), 2):
+        if shared := [(mine[id], theirs[id]) for id in mine if id in theirs]:
+            agreed = sum(a == b for a, b in shared)
+            pairs.append(Agreement(first, second, len(shared), agreed, cohens_kappa(shared)))
+    return tuple(pairs)
 
-    Args:
-        decisions: by reviewer, then by candidate.
-    """
-    pairs = combinations(sorted(decisions.items()), 2)
-    agreeing = (_agreement(first, mine, second, theirs) for (first, mine), (second, theirs) in pairs)
-    return tuple(agreement for agreement in agreeing if agreement is not None)
+
+def _disputed(ids: Iterable[str], decisions: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+    """Return those of these candidates on which reviewers differ."""
+    return tuple(id for id in ids if len({made[id] for made in decisions.values() if id in made}) > 1)
 
 
 def run_agreement(session: Session, run_id: str) -> RunAgreement:
     """Return how far reviewers agree on a run's candidates, inside and outside audits."""
-    # Reviews are few, since people make them: from them to the run's candidates, not the other way round.
-    made = session.execute(
-        select(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, ReviewRow.audit_id)
+    of_run = (StandingRow.candidate_id == ReviewRow.candidate_id) & (StandingRow.run_id == run_id)
+    rows = session.execute(
+        select(
+            *(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, ReviewRow.audit_id),
+            VerdictRow.status,
+        )
+        .join(StandingRow, of_run)
+        .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
         .where(counts())
         .order_by(ReviewRow.id)
-    ).all()
-    verdicts: dict[str, str | None] = {}
-    reviewed = sorted({row.candidate_id for row in made})
-    for part in in_parts(reviewed):
-        rows = session.execute(
-            select(StandingRow.candidate_id, VerdictRow.status)
-            .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-            .where(StandingRow.run_id == run_id, StandingRow.candidate_id.in_(part))
-        )
-        verdicts.update((candidate_id, status) for candidate_id, status in rows)
+    )
     by_reviewer: dict[str, dict[str, str]] = {}
     outside: dict[tuple[str, str], str] = {}
-    for reviewer, candidate_id, decision, audit_id in made:
-        if candidate_id in verdicts:
-            by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
-            if audit_id is None:
-                outside[candidate_id, reviewer] = decision
-    judged = {
-        id: status
-        for id, status in verdicts.items()
-        if status is not None and status in ("accepted", "rejected")
-    }
-    decisions: dict[str, set[str]] = {}
-    for mine in by_reviewer.values():
-        for candidate_id, decision in mine.items():
-            decisions.setdefault(candidate_id, set()).add(decision)
-    with_verdict = (_agreement(name, mine, VERDICT, judged) for name, mine in by_reviewer.items())
+    judged: dict[str, str] = {}
+    for reviewer, candidate_id, decision, audit_id, status in rows:
+        by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
+        if audit_id is None:
+            outside[candidate_id, reviewer] = decision
+        if status in ("accepted", "rejected"):
+            judged[candidate_id] = status
+    reviewed = sorted({id for made in by_reviewer.values() for id in made})
     return RunAgreement(
-        reviewers=agreements(by_reviewer),
-        with_verdict=tuple(agreement for agreement in with_verdict if agreement is not None),
-        disputed=tuple(id for id, made in sorted(decisions.items()) if len(made) > 1),
+        pairs=agreements({**by_reviewer, VERDICT: judged}),
+        disputed=_disputed(reviewed, by_reviewer),
         against_verdict=tuple(
             sorted({id for (id, _), decision in outside.items() if judged.get(id, decision) != decision})
         ),
     )
-
-
-def _agreement(
-    first: str, mine: Mapping[str, str], second: str, theirs: Mapping[str, str]
-) -> Agreement | None:
-    shared = [(mine[id], theirs[id]) for id in mine if id in theirs]
-    if not shared:
-        return None
-    return Agreement(first, second, len(shared), sum(a == b for a, b in shared), cohens_kappa(shared))
 
 
 CONFIDENCE = 0.95
@@ -224,13 +190,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Stratum:
-    """The candidates of one verdict.
-
-    Attributes:
-        size: candidates of the run with this verdict when the audit was drawn.
-        drawn: those in the audit.
-        rejected: those that reviewers reject, among the reviewed ones.
-    """
+    """The candidates of one verdict: in the run at the draw, in the audit, and rejected by reviewers."""
 
     status: str
     size: int
@@ -242,12 +202,9 @@ class Stratum:
 class BrokenShare:
     """Share of candidates that reviewers would reject among all publishable ones.
 
-    Strata are weighted by size. The interval combines the exact intervals of the strata, each at a confidence
-    that makes all hold together with 95% (Bonferroni): it may be long, but it is not too short.
-
-    Attributes:
-        statuses: the counted verdicts with their sizes.
-        share, low, high: None if one of them has no review yet.
+    `statuses` are the counted verdicts with their sizes, by which strata are weighted. The interval combines
+    exact intervals of the strata, each at a confidence that makes all hold together with 95% (Bonferroni).
+    All is None if one of the strata has no review yet.
     """
 
     statuses: dict[str, int]
@@ -257,29 +214,15 @@ class BrokenShare:
 
 
 @dataclass(frozen=True)
-class GrowingRate:
-    """The false-accept rate after this many reviewed accepted candidates, with its exact 95% interval."""
-
-    reviewed: int
-    rejected: int
-    share: float
-    low: float
-    high: float
-
-
-@dataclass(frozen=True)
 class GroupRate:
     """Result of an audit of groups: the questions with a broken one among their accepted neighbors.
 
     Attributes:
         size: questions of the run with accepted neighbors when the audit was drawn.
-        drawn: questions in the audit.
-        complete: questions with a decision on every neighbor.
-        broken: the share of these with a neighbor that reviewers reject.
+        complete: questions with a decision on every neighbor; `broken` is a share of these.
         broken_groups: all with a rejected neighbor, also incomplete ones.
         open: questions without a rejected neighbor so far that still lack a decision.
-        low, high: the exact interval of the share over all drawn, for every outcome of the open ones: its low
-            end if none of them is broken, its high end if all are.
+        low, high: the exact interval of the share over all drawn, for every outcome of the open ones.
     """
 
     size: int
@@ -303,21 +246,10 @@ class GroupRate:
 
 
 @dataclass(frozen=True)
-class ReviewerRates:
-    """The decisions of one reviewer."""
-
-    reviewer: str
-    reviewed: int
-    false_accept: Rate
-    false_reject: Rate
-
-
-@dataclass(frozen=True)
 class ErrorRates:
     """Results of an audit so far.
 
     Attributes:
-        drawn, reviewed: candidates in the audit, and those with at least one decision.
         false_accept: rejected by the reviewers, among reviewed candidates that the verdict accepted.
         false_reject: accepted by the reviewers, among reviewed candidates that the verdict rejected.
         disputed: candidates on which reviewers differ; the newest decision counts for the rates.
@@ -331,7 +263,7 @@ class ErrorRates:
     false_accept: Rate
     false_reject: Rate
     broken: BrokenShare
-    reviewers: tuple[ReviewerRates, ...]
+    reviewers: tuple[dict[str, Any], ...]  # the rates of each one's decisions
     agreements: tuple[Agreement, ...]
     disputed: tuple[str, ...]
     false_accepts: tuple[str, ...]
@@ -351,12 +283,8 @@ class ErrorRates:
 def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> ErrorRates:
     """Return the error rates of the verdicts at the time of the draw.
 
-    The newest decision (highest id) of a reviewer on a candidate counts, and the newest of several reviewers;
-    `reviewers` shows each one's rates. Candidates without a decision are left out, so rates of an unfinished
-    audit are provisional.
-
-    Args:
-        reviews: decisions made for this audit, in any order; those on other candidates are ignored.
+    The newest decision (highest id) on a candidate counts; `reviewers` shows each one's rates. Candidates
+    without a decision are left out, so rates of an unfinished audit are provisional.
     """
     ids = {member.candidate_id for member in members}
     by_reviewer: dict[str, dict[str, str]] = {}
@@ -379,20 +307,16 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
         false_reject=_rate(members, standing, "rejected", "accepted"),
         broken=_broken(strata),
         reviewers=tuple(
-            ReviewerRates(
-                reviewer,
-                len(decisions),
-                _rate(members, decisions, "accepted", "rejected"),
-                _rate(members, decisions, "rejected", "accepted"),
-            )
+            {
+                "reviewer": reviewer,
+                "reviewed": len(decisions),
+                "false_accept": _rate(members, decisions, "accepted", "rejected"),
+                "false_reject": _rate(members, decisions, "rejected", "accepted"),
+            }
             for reviewer, decisions in sorted(by_reviewer.items())
         ),
         agreements=agreements(by_reviewer),
-        disputed=tuple(
-            member.candidate_id
-            for member in members
-            if len({d[member.candidate_id] for d in by_reviewer.values() if member.candidate_id in d}) > 1
-        ),
+        disputed=_disputed((member.candidate_id for member in members), by_reviewer),
         false_accepts=_wrong(members, standing, "accepted", "rejected"),
         false_rejects=_wrong(members, standing, "rejected", "accepted"),
     )
@@ -401,14 +325,10 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
 def group_rate(
     members: Sequence[AuditMember], questions: Mapping[str, str], reviews: Sequence[Review]
 ) -> GroupRate:
-    """Return the share of groups with a broken neighbor; the newest decision on a candidate counts.
+    """Return the share of groups with a broken neighbor; `questions` is the question of each member.
 
     The share is over fully reviewed groups. Including others with a rejected neighbor would overestimate it,
-    since a broken group is known sooner than an intact one. It is too small if reviewers leave a group at its
-    first broken neighbor. The bounds over all drawn groups hold in any case.
-
-    Args:
-        questions: the question of each member, by candidate id.
+    since a broken group is known sooner than an intact one.
     """
     standing = {
         review.candidate_id: review.decision for review in sorted(reviews, key=lambda review: review.id)
@@ -431,49 +351,23 @@ def group_rate(
     )
 
 
-def growing_false_accepts(members: Sequence[AuditMember], reviews: Sequence[Review]) -> list[GrowingRate]:
-    """Return the false-accept rate of an audit after each decision on an accepted candidate.
-
-    The newest decision on a candidate counts, so the last point equals the rate of `error_rates`.
-    """
-    accepted = {member.candidate_id for member in members if member.status == "accepted"}
-    standing: dict[str, str] = {}
-    points = []
-    for review in sorted(reviews, key=lambda review: review.id):
-        if review.candidate_id not in accepted:
-            continue
-        standing[review.candidate_id] = review.decision
-        rejected = sum(made == "rejected" for made in standing.values())
-        low, high = exact_interval(rejected, len(standing))
-        points.append(GrowingRate(len(standing), rejected, rejected / len(standing), low, high))
-    return points
-
-
 def _wrong(
     members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str
 ) -> tuple[str, ...]:
-    """Return the candidates with this verdict that reviewers decided otherwise."""
-    return tuple(
-        member.candidate_id
-        for member in members
-        if member.status == status and decisions.get(member.candidate_id) == decision
-    )
+    """Return the candidates with this verdict and this decision of the reviewers."""
+    ids = (member.candidate_id for member in members if member.status == status)
+    return tuple(id for id in ids if decisions.get(id) == decision)
 
 
 def _rate(members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
-    made = [
-        decisions[member.candidate_id]
-        for member in members
-        if member.status == status and member.candidate_id in decisions
-    ]
-    return _share(made.count(decision), len(made))
+    reviewed = sum(member.status == status and member.candidate_id in decisions for member in members)
+    return _share(len(_wrong(members, decisions, status, decision)), reviewed)
 
 
 def _share(count: int, reviewed: int) -> Rate:
     if not reviewed:
         return Rate(0, 0, None, None, None)
-    low, high = exact_interval(count, reviewed, CONFIDENCE)
-    return Rate(count, reviewed, count / reviewed, low, high)
+    return Rate(count, reviewed, count / reviewed, *exact_interval(count, reviewed, CONFIDENCE))
 
 
 def _broken(strata: Sequence[Stratum]) -> BrokenShare:

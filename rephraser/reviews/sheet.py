@@ -2,30 +2,18 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.queue import ReviewItem, read_item, read_items
-from rephraser.reviews.store import Decision, DecisionWord, find_candidate
-from rephraser.tables import CandidateRow
+from rephraser.reviews.queue import ReviewItem, read_items
+from rephraser.reviews.store import Decision, find_candidate
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text
-
-if TYPE_CHECKING:
-    from evaluator.signal.difficulty import NeighborRow
-
-WORDS: dict[str, DecisionWord] = {
-    "accept": "accepted",
-    "accepted": "accepted",
-    "reject": "rejected",
-    "rejected": "rejected",
-}
 
 
 class _SheetRow(BaseModel):
@@ -43,23 +31,11 @@ class _SheetRow(BaseModel):
         return word.strip().lower() if isinstance(word, str) else word
 
 
-@dataclass(frozen=True)
-class Sheet:
-    """A complete file of decisions; `blank` counts rows without a decision."""
-
-    decisions: tuple[Decision, ...]
-    blank: int
-
-
 def write_sheet(session: Session, audit: Audit, path: Path) -> int:
-    """Write the blind sheet of an audit, in its order, and return the number of rows.
+    """Write the blind sheet of an audit to a new file, in its order, and return the number of rows.
 
-    One row per candidate: `audit`, `candidate` (its id), `question`, `answer` (the gold answer),
-    `candidate_text`, and empty `decision` and `reason` to fill in; in an audit of groups also `group`, the
-    same number for all neighbors of a question. Verdict, model and strategy are left out.
-
-    Raises:
-        InputError: the file already exists (it may be filled in), or cannot be written.
+    Verdict, model and strategy are left out. In an audit of groups, `group` is the same number for all
+    neighbors of a question.
     """
     rows = []
     groups: dict[tuple[str, str], int] = {}
@@ -71,28 +47,27 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
     return len(rows)
 
 
-def write_flagged(session: Session, flagged: "Sequence[NeighborRow]", path: Path) -> tuple[int, int]:
+def write_flagged(session: Session, flagged: Sequence[Mapping[str, Any]], path: Path) -> tuple[int, int]:
     """Write a row for each flagged neighbor that is a candidate of the database, with its success rates.
 
-    Returns:
-        The number of rows, and that of flagged neighbors that are no candidates here.
-
-    Raises:
-        InputError: the file already exists, or none of them is a candidate.
+    Return the number of rows, and that of flagged neighbors that are no candidates here.
     """
-    known = [row for row in flagged if row.source_id and session.get(CandidateRow, row.source_id)]
+    items = {
+        item.candidate_id: item for item in read_items(session, [str(row["source_id"]) for row in flagged])
+    }
+    known = [row for row in flagged if row["source_id"] in items]
     if not known:
         raise InputError(
             f"none of the {len(flagged)} flagged neighbors is a candidate in this database, so none can be "
             "reviewed here. Give the database in which they were proposed with --db."
         )
     rows = {
-        row.source_id: {
-            **_blank_row(read_item(session, str(row.source_id))),
-            "flag": row.flag,
-            "correct": f"{row.correct} of {row.known}",
-            "original_correct": f"{row.original_correct} of {row.original_known}",
-            "p_value": row.p_value,
+        row["source_id"]: {
+            **_blank_row(items[str(row["source_id"])]),
+            "flag": row["flag"],
+            "correct": f"{row['correct']} of {row['known']}",
+            "original_correct": f"{row['original_correct']} of {row['original_known']}",
+            "p_value": row["p_value"],
         }
         for row in known
     }
@@ -113,28 +88,19 @@ def _blank_row(item: ReviewItem) -> dict[str, Any]:
 
 
 def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a sheet to a new file.
-
-    Raises:
-        InputError: the file already exists (it may be filled in), or cannot be written.
-    """
+    """Write a sheet to a new file."""
     if path.exists():
         raise InputError(f"{path}: already exists and may be filled in. Choose another file or delete it.")
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_text(path, text, overwrite=None)
 
 
-def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: int | None) -> Sheet:
-    """Read a file of decisions.
+def read_sheet(
+    session: Session, path: Path, *, reviewer: str | None, audit_id: int | None
+) -> tuple[list[Decision], int]:
+    """Return the decisions of a file, and the number of rows without one; errors name the line.
 
-    A row has `candidate` (an id or its unambiguous start), `decision` (accept or reject; empty: not reviewed
-    yet) and `reason`; it may have `reviewer` and `audit`, otherwise the arguments apply. Other columns are
-    ignored. A repeated row counts once.
-
-    Raises:
-        InputError: the file cannot be read, a row is invalid, two rows contradict each other, or no row has a
-            decision. The message names the line.
-        NotFoundError: an unknown candidate; the message names the line.
+    `reviewer` and `audit_id` apply to rows without their own. A repeated row counts once.
     """
     decisions: dict[tuple[str, str, int | None], tuple[int, Decision]] = {}
     blank = 0
@@ -153,7 +119,7 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
         try:
             decision = Decision(
                 candidate_id=find_candidate(session, row.candidate).id,
-                decision=WORDS[row.decision],
+                decision="accepted" if row.decision.startswith("accept") else "rejected",
                 reason=row.reason or "",
                 reviewer=row.reviewer or reviewer or "",
                 audit_id=audit_id if row.audit is None else row.audit,
@@ -169,4 +135,4 @@ def read_sheet(session: Session, path: Path, *, reviewer: str | None, audit_id: 
     if not decisions:
         rows = f"none of its {blank} rows has" if blank else "no row has"
         raise InputError(f'{path}: {rows} a "decision". Fill in accept or reject.')
-    return Sheet(tuple(decision for _, decision in decisions.values()), blank)
+    return [decision for _, decision in decisions.values()], blank

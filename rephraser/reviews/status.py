@@ -1,16 +1,25 @@
 """A candidate's current status: the newest verdict of a run, overridden by a review.
 
-A withdrawn review does not count. Triggers keep the status in the table of standings.
+A withdrawn review does not count. `update_standings` keeps the status in the table of standings.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Select, func, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, Table, func, select
+from sqlalchemy.orm import Session, aliased
 
-from rephraser.tables import ProposalRow, ReviewRow, StandingCountRow, StandingRow, VerdictRow
+from rephraser.tables import (
+    CandidateFindingRow,
+    CandidateRow,
+    ProposalRow,
+    ReviewRow,
+    ReviewWithdrawalRow,
+    StandingRow,
+    VerdictRow,
+)
+from service.database import in_parts, upsert
 
 STATUSES = ("accepted", "undecided", "unverified", "rejected")
 PENDING = "pending"
@@ -19,14 +28,10 @@ PENDING = "pending"
 
 @dataclass(frozen=True)
 class CandidateStatus:
-    """A proposal of a run with its current status.
+    """A proposal of a run with its current status, the review's or else the verdict's.
 
-    Attributes:
-        status: accepted, rejected, undecided or unverified; None until the run judges it.
-        reason: of the review if there is one, else of the verdict; empty if there is neither.
-        reviewed: whether the status comes from a human decision.
-        final: whether no more answers will be drawn: a review, or a final verdict.
-        mended_from, mended_by: the origin of an edited candidate, and its editor.
+    `status` is None until the run judges it. `final`: no more answers will be drawn. `mended_from` and
+    `mended_by` are the origin of an edited candidate, and its editor.
     """
 
     question_id: str
@@ -88,12 +93,73 @@ def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateSt
     return CandidateStatus(*session.execute(query).one())
 
 
-def standing_counts(session: Session, run_id: str | None = None) -> Sequence[StandingCountRow]:
+class StandingCount(NamedTuple):
+    """How many proposals of a run stand where, by who made them."""
+
+    run_id: str
+    proposer: str
+    strategy: str
+    strategy_hash: str
+    model: str
+    status: str
+    candidates: int
+
+
+def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
     """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
 
     Overviews and filters use the verdicts, strategies and models that occur.
     """
-    query = select(StandingCountRow).where(StandingCountRow.candidates > 0)
+    keys = [getattr(StandingRow, name) for name in StandingCount._fields[:-1]]
+    query = select(*keys, func.count()).group_by(*keys).order_by(*keys)
     if run_id is not None:
-        query = query.where(StandingCountRow.run_id == run_id)
-    return session.scalars(query).all()
+        query = query.where(StandingRow.run_id == run_id)
+    return [StandingCount(*row) for row in session.execute(query)]
+
+
+def update_standings(session: Session, candidate_ids: Collection[str]) -> None:
+    """Note where the proposals of these candidates stand now, and the findings of their verdicts.
+
+    Whoever adds a proposal, a verdict, a review or its withdrawal calls this in the same transaction.
+    """
+    verdict, review = aliased(VerdictRow), aliased(ReviewRow)
+    newest = select(func.max(verdict.id)).where(
+        verdict.run_id == ProposalRow.run_id, verdict.candidate_id == ProposalRow.candidate_id
+    )
+    counted = select(func.max(review.id)).where(
+        review.candidate_id == ProposalRow.candidate_id,
+        review.id.not_in(select(ReviewWithdrawalRow.review_id)),
+    )
+    table = cast(Table, StandingRow.__table__)
+    changing = ("status", "verdict_id", "review_id")
+    shared = [each.name for each in table.columns if each.name not in ("proposal_id", *changing)]
+    standings = (
+        select(
+            ProposalRow.id,
+            *(getattr(ProposalRow, name) for name in shared),
+            func.coalesce(ReviewRow.decision, VerdictRow.status, PENDING),
+            VerdictRow.id,
+            ReviewRow.id,
+        )
+        .select_from(ProposalRow)
+        .outerjoin(VerdictRow, VerdictRow.id == newest.scalar_subquery())
+        .outerjoin(ReviewRow, ReviewRow.id == counted.scalar_subquery())
+    )
+    verdicts = select(
+        VerdictRow.candidate_id, VerdictRow.run_id, VerdictRow.evidence, CandidateRow.question_id
+    ).join(CandidateRow, CandidateRow.id == VerdictRow.candidate_id)
+    for part in in_parts(sorted(set(candidate_ids))):
+        adding = upsert(table).from_select(
+            ["proposal_id", *shared, *changing], standings.where(ProposalRow.candidate_id.in_(part))
+        )
+        now = {name: adding.excluded[name] for name in changing}
+        session.connection().execute(adding.on_conflict_do_update(index_elements=["proposal_id"], set_=now))
+        findings = [
+            {"name": finding["name"], "question_id": question, "candidate_id": candidate, "run_id": run}
+            for candidate, run, evidence, question in session.execute(
+                verdicts.where(VerdictRow.candidate_id.in_(part))
+            )
+            for finding in evidence.get("findings", ())
+        ]
+        if findings:
+            session.execute(upsert(CandidateFindingRow).on_conflict_do_nothing(), findings)

@@ -2,29 +2,26 @@
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass, fields
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
+from rephraser.reviews.status import update_standings
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.questions.tables import QuestionRow
 
 DecisionWord = Literal["accepted", "rejected"]
-NEAR_IDS_SHOWN = 2  # on either side
+IDS_SHOWN = 3
 _BEHIND_HEX = "g"  # sorts after every hex digit
 
 
 @dataclass(frozen=True)
 class Decision:
-    """A reviewer's decision on a candidate. A rejection needs a reason, an acceptance may have one.
-
-    Raises:
-        InputError: no reviewer, or a rejection without a reason.
-    """
+    """A reviewer's decision on a candidate. A rejection needs a reason, an acceptance may have one."""
 
     candidate_id: str
     decision: DecisionWord
@@ -71,40 +68,27 @@ def counts() -> ColumnElement[bool]:
 
 
 def find_candidate(session: Session, reference: str) -> CandidateRow:
-    """Return the candidate whose id is or starts with `reference` (with or without its `c_`).
-
-    Raises:
-        NotFoundError: there is none; the message lists similar ids.
-        InputError: there are several; the message lists some.
-    """
+    """Return the candidate whose id is or starts with `reference` (with or without its `c_`)."""
     wanted = reference if reference.startswith("c_") else f"c_{reference}"
     rows = session.scalars(
         select(CandidateRow)
         .where(CandidateRow.id >= wanted, CandidateRow.id < wanted + _BEHIND_HEX)
         .order_by(CandidateRow.id)
-        .limit(NEAR_IDS_SHOWN + 2)
+        .limit(IDS_SHOWN + 1)
     ).all()
-    exact = [row for row in rows if row.id == wanted]
-    if len(rows) > 1 and not exact:
-        some = ", ".join(row.id for row in rows[: NEAR_IDS_SHOWN + 1])
-        more = ", ..." if len(rows) > NEAR_IDS_SHOWN + 1 else ""
-        raise InputError(f'several candidates have ids that start with "{reference}": {some}{more}.')
     if not rows:
-        near = _near_ids(session, wanted)
-        hint = f"similar ids: {', '.join(near)}" if near else "there are no candidates yet"
         raise NotFoundError(
-            f'no candidate has an id that starts with "{reference}"; {hint}. `tagrpo rephrase list --run '
-            "RUN` lists them."
+            f'no candidate has an id that starts with "{reference}". `tagrpo rephrase list --run RUN` lists '
+            "the ids."
         )
-    return (exact or rows)[0]
+    if len(rows) > 1 and rows[0].id != wanted:
+        some = ", ".join([row.id for row in rows[:IDS_SHOWN]] + ["..."] * (len(rows) > IDS_SHOWN))
+        raise InputError(f'several candidates have ids that start with "{reference}": {some}.')
+    return rows[0]
 
 
 def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -> None:
-    """Append decisions and withdrawals in their order, all or none; a needless withdrawal is no error.
-
-    Raises:
-        NotFoundError: as `record_reviews`.
-    """
+    """Append decisions and withdrawals in their order, all or none; a needless withdrawal is no error."""
     for change in changes:
         if isinstance(change, Withdrawal):
             withdraw_review(session, change)
@@ -132,7 +116,8 @@ def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
         return None
     now = utc_now()
     session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": now}])
-    return replace(as_review(row), withdrawn_at=now)
+    update_standings(session, [row.candidate_id])
+    return as_review(row, now)
 
 
 def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
@@ -140,9 +125,6 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
 
     If the decisions on a candidate start with its newest stored ones (same order, reviewers, reasons and
     audits), only the rest is stored, so that repeating a file changes nothing.
-
-    Raises:
-        NotFoundError: a candidate that is not in the database, or not in the audit that a decision names.
     """
     _check_members(session, decisions)
     given: dict[str, list[Decision]] = defaultdict(list)
@@ -156,6 +138,7 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     if fresh:
         now = utc_now()
         session.execute(insert(ReviewRow), [{**vars(decision), "created_at": now} for decision in fresh])
+        update_standings(session, list(given))
     return len(fresh)
 
 
@@ -167,13 +150,11 @@ def reviews_of(session: Session, candidate_id: str) -> list[Review]:
         .where(ReviewRow.candidate_id == candidate_id)
         .order_by(ReviewRow.id)
     )
-    return [replace(as_review(row), withdrawn_at=at) for row, at in session.execute(query)]
+    return [as_review(row, withdrawn_at) for row, withdrawn_at in session.execute(query)]
 
 
-def review_rows(
-    session: Session, run_id: str | None = None, audit_id: int | None = None
-) -> Iterator[dict[str, Any]]:
-    """Yield the reviews of a run's candidates, of an audit, or all, oldest first, including withdrawn ones.
+def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[str, Any]]:
+    """Yield the reviews of a run's candidates, or all, oldest first, including withdrawn ones.
 
     `counts` marks the newest review of a candidate that was not withdrawn: it decides the candidate's status.
     """
@@ -204,30 +185,23 @@ def review_rows(
     if run_id is not None:
         of_run = select(StandingRow.candidate_id).where(StandingRow.run_id == run_id)
         query = query.where(ReviewRow.candidate_id.in_(of_run))
-    if audit_id is not None:
-        query = query.where(ReviewRow.audit_id == audit_id)
     for row in session.execute(query):
         yield dict(row._mapping)
 
 
-def as_review(row: ReviewRow) -> Review:
+def as_review(row: ReviewRow, withdrawn_at: str | None = None) -> Review:
     """Return a stored review as a value."""
-    decision = cast(DecisionWord, row.decision)
-    return Review(row.id, row.candidate_id, row.reviewer, decision, row.reason, row.audit_id, row.created_at)
+    return Review(*(getattr(row, field.name) for field in fields(Review)[:-1]), withdrawn_at)
 
 
 def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
     for decision in decisions:
         if session.get(CandidateRow, decision.candidate_id) is None:
-            find_candidate(session, decision.candidate_id)
-            raise NotFoundError(f"{decision.candidate_id} is an incomplete candidate id. Give the whole id.")
-        if decision.audit_id is None:
-            continue
-        member = select(AuditMemberRow.position).where(
-            AuditMemberRow.audit_id == decision.audit_id,
-            AuditMemberRow.candidate_id == decision.candidate_id,
-        )
-        if session.scalar(member) is None:
+            raise NotFoundError(f"there is no candidate {decision.candidate_id}. Give the whole id.")
+        in_audit = AuditMemberRow.audit_id == decision.audit_id
+        of_candidate = AuditMemberRow.candidate_id == decision.candidate_id
+        member = select(AuditMemberRow.position).where(in_audit, of_candidate)
+        if decision.audit_id is not None and session.scalar(member) is None:
             raise NotFoundError(
                 f"{decision.candidate_id} is not in audit {decision.audit_id}. Review it without --audit, "
                 "or pass the number of its audit."
@@ -240,11 +214,8 @@ def _decisions(session: Session, candidate_ids: Sequence[str]) -> dict[str, list
     for part in in_parts(candidate_ids):
         query = select(ReviewRow).where(ReviewRow.candidate_id.in_(part), counts()).order_by(ReviewRow.id)
         for row in session.scalars(query):
-            decisions[row.candidate_id].append(
-                Decision(
-                    row.candidate_id, cast(DecisionWord, row.decision), row.reason, row.reviewer, row.audit_id
-                )
-            )
+            values = {field.name: getattr(row, field.name) for field in fields(Decision)}
+            decisions[row.candidate_id].append(Decision(**values))
     return decisions
 
 
@@ -252,10 +223,3 @@ def _stored_already(stored: Sequence[Decision], made: Sequence[Decision]) -> int
     """Return how many decisions at the start of `made` equal those at the end of `stored`."""
     most = min(len(stored), len(made))
     return next(size for size in range(most, -1, -1) if stored[len(stored) - size :] == made[:size])
-
-
-def _near_ids(session: Session, wanted: str) -> list[str]:
-    ids = select(CandidateRow.id).limit(NEAR_IDS_SHOWN)
-    before = session.scalars(ids.where(CandidateRow.id < wanted).order_by(CandidateRow.id.desc())).all()
-    behind = session.scalars(ids.where(CandidateRow.id > wanted).order_by(CandidateRow.id)).all()
-    return [*reversed(before), *behind]

@@ -37,9 +37,6 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     The estimate is made from the largest finished run with the same settings, else from the questions alone.
     From a trial of k questions everything is scaled, give or take 2/sqrt(k): what questions cost varies about
     as much as it is. From the questions alone the least is one round, the most all rounds for all of them.
-
-    Raises:
-        InputError: Settings that cannot be used.
     """
     spec = plan_spec(config, db)
     if (candidates := read_source(config, db)) is not None:
@@ -68,12 +65,12 @@ def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: 
     asked = tokens(sum(map(len, texts)))
     rounds = (1, spec.rounds)
     stages = []
-    if spec.asks_proposer:
+    if spec.proposer == "llm":
         wanted = [
             (strategy, slots) for strategy, slots in zip(spec.strategies, spec.slots(), strict=True) if slots
         ]
         sent = sum(
-            len(message["content"])
+            len(message.content)
             for text in texts
             for strategy, slots in wanted
             for message in build_messages(strategy, text, slots, structured=spec.output == "json")
@@ -86,8 +83,6 @@ def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: 
     look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
     for place, solver in enumerate(spec.solvers):
         shares = [spec.shares(spec.rule.original_samples + drawn)[place] for drawn in look]
-        if solver.engine is not None:
-            continue  # on this machine, for nothing
         each = solver.samples_per_request
         samples = (count * shares[0], count * shares[1])
         requests = (math.ceil(samples[0] / each), math.ceil(samples[1] / each))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -11,7 +11,6 @@ from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseCo
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
-from rephraser.proposing.tokens import load_token_counter
 from rephraser.run.rephrase import Rephrasing, Source
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
@@ -56,13 +55,8 @@ async def rephrase(
 ) -> tuple[Run, Outcome]:
     """Start the run of a config, or go on with it, and return it with what this call did.
 
-    Results are stored as they arrive; after an interruption or a spent budget, the same call goes on.
-
-    Args:
-        config: What to propose, and with which models.
-        db: The database with the questions.
-        report: Told how many questions are done.
-        note: Told what the user should know: a run that is resumed or grows, models that behave oddly.
+    Results are stored as they arrive; after an interruption or a spent budget, the same call goes on. `note`
+    gets what the user should know: a run that is resumed or grows, models that behave oddly.
 
     Raises:
         InputError: Settings that cannot be used, or a run of this name has others.
@@ -77,13 +71,12 @@ async def rephrase(
             run, outcome = asyncio.run(rephrase(config, db, lambda *_: None))
     """
     planned = plan_spec(config, db)  # what cannot be used is refused before a model is reached
-    count_tokens = load_token_counter(config.tokenizer) if config.tokenizer else None
     candidates = read_source(config, db)
     async with OpenModels(engine_logs(db), config) as models:
         spec = await _open(config, planned, models)
         if candidates is not None:
             spec = replace(spec, source=candidates.content)
-        run = _start_run(db, config, spec, note=note)
+        run = _start_run(db, config, spec, note)
         if candidates is not None and candidates.unmatched:
             note(
                 f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows match no "
@@ -95,8 +88,7 @@ async def rephrase(
             run,
             models.models(),
             report,
-            source=_source(spec, candidates),
-            count_tokens=count_tokens,
+            candidates=candidates,
             stop_below=config.stop_below,
             retry_final=config.retry_final,
         )
@@ -105,45 +97,27 @@ async def rephrase(
     return run, outcome
 
 
-def _start_run(
-    db: Database, config: RephraseConfig, spec: RunSpec, *, note: Callable[[str], None] = lambda _: None
-) -> Run:
-    """Return the run of this name, made if there is none; it holds the usable questions of its set.
-
-    Raises:
-        NotFoundError: there is no such question set.
-        InputError: the set has no usable question, or a run of this name has other settings.
-    """
+def _start_run(db: Database, config: RephraseConfig, spec: RunSpec, note: Callable[[str], None]) -> Run:
+    """Return the run of this name, made if there is none; it holds the usable questions of its set."""
     with db.write() as session:
         questions = wanted_questions(session, spec, config.limit)
-        known = find_same_run(
-            session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=questions
-        )
+        run_of: dict[str, Any] = {"name": config.name, "kind": KIND, "spec": spec.to_json()}
+        run_of["question_ids"] = questions
+        known = find_same_run(session, **run_of)
         if known is not None:
             note(f"resuming run {config.name}")
             before = len(run_question_ids(session, known.id))
             if len(questions) > before:
                 now = f"{len(questions):,} question{'s' * (len(questions) != 1)}"
                 note(f"run {config.name} grows from {before:,} to {now}")
-        run, _ = open_run(
-            session,
-            name=config.name,
-            kind=KIND,
-            spec=spec.to_json(),
-            question_ids=questions,
-            versions=package_versions(),
-        )
+        run, _ = open_run(session, **run_of, versions=package_versions())
         add_tasks(session, run.id, questions)
         keep_config(session, run.id, config.stored())
         return run
 
 
 def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
-    """Return the usable questions of a run's set, at most `limit`.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Return the usable questions of a run's set, at most `limit`."""
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
         raise InputError(
@@ -154,32 +128,33 @@ def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
-    """Return the spec of a run as far as it is known before a model is open; nothing is sent.
-
-    Raises:
-        InputError: Settings that cannot be used.
-        NotFoundError: There is no such question set.
-    """
+    """Return the spec of a run as far as it is known before a model is open; nothing is sent."""
     proposer = config.proposer
     with db.read() as session:
-        programs = _ask_for_programs(set_kinds(session, config.questions), config)
+        kinds = set_kinds(session, config.questions)
+    programs = AnswerKind.CODE in kinds
+    if programs and len(kinds) > 1:
+        raise InputError(
+            f'some questions of "{config.questions}" ask for programs and some do not. Split them into '
+            f"two sets."
+        )
+    if programs and proposer.kind == "rules":
+        raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
     seed = None if config.seed is None else 0  # runs of any seed share the answers of solvers
+    asked: dict[str, Any] = {"model": proposer.kind}
     if isinstance(proposer, LlmProposer):
         references = proposer.strategies or (("programs",) if programs else ("perspectives",))
         strategies = tuple(load_strategy(reference) for reference in references)
-        model, sampling, attempts = (
-            proposer.model,
-            Sampling(**pick(proposer, Sampling)),
-            proposer.content_attempts,
-        )
-        output: Literal["json", "tags"] = "tags" if proposer.reply == "auto" else proposer.reply
+        asked = {
+            "model": proposer.model,
+            "sampling": Sampling(**pick(proposer, Sampling)),
+            "content_attempts": proposer.content_attempts,
+            "output": "tags" if proposer.reply == "auto" else proposer.reply,
+        }
+    elif isinstance(proposer, FileProposer):
+        strategies = (Strategy(proposer.strategy, "1", "candidates from a file", ""),)
     else:
-        strategies = (
-            Strategy(proposer.strategy, "1", "candidates from a file", "")
-            if isinstance(proposer, FileProposer)
-            else Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),
-        )
-        model, sampling, attempts, output = proposer.kind, None, 3, "tags"
+        strategies = (Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),)
     solvers = tuple(
         SolverSpec(
             model=solver.model,
@@ -194,20 +169,16 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     return RunSpec(
         questions=config.questions,
         proposer=proposer.kind,
-        model=model,
         strategies=strategies,
         n=config.n,
         rounds=config.rounds,
-        content_attempts=attempts,
         seed=config.seed,
-        sampling=sampling,
-        output=output,
         solvers=solvers,
         rule=make_rule(config.verdict),
         premises=None if config.premises is None else PremiseSpec(config.premises.model, seed=seed),
         token_limit=config.token_limit,
-        tokenizer=config.tokenizer,
         min_distance=proposer.min_distance,
+        **asked,
     )
 
 
@@ -248,24 +219,6 @@ def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
     return remote_model(premises, premises.model)
 
 
-def _ask_for_programs(kinds: frozenset[AnswerKind], config: RephraseConfig) -> bool:
-    """Return whether the questions of a set ask for programs.
-
-    Raises:
-        InputError: some do and some do not, or what was chosen is for mathematics alone.
-    """
-    if AnswerKind.CODE not in kinds:
-        return False
-    if len(kinds) > 1:
-        raise InputError(
-            f'some questions of "{config.questions}" ask for programs and some do not. Split them into '
-            f"two sets."
-        )
-    if config.proposer.kind == "rules":
-        raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
-    return True
-
-
 def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
     """Return a file's candidates for the usable questions of a set, None without a file.
 
@@ -276,46 +229,21 @@ def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
         return None
     with db.read() as session:
         members = load_question_set(session, config.questions)
-    return read_candidates(
-        proposer.candidates,
-        members,
-        limit=config.limit,
-        question_column=proposer.question_column,
-        candidate_column=proposer.candidate_column,
-    )
+    return read_candidates(proposer, members, config.limit)
 
 
 def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRule:
     """Return the rule that the thresholds give; thresholds that were not given are those of `base`.
 
     Other numbers of answers scale the thresholds in proportion.
-
-    Raises:
-        InputError: thresholds that no verdict can reach.
     """
     given = verdict.model_fields_set
     samples = verdict.question_samples if "question_samples" in given else base.original_samples
     looks = verdict.looks if "looks" in given else base.looks
-    rule = (
-        base
-        if (samples, looks) == (base.original_samples, base.looks)
-        else OverlapRule.scaled(samples, looks)
-    )
-    return replace(
-        rule,
-        accept_overlap=verdict.accept or rule.accept_overlap,
-        reject_new=verdict.reject or rule.reject_new,
-    )
-
-
-def _source(spec: RunSpec, candidates: FileCandidates | None) -> Source | None:
-    """Return what gives the candidates of a run that asks no proposer; None for a run that asks one."""
-    if candidates is not None:
-        by_question = candidates.by_question
-        return lambda question_id, _, count: by_question.get(question_id, ())[:count]
-    if spec.proposer != "rules":
-        return None
-    return lambda id, text, count: propose_by_rules(text, count, seed=ask_seed(spec.seed, id) or 0)
+    same = (samples, looks) == (base.original_samples, base.looks)
+    rule = base if same else OverlapRule.scaled(samples, looks)
+    accept, reject = verdict.accept or rule.accept_overlap, verdict.reject or rule.reject_new
+    return replace(rule, accept_overlap=accept, reject_new=reject)
 
 
 async def rephrase_run(
@@ -324,8 +252,7 @@ async def rephrase_run(
     models: Models,
     report: TellStage,
     *,
-    source: Source | None = None,
-    count_tokens: Callable[[str], int] | None = None,
+    candidates: FileCandidates | None = None,
     stop_below: float | None = None,
     retry_final: bool = False,
     grader_workers: int | None = None,
@@ -333,9 +260,6 @@ async def rephrase_run(
     """Work on a run until it is done, stopped by a cap, or only failed requests are left.
 
     `models` are open; see `Rephrasing` for the other arguments.
-
-    Raises:
-        InputError: The run began with requests of another version.
     """
     spec = RunSpec.from_json(run.spec)
     if spec.request_version != REQUEST_VERSION:
@@ -343,21 +267,19 @@ async def rephrase_run(
             f"run {run.name!r} uses request version {spec.request_version}, but this tagrpo sends version "
             f"{REQUEST_VERSION}. Resuming would pay for all requests again. Start a run with another name."
         )
+    source: Source | None = None
+    if candidates is not None:
+        by_question = candidates.by_question
+        source = lambda id, _, count: by_question.get(id, ())[:count]  # noqa: E731
+    elif spec.proposer == "rules":
+        source = lambda id, text, count: propose_by_rules(text, count, seed=ask_seed(spec.seed, id) or 0)  # noqa: E731
     with db.write() as session:
         if retry_final:
             reopen_failed(session, run.id)
         finish_run(session, run.id, finished=False)
     store = Store(db)
     with Grader(workers=grader_workers) as grader:
-        rephrasing = Rephrasing(
-            store,
-            run.id,
-            spec,
-            grader,
-            source=source,
-            count_tokens=count_tokens,
-            stop_below=stop_below,
-        )
+        rephrasing = Rephrasing(store, run.id, spec, grader, source, stop_below)
         try:
             outcome = await work_on(
                 store,
@@ -367,7 +289,7 @@ async def rephrase_run(
                 lambda progress: report("questions", progress.done, progress.total, progress.words),
             )
         finally:
-            rephrasing.close()
+            rephrasing.judging.close()
             store.close()
     with db.write() as session:
         finish_run(session, run.id, finished=not outcome.open)

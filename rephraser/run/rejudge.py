@@ -3,14 +3,16 @@
 import asyncio
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from sqlalchemy import Row, insert, select
 
 from evaluator.grading import Grader
 from rephraser.checks.premises import Premises
-from rephraser.run.rephrase import CheckedCandidate, Rephrasing
+from rephraser.reviews.status import update_standings
+from rephraser.run.judge import CheckedCandidate
+from rephraser.run.rephrase import QuestionWork, Rephrasing
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import read_subjects
 from rephraser.tables import CandidateRow, StandingRow, VerdictRow
@@ -25,55 +27,15 @@ from service.telling import TellProgress
 CANDIDATES_PER_BATCH = 100
 
 
-@dataclass(frozen=True)
-class Change:
-    """A candidate whose verdict differs under the new rule.
-
-    `reviewed`: a human decision overrides both.
-    """
-
-    candidate_id: str
-    question_id: str
-    before: str
-    after: str
-    reason: str
-    reviewed: bool
-
-
-@dataclass(frozen=True)
-class Rejudged:
-    """The result of judging a run again.
-
-    Attributes:
-        judged: candidates whose stored answers were judged.
-        waiting: candidates that the run has not decided yet; they are left to it.
-        without_answers: candidates rejected by structure or never compared.
-        too_few: candidates with fewer stored answers than the rule's first look needs; they stay as they are.
-        after: candidates by status, as the run's verdicts have them now; `before`, as they had them.
-        changes: in the order of questions and proposals.
-        stored: verdicts that were added; 0 in a dry run, or if each was judged so before.
-    """
-
-    judged: int
-    waiting: int
-    without_answers: int
-    too_few: int
-    before: dict[str, int]
-    after: dict[str, int]
-    changes: tuple[Change, ...]
-    stored: int
-
-
 def judge_again(
     db: Database, run: Run, rule: OverlapRule, grader: Grader, *, dry_run: bool = False, report: TellProgress
-) -> Rejudged:
+) -> dict[str, Any]:
     """Judge the stored answers of a run by `rule`, look by look, as far as answers are stored.
 
     Verdicts are added, none is replaced; published sets keep theirs. What the run decides later it decides by
-    its own rule.
-
-    Raises:
-        InputError: the run compares no answers.
+    its own rule. Return one JSON object: candidates that were `judged`; those `waiting` for the run's own
+    decision, `without_answers` and with `too_few` for the rule's first look, which stay as they are;
+    candidates by status `before` and `after`; the `changes`; and the number of verdicts `stored`.
     """
     spec = RunSpec.from_json(run.spec)
     if not spec.solvers:
@@ -84,14 +46,9 @@ def judge_again(
     with db.read() as session:
         candidates = session.execute(
             select(
-                StandingRow.question_id,
-                StandingRow.candidate_id,
-                StandingRow.ordinal,
-                StandingRow.review_id,
-                CandidateRow.text,
-                VerdictRow.status,
-                VerdictRow.final,
-                VerdictRow.evidence,
+                *(StandingRow.question_id, StandingRow.candidate_id, StandingRow.ordinal),
+                *(StandingRow.review_id, CandidateRow.text),
+                *(VerdictRow.status, VerdictRow.final, VerdictRow.evidence),
             )
             .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
             .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
@@ -102,65 +59,61 @@ def judge_again(
     compared = [each for each in final if "counts" in each.evidence]
     before = {each.candidate_id: each.status for each in candidates if each.status is not None}
     after: dict[str, str] = {}
-    changes: list[Change] = []
+    changes: list[dict[str, Any]] = []
     stored = looked_at = 0
     for batch in in_parts(compared, CANDIDATES_PER_BATCH):
         verdicts = asyncio.run(_judge(db, run.id, spec, batch, grader))
         fresh = []
-        for each in batch:
-            if (verdict := verdicts.get(each.candidate_id)) is None:
+        for each, verdict in zip(batch, verdicts, strict=True):
+            if verdict is None:
                 continue
             after[each.candidate_id] = status = verdict["status"]
             if status != each.status:
-                reviewed = each.review_id is not None
-                changes.append(
-                    Change(
-                        each.candidate_id, each.question_id, each.status, status, verdict["reason"], reviewed
-                    )
-                )
+                change = {"candidate_id": each.candidate_id, "question_id": each.question_id}
+                change |= {"before": each.status, "after": status, "reason": verdict["reason"]}
+                changes.append(change | {"reviewed": each.review_id is not None})  # which overrides both
             if status != each.status or each.evidence.get("rule") != rule_spec(rule):
-                fresh.append(verdict)
+                fresh.append(verdict | {"final": True})
         if fresh and not dry_run:
             with db.write() as session:
                 session.execute(insert(VerdictRow), fresh)
+                update_standings(session, [verdict["candidate_id"] for verdict in fresh])
             stored += len(fresh)
         looked_at += len(batch)
         report(looked_at, len(compared))
-    return Rejudged(
-        judged=len(after),
-        waiting=len(candidates) - len(final),
-        without_answers=len(final) - len(compared),
-        too_few=len(compared) - len(after),
-        before=dict(sorted(Counter(before.values()).items())),
-        after=dict(sorted(Counter((before | after).values()).items())),
-        changes=tuple(changes),
-        stored=stored,
-    )
+    return {
+        "judged": len(after),
+        "waiting": len(candidates) - len(final),
+        "without_answers": len(final) - len(compared),
+        "too_few": len(compared) - len(after),
+        "before": dict(sorted(Counter(before.values()).items())),
+        "after": dict(sorted(Counter((before | after).values()).items())),
+        "changes": changes,
+        "stored": stored,
+    }
 
 
 async def _judge(
     db: Database, run_id: str, spec: RunSpec, batch: Sequence[Row[Any]], grader: Grader
-) -> dict[str, dict[str, Any]]:
-    """Return the last verdict that the stored answers of each candidate allow; without any it is left out."""
-    by_question: dict[str, list[CheckedCandidate]] = {}
-    for each in batch:
-        evidence, stored = each.evidence, each.evidence.get("premises")
-        states = ("kept", "changed", "dropped")
-        premises = None if stored is None else Premises(*(tuple(stored[state]) for state in states))
-        by_question.setdefault(each.question_id, []).append(
-            CheckedCandidate(
-                each.candidate_id, each.text, each.ordinal, evidence["findings"], False, premises
-            )
-        )
+) -> list[dict[str, Any] | None]:
+    """Return the last verdict that the stored answers of each candidate allow; None without any."""
     with db.read() as session:
-        subjects = read_subjects(session, list(by_question))
+        subjects = {each.id: each for each in read_subjects(session, [row.question_id for row in batch])}
     store = Store(db)
     rephrasing, replay = Rephrasing(store, run_id, spec, grader), Asker(store, run_id, 0, Models({}))
+    questions = {id: QuestionWork(rephrasing, replay, subject) for id, subject in subjects.items()}
     try:
-        judged = await asyncio.gather(
-            *(rephrasing.judge_stored(replay, each, by_question[each.id]) for each in subjects)
+        return await asyncio.gather(
+            *(questions[row.question_id].last_verdict(_checked(row)) for row in batch)
         )
     finally:
-        rephrasing.close()
+        rephrasing.judging.close()
         store.close()
-    return {row["candidate_id"]: {**row, "final": True} for rows in judged for row in rows if row is not None}
+
+
+def _checked(row: Row[Any]) -> CheckedCandidate:
+    stored = row.evidence.get("premises")
+    states = ("kept", "changed", "dropped")
+    premises = None if stored is None else Premises(*(tuple(stored[state]) for state in states))
+    findings = row.evidence["findings"]
+    return CheckedCandidate(row.candidate_id, row.text, row.ordinal, findings, premises=premises)

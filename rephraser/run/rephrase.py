@@ -3,34 +3,32 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluator.grading import AnswerKind, Grader
-from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
+from rephraser.checks.premises import UNREADABLE, Premises, parse_premises, structural_findings
 from rephraser.proposing.parsing import Outcome, parse_candidates
-from rephraser.reviews.status import CandidateStatus
 from rephraser.run.judge import (
+    Answers,
     Case,
+    CheckedCandidate,
     check_structure,
     extract_answer,
     judge_cases,
-    premise_findings,
     too_many_unread,
 )
-from rephraser.run.requests import EARLIER_SHOWN, Earlier, premise_request, proposing_request, solving_request
-from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
-from rephraser.run.store import (
-    Proposed,
-    Subject,
-    read_edited,
-    read_reasons,
-    read_statuses,
-    read_subjects,
-    store_checked,
-    store_looks,
+from rephraser.run.requests import (
+    EARLIER_SHOWN,
+    Earlier,
+    failure_reason,
+    premise_request,
+    proposing_request,
+    solving_request,
 )
-from rephraser.tables import candidate_id
+from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
+from rephraser.run.store import Checked, Subject, read_candidates, read_subjects, store_checked, store_look
+from rephraser.tables import candidate_id, candidate_row
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
 from service.asks.request import Answer
@@ -39,60 +37,36 @@ from service.asks.store import Grouped, Store
 Source = Callable[[str, str, int], Sequence[str]]
 """Returns the first `count` candidates of a question, given its id, its text and the count."""
 
-Answers = dict[str, list[str | None]]
-"""Extracted answers by solver id, in order, without those whose request failed for good."""
-
 FEWEST_JUDGED = 20
 """How many candidates must be judged before a low acceptance rate stops a run."""
 
 
-@dataclass(frozen=True)
-class CheckedCandidate:
-    """A candidate of a question. `rejected`: its structural checks, which found `findings`, rejected it."""
-
-    id: str
-    text: str
-    ordinal: int
-    findings: Sequence[Mapping[str, str]]
-    rejected: bool
-    premises: Premises | None = None
-
-
+@dataclass
 class Rephrasing:
-    """One run: `rephrase` is the work of a task, whose item is a question's id."""
+    """One run: `rephrase` is the work of a task, whose item is a question's id.
 
-    def __init__(
-        self,
-        store: Store,
-        run_id: str,
-        spec: RunSpec,
-        grader: Grader,
-        *,
-        source: Source | None = None,
-        count_tokens: Callable[[str], int] | None = None,
-        stop_below: float | None = None,
-    ) -> None:
-        """Set up.
+    Attributes:
+        grader: Compares answers.
+        source: Gives the candidates of a run that asks no proposer.
+        stop_below: The run stops if a smaller share of its candidates is accepted.
+    """
 
-        Args:
-            store: The database.
-            run_id: The run.
-            spec: Its settings.
-            grader: Compares answers.
-            source: Gives the candidates of a run that asks no proposer.
-            count_tokens: Counts the tokens of a candidate; by default its length is estimated.
-            stop_below: The run stops if a smaller share of its candidates is accepted.
-        """
-        self.store, self.run_id, self.spec = store, run_id, spec
-        self.source, self.count_tokens, self.stop_below = source, count_tokens, stop_below
+    store: Store
+    run_id: str
+    spec: RunSpec
+    grader: Grader
+    source: Source | None = None
+    stop_below: float | None = None
+    judging: Grouped = field(init=False)
+    _judged: int = 0
+    _accepted: int = 0
+
+    def __post_init__(self) -> None:
         self.judging = Grouped(
-            lambda groups: [judge_cases(run_id, spec, cases, grader) for cases in groups.values()]
+            lambda groups: [
+                judge_cases(self.run_id, self.spec, cases, self.grader) for cases in groups.values()
+            ]
         )
-        self._judged = self._accepted = 0
-
-    def close(self) -> None:
-        """End the thread that compares answers."""
-        self.judging.close()
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used.
@@ -100,40 +74,29 @@ class Rephrasing:
         Raises:
             Failed, Stopped: see `Asker.ask`. After a final failure the question is as far as it gets.
         """
-        question = await self.store.read(read_subjects, question_id)
-        state = _Question(self, asker, question)
+        question = QuestionWork(self, asker, await self.store.read(read_subjects, question_id))
         for round_number in range(self.spec.rounds):
-            await state.judge_mended()
-            missing = await state.missing(round_number)
+            await question.compare(await question.read_edited())
+            missing = await question.missing(round_number)
             if not any(missing["slots"]):
                 break
-            candidates = await state.propose(round_number, missing["slots"], missing["avoid"])
-            await state.settle(candidates)
+            candidates = await question.propose(round_number, missing["slots"], missing["avoid"])
+            await question.compare(candidates)
             if self.source is not None and not candidates:
                 break
         else:
-            await state.judge_mended()
+            await question.compare(await question.read_edited())
         await self._count_accepted(asker, question_id)
-        if state.failed is not None:
-            raise state.failed
-
-    async def judge_stored(
-        self, asker: Asker, question: Subject, candidates: Sequence[CheckedCandidate]
-    ) -> list[dict[str, Any] | None]:
-        """Return the last verdict that stored answers allow on each candidate; None without any.
-
-        `asker` has no endpoints.
-        """
-        state = _Question(self, asker, question)
-        return await asyncio.gather(*map(state.last_verdict, candidates))
+        if question.failed is not None:
+            raise question.failed
 
     async def _count_accepted(self, asker: Asker, question_id: str) -> None:
         """Stop the run if too few of its candidates are accepted."""
         if self.stop_below is None:
             return
-        statuses = await self.store.read(read_statuses, (self.run_id, question_id))
-        self._judged += len(statuses)
-        self._accepted += sum(status.status in self.spec.counting for status in statuses)
+        candidates = await self.store.read(read_candidates, (self.run_id, question_id))
+        self._judged += len(candidates)
+        self._accepted += sum(each.status in self.spec.counting for each in candidates)
         rate = self._accepted / self._judged if self._judged else 0.0
         if self._judged >= FEWEST_JUDGED and rate < self.stop_below:
             asker.stop(
@@ -143,7 +106,7 @@ class Rephrasing:
             )
 
 
-class _Question:
+class QuestionWork:
     """The work on one question. A replay takes the same way: what may differ goes through `asker.once`.
 
     `failed` is the first request that failed for good; the question goes on without it.
@@ -164,29 +127,21 @@ class _Question:
         """
 
         async def look() -> dict[str, Any]:
-            key = self._run.run_id, self._question.id
-            statuses = await self._store.read(read_statuses, key)
-            reasons = await self._store.read(read_reasons, key) if self._proposed else {}
-            latest = [str(each.ordinal) for each in self._proposed[-EARLIER_SHOWN:]]
-            avoid = {ordinal: reasons.get(ordinal) for ordinal in latest}
-            return {"slots": await self._slots(statuses), "avoid": avoid}
+            stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
+            reasons = {each.ordinal: failure_reason(each) for each in stored}
+            latest = [each.ordinal for each in self._proposed[-EARLIER_SHOWN:]]
+            names = [strategy.name for strategy in self._spec.strategies]
+            filled = [each.strategy for each in stored if each.status in self._spec.counting]
+            slots = [
+                0 if place in self._failed_strategies else max(0, wanted - filled.count(names[place]))
+                for place, wanted in enumerate(self._spec.slots())
+            ]
+            if self._original is not None and too_many_unread(await self._original, self._spec):
+                slots = [0] * len(names)
+            return {"slots": slots, "avoid": {str(ordinal): reasons.get(ordinal) for ordinal in latest}}
 
         result: dict[str, Any] = await self._asker.once(f"round {round_number} of {self._question.id}", look)
         return result
-
-    async def _slots(self, statuses: Sequence[CandidateStatus]) -> list[int]:
-        if self._original is not None and too_many_unread(_flat(await self._original), self._spec):
-            return [0] * len(self._spec.strategies)
-        names = [strategy.name for strategy in self._spec.strategies]
-        filled = [
-            names.index(each.strategy)
-            for each in statuses
-            if each.status in self._spec.counting and each.strategy in names
-        ]
-        return [
-            0 if place in self._failed_strategies else max(0, wanted - filled.count(place))
-            for place, wanted in enumerate(self._spec.slots())
-        ]
 
     async def propose(
         self, round_number: int, slots: Sequence[int], avoid: Mapping[str, str | None]
@@ -197,20 +152,20 @@ class _Question:
         that it stays the same if another strategy's request is sent again.
         """
         if self._run.source is not None:
-            return await self._propose_from_source(self._run.source, round_number, sum(slots))
+            seen = {each.text for each in self._proposed}
+            texts = self._run.source(self._question.id, self._question.text, len(seen) + sum(slots))
+            return await self._add([text for text in texts if text not in seen][: sum(slots)], round_number)
         missing = {strategy: count for strategy, count in enumerate(slots) if count}
-        texts = {str(each.ordinal): each.text for each in self._proposed}
-        to_avoid = [Earlier(texts[ordinal], reason) for ordinal, reason in avoid.items() if ordinal in texts]
-        earlier = {strategy: list(to_avoid) for strategy in missing}
+        texts_of = {str(each.ordinal): each.text for each in self._proposed}
+        to_avoid = [(texts_of[place], reason) for place, reason in avoid.items() if place in texts_of]
+        earlier: dict[int, list[Earlier]] = {strategy: list(to_avoid) for strategy in missing}
         candidates: list[CheckedCandidate] = []
         for attempt in range(self._spec.content_attempts):
-            requests = {
-                strategy: proposing_request(
+            requests = [
+                proposing_request(
                     self._run.run_id,
                     self._spec,
-                    self._question.id,
-                    self._question.text,
-                    self._question.images,
+                    self._question,
                     round_number=round_number,
                     strategy=strategy,
                     attempt=attempt,
@@ -218,39 +173,31 @@ class _Question:
                     avoid=earlier[strategy][-EARLIER_SHOWN:],
                 )
                 for strategy, count in missing.items()
-            }
-            answers = await self._finish([self._asker.ask(request) for request in requests.values()])
+            ]
+            answers = await self._finish([self._asker.ask(request) for request in requests])
             for strategy, answer in zip(list(missing), answers, strict=True):
                 if answer is None:
                     self._failed_strategies.add(strategy)
                     del missing[strategy]
                     continue
                 choice = answer.choices[0]
-                parsed = parse_candidates(
+                texts, outcome = parse_candidates(
                     choice.text,
                     question=self._question.text,
                     count=missing[strategy],
                     truncated=choice.finish_reason == "length",
                 )
-                refused = choice.finish_reason in {"content_filter", "refusal"}
-                outcome = Outcome.REFUSED if refused else parsed.outcome
-                new = await self._add(parsed.candidates, round_number, strategy, attempt, answer, outcome)
+                if choice.finish_reason in {"content_filter", "refusal"}:
+                    outcome = Outcome.REFUSED
+                new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
                 candidates += new
-                earlier[strategy] += [Earlier(each.text) for each in new]
+                earlier[strategy] += [(each.text, None) for each in new]
                 missing[strategy] -= len(new)
                 if not missing[strategy]:
                     del missing[strategy]
             if not missing:
                 break
         return candidates
-
-    async def _propose_from_source(
-        self, source: Source, round_number: int, count: int
-    ) -> list[CheckedCandidate]:
-        seen = {each.text for each in self._proposed}
-        texts = source(self._question.id, self._question.text, len(seen) + count)
-        fresh = [text for text in texts if text not in seen][:count]
-        return await self._add(fresh, round_number)
 
     async def _add(
         self,
@@ -262,65 +209,65 @@ class _Question:
         outcome: Outcome | None = None,
     ) -> list[CheckedCandidate]:
         """Check texts and store those that are new to the question, with their first verdicts."""
-        made_by = self._spec.strategies[strategy]
-        seen = {each.id for each in self._proposed}
-        proposed, new, verdicts = [], list[CheckedCandidate](), list[dict[str, Any]]()
+        question, made_by = self._question, self._spec.strategies[strategy]
+        new: list[CheckedCandidate] = []
+        proposals, verdicts = [], []
         for index, text in enumerate(texts):
-            identity = candidate_id(self._question.id, text)
-            ordinal = proposal_ordinal(round_number, strategy, attempt, index)
-            if identity in seen:
+            identity = candidate_id(question.id, text)
+            if identity in {each.id for each in self._proposed}:
                 continue
-            seen.add(identity)
+            siblings = [each.text for each in self._proposed if not each.rejected]
             verdict = await asyncio.to_thread(
                 check_structure,
-                self._run.run_id,
-                self._spec,
-                self._question,
-                identity,
-                text,
-                [each.text for each in self._proposed if not each.rejected],
-                count_tokens=self._run.count_tokens,
+                *(self._run.run_id, self._spec, question, identity, text, siblings),
             )
+            ordinal = proposal_ordinal(round_number, strategy, attempt, index)
             rejected = verdict["status"] == Verdict.REJECTED
             new.append(CheckedCandidate(identity, text, ordinal, verdict["evidence"]["findings"], rejected))
             self._proposed.append(new[-1])
             verdicts.append(verdict)
-            row = {
-                "ask_id": answer and answer.ask_id,
-                "proposer": self._spec.proposer,
-                "strategy": made_by.name,
-                "strategy_hash": made_by.hash,
-                "model": (answer and answer.model) or self._spec.model,
-                "round": round_number,
-                "ordinal": ordinal,
-            }
-            proposed.append(Proposed(self._question.id, self._question.text, text, row))
+            proposals.append(
+                {
+                    "run_id": self._run.run_id,
+                    "question_id": question.id,
+                    "candidate_id": identity,
+                    "ask_id": answer and answer.ask_id,
+                    "proposer": self._spec.proposer,
+                    "strategy": made_by.name,
+                    "strategy_hash": made_by.hash,
+                    "model": (answer and answer.model) or self._spec.model,
+                    "round": round_number,
+                    "ordinal": ordinal,
+                }
+            )
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
-        outcomes = {} if answer is None or outcome is None else {answer.ask_id: outcome.value}
-        await self._store.write(store_checked, (self._run.run_id, proposed, verdicts, outcomes))
+        rows = [candidate_row(question.id, question.text, each.text) for each in new]
+        checked = Checked(rows, proposals, verdicts, answer and answer.ask_id, outcome and outcome.value)
+        await self._store.write(store_checked, checked)
         return new
 
-    async def judge_mended(self) -> None:
-        """Judge the texts that people wrote for candidates of this question."""
-        mended = await self._store.read(read_edited, (self._run.run_id, self._question.id))
-        await self.settle(
-            [CheckedCandidate(id, text, place, findings, False) for id, text, place, findings in mended]
-        )
+    async def read_edited(self) -> list[CheckedCandidate]:
+        """Return the texts that people wrote for candidates of this question and that wait for answers."""
+        stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
+        edited = [each for each in stored if each.mended_from and not each.final]
+        return [
+            CheckedCandidate(each.candidate_id, each.text, each.ordinal, structural_findings(each.evidence))
+            for each in edited
+        ]
 
-    async def settle(self, candidates: Sequence[CheckedCandidate]) -> None:
+    async def compare(self, candidates: Sequence[CheckedCandidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
         if self._spec.solvers:
             await self._finish([self._compare(each) for each in candidates if not each.rejected])
 
     async def _compare(self, candidate: CheckedCandidate) -> None:
-        premises = await self._ask_premises(candidate)
-        if premises is not None:
-            findings = [*candidate.findings, *premise_findings(premises)]
+        if self._spec.premises is not None and self._question.kind is not AnswerKind.CODE:
+            premises = await self._ask_premises(self._spec.premises, candidate)
+            findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
         async for look, verdict in self._looks(candidate):
-            kept = await self._store.write(store_looks, (f"look {look} at {candidate.id}", verdict))
-            if kept["final"]:
+            if await self._store.write(store_look, (f"look {look} at {candidate.id}", verdict)):
                 return
 
     async def last_verdict(self, candidate: CheckedCandidate) -> dict[str, Any] | None:
@@ -334,50 +281,29 @@ class _Question:
 
     async def _looks(self, candidate: CheckedCandidate) -> AsyncIterator[tuple[int, dict[str, Any]]]:
         """Yield the verdict of each look, which asks for the answers that it needs."""
+        question = self._question
         if self._original is None:
             samples = self._spec.rule.original_samples
-            self._original = asyncio.create_task(
-                self._answers(self._question.id, self._question.text, samples)
-            )
+            self._original = asyncio.create_task(self._answers(question.id, question.text, samples))
         original = await asyncio.shield(self._original)
-        closed = too_many_unread(_flat(original), self._spec)
+        closed = too_many_unread(original, self._spec)
         for look, samples in enumerate(self._spec.rule.looks):
-            drawn: Answers = {}
-            if not closed:
-                drawn = await self._answers(candidate.id, candidate.text, samples)
-            by_solver = {
-                solver.model: {
-                    "original": len(original[solver.id]),
-                    "candidate": len(drawn.get(solver.id, ())),
-                }
-                for solver in self._spec.solvers
-            }
-            case = Case(
-                candidate_id=candidate.id,
-                look=look,
-                gold=self._question.answer,
-                original=_flat(original),
-                candidate=_flat(drawn),
-                by_solver=by_solver,
-                findings=candidate.findings,
-                premises=candidate.premises,
-                kind=self._question.kind,
-                closed=closed,
-            )
+            drawn = {} if closed else await self._answers(candidate.id, candidate.text, samples)
+            case = Case(question, candidate, look, original, drawn, closed)
             yield look, await self._run.judging.do("judge", case)  # with those of other candidates
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""
+        shares = list(zip(self._spec.solvers, self._spec.shares(samples), strict=True))
         blocks = [
             (solver, start)
-            for solver, share in zip(self._spec.solvers, self._spec.shares(samples), strict=True)
+            for solver, share in shares
             for start in range(0, share, solver.samples_per_request)
         ]
         drawn = await self._finish([self._block(solver, subject_id, text, start) for solver, start in blocks])
         answers: Answers = {solver.id: [] for solver in self._spec.solvers}
         for (solver, _), block in zip(blocks, drawn, strict=True):
             answers[solver.id] += block or []
-        shares = zip(self._spec.solvers, self._spec.shares(samples), strict=True)
         return {solver.id: answers[solver.id][:share] for solver, share in shares}
 
     async def _block(self, solver: SolverSpec, subject_id: str, text: str, start: int) -> list[str | None]:
@@ -391,14 +317,10 @@ class _Question:
             answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]
         return answers
 
-    async def _ask_premises(self, candidate: CheckedCandidate) -> Premises | None:
+    async def _ask_premises(self, spec: PremiseSpec, candidate: CheckedCandidate) -> Premises:
         """Return what a model says about the premises; nothing readable if it never said any."""
-        if self._spec.premises is None or self._question.kind is AnswerKind.CODE:
-            return None
         for attempt in range(self._spec.content_attempts):
-            request = premise_request(
-                self._spec.premises, self._question.text, candidate.id, candidate.text, attempt
-            )
+            request = premise_request(spec, self._question.text, candidate.id, candidate.text, attempt)
             [answer] = await self._finish([self._asker.ask(request)])
             if answer is None:
                 break
@@ -409,11 +331,7 @@ class _Question:
         return Premises()
 
     async def _finish(self, asked: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-        """Await all; return the results, None for a request that failed for good.
-
-        Raises:
-            Stopped, Failed, Exception: the first error, after everything has ended.
-        """
+        """Await all, then raise any other error; the result of a request that failed for good is None."""
         ended = await asyncio.gather(*asked, return_exceptions=True)
         errors = [error for error in ended if isinstance(error, BaseException)]
         for error in sorted(errors, key=lambda error: isinstance(error, Stopped | Failed)):
@@ -421,7 +339,3 @@ class _Question:
                 raise error
             self.failed = self.failed or error
         return [None if isinstance(result, BaseException) else result for result in ended]
-
-
-def _flat(answers: Answers) -> tuple[str | None, ...]:
-    return tuple(answer for drawn in answers.values() for answer in drawn)

@@ -4,15 +4,16 @@ The proposer gets earlier candidates and why they failed: one line each, never a
 """
 
 import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
+
+from sqlalchemy import Row
 
 from rephraser.checks.finding import Severity
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.strategies import Strategy
-from rephraser.reviews.status import CandidateStatus
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, ask_seed
+from rephraser.run.store import Subject
 from service.asks.request import Message, Request, message_with_images, prompt_request
 from service.questions.images import Image
 
@@ -45,12 +46,8 @@ _IMAGES = (
 _TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
 
 
-@dataclass(frozen=True)
-class Earlier:
-    """An earlier candidate, and in one line what was wrong with it; None: nothing, or nothing known."""
-
-    text: str
-    reason: str | None = None
+Earlier = tuple[str, str | None]
+"""An earlier candidate, and in one line what was wrong with it; None: nothing, or nothing known."""
 
 
 def build_messages(
@@ -61,8 +58,8 @@ def build_messages(
     avoid: Sequence[Earlier] = (),
     structured: bool,
     images: int = 0,
-) -> tuple[dict[str, str], ...]:
-    """Return the chat messages that ask for `count` candidates of one question.
+) -> tuple[Message, Message]:
+    """Return the system and user message that ask for `count` candidates of one question.
 
     `avoid` are earlier candidates, which the new ones must differ from. With `structured` the model answers
     in JSON (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes. The images
@@ -71,11 +68,10 @@ def build_messages(
     many = count > 1
     lines = [_MANY.format(count=count) if many else _ONE]
     if avoid:
-        lines.append(_FAILED if any(earlier.reason for earlier in avoid) else _AVOID)
+        lines.append(_FAILED if any(reason for _, reason in avoid) else _AVOID)
         lines += [
-            f"<earlier>\n{earlier.text}\n</earlier>"
-            + (f"\nWrong: {earlier.reason}" if earlier.reason else "")
-            for earlier in avoid
+            f"<earlier>\n{text}\n</earlier>" + (f"\nWrong: {reason}" if reason else "")
+            for text, reason in avoid
         ]
     if structured:
         lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))
@@ -84,10 +80,7 @@ def build_messages(
     if images:
         lines.append(_IMAGES.format(images=images))
     lines.append(f"<problem>\n{question}\n</problem>")
-    return (
-        {"role": "system", "content": strategy.text},
-        {"role": "user", "content": "\n\n".join(lines)},
-    )
+    return Message("system", strategy.text), Message("user", "\n\n".join(lines))
 
 
 EARLIER_SHOWN = 6
@@ -113,9 +106,7 @@ _WITHOUT_DETAIL = {
 def proposing_request(
     run_id: str,
     spec: RunSpec,
-    question_id: str,
-    question: str,
-    images: Sequence[Image],
+    question: Subject,
     *,
     round_number: int,
     strategy: int,
@@ -132,25 +123,22 @@ def proposing_request(
     structured = spec.output == "json"
     system, user = build_messages(
         spec.strategies[strategy],
-        question,
+        question.text,
         count,
         avoid=avoid,
         structured=structured,
-        images=len(images),
+        images=len(question.images),
     )
     return Request(
         spec.model_identity,
-        messages=(
-            Message("system", system["content"]),
-            message_with_images(user["content"], question, images),
-        ),
+        messages=(system, message_with_images(user.content, question.text, question.images)),
         sampling=spec.sampling.decoding,
-        seed=ask_seed(spec.seed, question_id, round_number, strategy, attempt),
+        seed=ask_seed(spec.seed, question.id, round_number, strategy, attempt),
         draw=(round_number * 100 + strategy) * 100 + attempt,
         response_schema=RESPONSE_SCHEMA if structured else None,
         scope=run_id,
         kind=PROPOSE,
-        about=question_id,
+        about=question.id,
     )
 
 
@@ -184,9 +172,7 @@ def premise_request(
     """Return the request that asks whether a candidate keeps each premise of its question."""
     return Request(
         premises.model,
-        messages=tuple(
-            Message(each["role"], each["content"]) for each in premise_messages(question, candidate)
-        ),
+        messages=premise_messages(question, candidate),
         sampling=premises.sampling.decoding,
         seed=ask_seed(premises.seed, premises.id, candidate_id, attempt),
         draw=attempt,
@@ -196,17 +182,19 @@ def premise_request(
     )
 
 
-def failure_reason(candidate: CandidateStatus, evidence: Mapping[str, Any]) -> str:
-    """Return in one line why a rejected or undecided candidate failed."""
+def failure_reason(candidate: Row[Any]) -> str | None:
+    """Return in one line why a candidate (of `read_candidates`) failed; None for one that did not."""
+    if candidate.status not in BY_ANSWERS:
+        return None
     fatal: list[str] = []
     hints: list[str] = []
-    for finding in evidence.get("findings", ()):
+    for finding in (candidate.evidence or {}).get("findings", ()):
         detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
         (fatal if finding["severity"] == Severity.FATAL else hints).append(detail)
     if candidate.reviewed:
         reason = _BY_REVIEW
     else:
-        reason = "; ".join(fatal) or BY_ANSWERS[str(candidate.status)]
+        reason = "; ".join(fatal) or BY_ANSWERS[candidate.status]
     if hints:
         reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")

@@ -1,7 +1,7 @@
 """The specification of a run. Every field shapes the result and is part of the run's key."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
@@ -40,9 +40,8 @@ BOXED_INSTRUCTION = "Reason step by step, and put your final answer within \\box
 class SolverSpec:
     """A model that answers questions and candidates; all runs with the same spec share its answers.
 
-    `prompt` says how a text is put to the model; None: the text, then `instruction`. `engine` is what its
-    sampler on this machine says of itself (weights, versions, device: `Sampler.describe`); None for a model
-    that is asked over the network.
+    `prompt` says how a text is put to the model; None: the text, then `instruction`. `engine` is what a model
+    on this machine says of itself (weights, versions, device); None for one over the network.
     """
 
     model: str
@@ -110,11 +109,7 @@ class PremiseSpec:
 
 @dataclass(frozen=True)
 class RunSpec:
-    """A run of proposing and judging candidates.
-
-    `engine` is what the proposer's sampler on this machine says of itself, as a solver's; None for one that
-    is asked over the network.
-    """
+    """A run of proposing and judging candidates. `engine` is the proposer's, as a solver's."""
 
     questions: str
     proposer: ProposerKind
@@ -130,7 +125,6 @@ class RunSpec:
     rule: OverlapRule = field(default_factory=OverlapRule)
     premises: PremiseSpec | None = None
     token_limit: int = 512
-    tokenizer: str | None = None
     source: str | None = None  # content hash of the candidates' file
     min_distance: float = 0.0  # of wordings, to the question and to its earlier candidates
     request_version: str = REQUEST_VERSION
@@ -154,11 +148,6 @@ class RunSpec:
             raise InputError("the premise check works only together with a solver. Add one.")
 
     @property
-    def asks_proposer(self) -> bool:
-        """Whether the proposer is a model that is asked over the network."""
-        return self.proposer == "llm" and self.engine is None
-
-    @property
     def model_identity(self) -> str:
         """The proposer as `Request.model` has it."""
         return self.model if self.engine is None else str(self.engine["identity"])
@@ -179,31 +168,16 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
+        same = ("questions", "proposer", "model", "n", "rounds", "content_attempts", "seed")
+        limits = {"token_limit": self.token_limit, "min_distance": self.min_distance}
         return {
-            "questions": self.questions,
-            "proposer": self.proposer,
-            "model": self.model,
-            "strategies": [
-                {"name": s.name, "version": s.version, "hash": s.hash, "summary": s.summary, "text": s.text}
-                for s in self.strategies
-            ],
-            "n": self.n,
-            "rounds": self.rounds,
-            "content_attempts": self.content_attempts,
-            "seed": self.seed,
+            **{name: getattr(self, name) for name in (*same, "output", "request_version", "source")},
+            "strategies": [{**asdict(strategy), "hash": strategy.hash} for strategy in self.strategies],
             "sampling": self.sampling.without_neutral() if self.sampling else None,
-            "output": self.output,
-            "request_version": self.request_version,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
             "rule": rule_spec(self.rule),
             **({} if self.premises is None else {"premises": self.premises.to_json()}),
-            "checks": {
-                "version": CHECKS_VERSION,
-                "token_limit": self.token_limit,
-                "tokenizer": self.tokenizer,
-                "min_distance": self.min_distance,
-            },
-            "source": self.source,
+            "checks": {"version": CHECKS_VERSION, **limits},
             **({} if self.engine is None else {"engine": dict(self.engine)}),
         }
 

@@ -10,21 +10,12 @@ KIND = "propose"
 
 
 def find_neighbor_run(session: Session, reference: str) -> Run:
-    """Return the run with this name or id, which has to be one of neighbors.
-
-    Raises:
-        NotFoundError: no such run.
-        InputError: it is an eval run, or one of training.
-    """
+    """Return the run with this name or id, which has to be one of neighbors."""
     run = find_run(session, reference)
-    if run.kind == EVAL:
-        raise InputError(
-            f"run {run.name!r} evaluates a model and contains no neighbors. See `tagrpo runs show "
-            f"{run.name}`."
-        )
     if run.kind != KIND:
+        kind = "evaluates a model" if run.kind == EVAL else "is a training"
         raise InputError(
-            f"run {run.name!r} is a training run without neighbors; see `tagrpo train rollouts`."
+            f"run {run.name!r} {kind} and contains no neighbors. See `tagrpo runs show {run.name}`."
         )
     return run
 

@@ -1,7 +1,6 @@
 """Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, import."""
 
 from rephraser.sets.changes import Change as Change
-from rephraser.sets.changes import SetDiff as SetDiff
 from rephraser.sets.changes import diff as diff
 from rephraser.sets.counts import accept_rates as accept_rates
 from rephraser.sets.export import export_set as export_set

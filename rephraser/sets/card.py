@@ -81,13 +81,7 @@ _IMAGES = "- `images` of the question and its neighbors; `<image>` in a text ref
 def write_card(
     path: Path, header: SetHeader, *, data: Path, memory_bytes: int, license_name: str, images: bool
 ) -> None:
-    """Write a YAML header that `datasets` reads, then the card's text.
-
-    Args:
-        data: the parquet file; its size is stated.
-        memory_bytes: size of the rows in memory.
-        images: whether questions have images.
-    """
+    """Write a YAML header that `datasets` reads, then the card's text."""
     from datasets.info import DatasetInfo, DatasetInfosDict
     from datasets.splits import SplitDict, SplitInfo
     from huggingface_hub import DatasetCardData
@@ -122,17 +116,10 @@ def write_card(
         reviewed=counts["reviewed"],
         successes=_successes(counts.get("successes")),
         rates=_rates(accept_rates(counts.get("proposals", []))),
-        provenance=provenance(header),
+        provenance=_provenance(header),
         license=_OTHER if license_name == OTHER_LICENSE else _STATED.format(license_name),
     )
     path.write_text(f"---\n{head.to_yaml()}\n---\n\n{text}", encoding="utf-8", newline="\n")
-
-
-def percent(rate: AcceptRate) -> str:
-    """Return a rate with its interval in words, or why there is none."""
-    if rate.rate is None or rate.low is None or rate.high is None:
-        return "not measured"
-    return f"{rate.rate:.1%} (95% interval {rate.low:.1%} to {rate.high:.1%})"
 
 
 def _verified(verdicts: Mapping[str, int]) -> str:
@@ -162,53 +149,36 @@ def _successes(successes: Mapping[str, Any] | None) -> str:
 def _rates(rates: Sequence[AcceptRate]) -> str:
     if not rates:
         return "Unknown: this database does not contain the set's run."
-    rows = [(rate.strategy, rate.accepted, rate.judged, rate.unverified, percent(rate)) for rate in rates]
+    rows = []
+    for rate in rates:
+        share = "not measured"
+        if rate.rate is not None:
+            share = f"{rate.rate:.1%} (95% interval {rate.low:.1%} to {rate.high:.1%})"
+        rows.append((rate.strategy, rate.accepted, rate.judged, rate.unverified, share))
     table = _table(("strategy", "accepted", "judged", "unverified", "acceptance rate"), rows)
     return f"{table}\n\nAcceptance rate: {RATE_DEFINITION}."
 
 
-def provenance(header: SetHeader) -> str:
+def _provenance(header: SetHeader) -> str:
     """Return where a version comes from: its hash, its runs with their settings, the selection."""
-    facts: list[tuple[str, object]] = [
-        ("content hash", f"`{header.content_hash}`"),
-        ("set id", f"`{header.id}`"),
-        ("parent", f"`{header.parent_id}`" if header.parent_id else "none"),
-        ("published", header.created_at),
-    ]
-    if not header.runs:
-        facts.append(("run", "not recorded"))
-    if origin := header.spec.get("import"):
-        edited = ", edited since its export" if origin.get("edited") else ""
-        source = f"{origin['file']}, {origin.get('name')}@{origin.get('version')}{edited}"
-        facts.append(("imported from", source))
-    parts = [_table(("", ""), facts), *(part for run in header.runs for part in _run(run))]
-    if header.spec.get("publish"):
-        parts.append(_json("Selection", header.spec["publish"]))
-    return "\n\n".join(parts)
-
-
-def _run(run: Mapping[str, Any]) -> list[str]:
-    spec = run["spec"]
-    facts = [("run", f"{run['name']} (`{run['id']}`)")]
-    facts += [
-        (key, str(spec[key]))
-        for key in ("questions", "proposer", "model", "n", "rounds", "seed")
-        if key in spec
-    ]
-    facts.append(("solvers", ", ".join(map(solver_name, spec.get("solvers", ()))) or "none"))
-    parts = [_table(("", ""), facts)]
-    strategies = [
-        (item.get("name"), item.get("version"), item.get("hash")) for item in spec.get("strategies", ())
-    ]
-    if strategies:
-        parts.append(_table(("strategy", "version", "hash"), strategies))
-    if spec.get("solvers") and spec.get("rule"):
-        parts.append(_json("Verdict rule", spec["rule"]))
-    return parts
-
-
-def _json(title: str, value: object) -> str:
-    return f"{title}:\n\n```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
+    settings = ("questions", "proposer", "model", "n", "rounds", "seed", "rule")
+    facts = {
+        **{name: getattr(header, name) for name in ("content_hash", "id", "parent_id", "created_at")},
+        "runs": [
+            {
+                **{name: run[name] for name in ("name", "id")},
+                **{name: run["spec"][name] for name in settings if name in run["spec"]},
+                "solvers": list(map(solver_name, run["spec"].get("solvers", ()))),
+                "strategies": [
+                    {name: strategy.get(name) for name in ("name", "version", "hash")}
+                    for strategy in run["spec"].get("strategies", ())
+                ],
+            }
+            for run in header.runs
+        ],
+        **{name: header.spec[name] for name in ("import", "publish") if name in header.spec},
+    }
+    return f"```json\n{json.dumps(facts, indent=2, ensure_ascii=False)}\n```"
 
 
 def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:

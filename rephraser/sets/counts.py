@@ -21,11 +21,9 @@ RATE_DEFINITION = (
 
 @dataclass(frozen=True)
 class AcceptRate:
-    """Acceptance rate of a run's proposals.
+    """Acceptance rate of a run's proposals, of one strategy or model or of "all".
 
     Attributes:
-        strategy: its name, or that of a model, or "all".
-        judged: accepted, rejected and undecided proposals.
         unverified: proposals without compared answers or not yet judged; not part of `judged`.
         rate: accepted / judged; None if nothing was judged by answers, as in a run without a solver.
         low, high: exact 95% interval of the rate.
@@ -41,11 +39,7 @@ class AcceptRate:
 
 
 def count_members(entries: Iterable[SetEntry]) -> dict[str, Any]:
-    """Return the counts that follow from the members alone.
-
-    Keys: `questions`, `neighbors`, `questions_by_neighbors` (how many questions have 0, 1, ... neighbors),
-    `neighbors_by_verdict` (all four verdicts, zeros too), `neighbors_by_strategy`, `reviewed`.
-    """
+    """Return the counts that follow from the members alone."""
     sizes: Counter[int] = Counter()
     verdicts: Counter[str] = Counter()
     strategies: Counter[str] = Counter()
@@ -67,12 +61,7 @@ def count_members(entries: Iterable[SetEntry]) -> dict[str, Any]:
 
 
 def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
-    """Return the summary of a set's success counts and their hash, under `successes`; empty without counts.
-
-    Keys: `sha256` over solver and counts of every neighbor, by question and neighbor; `neighbors` with
-    counts; `solvers`; `difficulty`, how many are easier, level and harder; `question_rate` and
-    `neighbor_rate`, means over these neighbors to 4 digits.
-    """
+    """Return the summary and hash of a set's success counts, under `successes`; empty without counts."""
     counted = [
         (neighbor.candidate_id, neighbor.successes)
         for entry in entries
@@ -122,23 +111,15 @@ def count_proposals(session: Session, run_ids: Iterable[str]) -> list[dict[str, 
 def accept_rates(
     proposals: Sequence[Mapping[str, Any]], by: Literal["strategy", "model"] = "strategy"
 ) -> list[AcceptRate]:
-    """Return the acceptance rate of all proposals and, if there are several, of each strategy or model.
+    """Return the acceptance rate of all proposals (records of `count_proposals`), then of each group.
 
-    Args:
-        proposals: records of `count_proposals`. No proposals, no rates: an empty list.
+    Groups are strategies or models, if there are several.
     """
     if not proposals:
         return []
-    total: Counter[str] = Counter()
-    by_name: dict[str, Counter[str]] = {}
-    for record in proposals:
-        counted = Counter({status: int(record[status]) for status in (*STATUSES, PENDING)})
-        total.update(counted)
-        by_name.setdefault(str(record[by]), Counter()).update(counted)
-    rates = [_rate("all", total)]
-    if len(by_name) > 1:
-        rates += [_rate(strategy, counted) for strategy, counted in sorted(by_name.items())]
-    return rates
+    names = sorted({str(record[by]) for record in proposals})
+    groups = {name: [record for record in proposals if str(record[by]) == name] for name in names}
+    return [_rate("all", proposals), *(_rate(*group) for group in groups.items() if len(groups) > 1)]
 
 
 def _mean(values: Iterable[float]) -> float:
@@ -146,7 +127,8 @@ def _mean(values: Iterable[float]) -> float:
     return round(sum(rates) / len(rates), 4)
 
 
-def _rate(strategy: str, counted: Counter[str]) -> AcceptRate:
+def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> AcceptRate:
+    counted = {status: sum(int(each[status]) for each in proposals) for status in (*STATUSES, PENDING)}
     accepted = counted["accepted"]
     judged = accepted + counted["rejected"] + counted["undecided"]
     unverified = counted["unverified"] + counted[PENDING]

@@ -2,19 +2,18 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rephraser.checks.wording import likeness_of_words, wording
+from rephraser.checks.wording import likeness
 from rephraser.sets.store import load_set
 from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, to_json
-from service.database import Database
+from service.database import Database, in_parts
 from service.errors import DatabaseError, InputError
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
 from service.runs.store import package_versions
-from service.telling import TellProgress
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
 
 FORMAT = "tagrpo neighbor set"
@@ -37,16 +36,12 @@ def export_set(
     *,
     license_name: str = OTHER_LICENSE,
     overwrite: bool = False,
-    report: TellProgress | None = None,
 ) -> SetHeader:
     """Write a set, one row per question, and return its header.
 
     `hf` is a folder that `datasets.load_dataset(TARGET)` reads without a network: typed parquet, a card, the
     manifest. The other forms are one file; the manifest is stored in a parquet file's schema, or for JSON
     Lines in `TARGET.tagrpo.json`.
-
-    Args:
-        license_name: license identifier for card and manifest; the source of the questions restricts it.
 
     Raises:
         InputError: the target exists, a bad license identifier, or a full disk.
@@ -76,7 +71,7 @@ def export_set(
         from rephraser.sets.card import write_card
 
         (folder / SPLIT_FILE).parent.mkdir()
-        size = _write_parquet(folder / SPLIT_FILE, entries, described, load, report)
+        size = _write_parquet(folder / SPLIT_FILE, entries, described, load)
         _write_text(folder / MANIFEST_NAME, described)
         write_card(
             folder / "README.md",
@@ -90,14 +85,10 @@ def export_set(
     if form == "hf":
         write_folder(target, write_hf, overwrite=overwrite, mark=MANIFEST_NAME)
     elif form == "parquet":
-        write_file(
-            target,
-            lambda path: _write_parquet(path, entries, described, load, report),
-            overwrite=overwrite,
-        )
+        write_file(target, lambda path: _write_parquet(path, entries, described, load), overwrite=overwrite)
     else:
         write_file(manifest_path(target), lambda path: _write_text(path, described), overwrite=overwrite)
-        write_file(target, lambda path: _write_jsonl(path, entries, load, report), overwrite=overwrite)
+        write_file(target, lambda path: _write_jsonl(path, entries, load), overwrite=overwrite)
     return header
 
 
@@ -112,7 +103,6 @@ def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, A
     `images` are its images in the export's form; None leaves the column out.
     """
     question = entry.question
-    words = wording(question.text)
     return {
         "id": question.id,
         "question": question.text,
@@ -127,7 +117,7 @@ def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, A
                 **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
                 "posterior": neighbor.posterior,
                 "reviewed": neighbor.reviewed,
-                "likeness": likeness_of_words(words, wording(neighbor.text)),
+                "likeness": likeness(question.text, neighbor.text),
                 **(to_json(neighbor.successes) or dict.fromkeys(("solver", *COUNTS))),
             }
             for neighbor in entry.neighbors
@@ -167,19 +157,15 @@ def _images(entry: SetEntry, load: LoadImages) -> list[Image]:
     return [images[id] for id in ids]
 
 
-def _write_jsonl(
-    path: Path, entries: Sequence[SetEntry], load: LoadImages, report: TellProgress | None
-) -> None:
+def _write_jsonl(path: Path, entries: Sequence[SetEntry], load: LoadImages) -> None:
     pictured = _pictured(entries)
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for entry in _reporting(entries, report):
+        for entry in entries:
             images = [data_address(image) for image in _images(entry, load)] if pictured else None
             file.write(json.dumps(_to_row(entry, images), ensure_ascii=False) + "\n")
 
 
-def _write_parquet(
-    path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages, report: TellProgress | None
-) -> int:
+def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages) -> int:
     """Write the rows in groups; return their size in memory, which a dataset card states."""
     import pyarrow
     from pyarrow import parquet
@@ -189,30 +175,16 @@ def _write_parquet(
     schema: Any = features(images=pictured).arrow_schema
     schema = schema.with_metadata({**schema.metadata, MANIFEST_KEY: described.encode()})
     size = 0
-    rows: list[dict[str, Any]] = []
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-
-        def flush() -> int:
+        for part in in_parts(entries, at_once):
+            rows = [
+                _to_row(entry, list(map(parquet_cell, _images(entry, load))) if pictured else None)
+                for entry in part
+            ]
             table = pyarrow.Table.from_pylist(rows, schema=schema)
             writer.write_table(table)
-            rows.clear()
-            return int(table.nbytes)
-
-        for entry in _reporting(entries, report):
-            held = [parquet_cell(image) for image in _images(entry, load)]
-            rows.append(_to_row(entry, held if pictured else None))
-            if len(rows) == at_once:
-                size += flush()
-        if rows:
-            size += flush()
+            size += int(table.nbytes)
     return size
-
-
-def _reporting(entries: Sequence[SetEntry], report: TellProgress | None) -> Iterator[SetEntry]:
-    for done, entry in enumerate(entries, start=1):
-        yield entry
-        if report is not None and (done % _ROWS_PER_GROUP == 0 or done == len(entries)):
-            report(done, len(entries))
 
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:

@@ -18,10 +18,6 @@ def load_neighbors(
     """Return the questions of the set that a config names, each with its neighbors as one group.
 
     `config.limit` counts questions, not neighbors. The questions' golds are graded against themselves first.
-
-    Raises:
-        NotFoundError: there is no such set.
-        InputError: gold answers do not grade as correct.
     """
     assert config.neighbors is not None
     with db.read() as session:

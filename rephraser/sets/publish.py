@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -11,16 +11,15 @@ from sqlalchemy.orm import Session
 from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rate_model import fit_rates
-from evaluator.signal.records import choice_record
 from evaluator.signal.sources.eval_runs import load_runs
-from rephraser.checks.wording import choose_apart, wording
-from rephraser.reviews.status import PENDING, STATUSES, CandidateStatus, status_query
+from rephraser.checks.wording import choose_apart
+from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets.counts import count_members, count_proposals, count_successes
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import CandidateRow, StandingRow, VerdictRow
-from rephraser.verdict.successes import Successes, read_successes, solver_name
+from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
 from service.questions import Question
@@ -41,10 +40,9 @@ _ORDER: dict[Preference, tuple[str | None, ...]] = {
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Neighbors only for questions that yield no gradient alone, by `needs_neighbors`.
+    """Neighbors only for questions that yield no gradient alone, in groups of `g` responses.
 
     Attributes:
-        g: responses of the group of the question alone.
         unmixed: minimum probability of an unmixed group for which a question gets neighbors.
         pilot: eval run whose responses to the questions count; None: the answers drawn for the verdicts.
     """
@@ -67,16 +65,14 @@ class Adaptive:
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates of the runs that become neighbors.
+    """The candidates of the runs that become neighbors; None and empty do not restrict.
 
     Attributes:
-        n: maximum per question; None includes all that qualify.
+        n: maximum per question.
         include: statuses to include. If a question has more than n, earlier ones in this tuple come first.
-        strategies, models: names to include; empty includes all.
         only_with_neighbors: leave out questions without any neighbor (otherwise they stay and train alone).
         min_distance: leave out candidates closer than this to their question or to a neighbor chosen before.
         prefer: within a status these come first; within a difficulty those that are furthest apart.
-        adaptive: neighbors for some questions only; None: for all.
     """
 
     n: int | None = None
@@ -98,40 +94,25 @@ class Selection:
             )
         if not 0 <= self.min_distance <= 1:
             raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
-        if self.prefer not in get_args(Preference):
-            raise InputError(
-                f"{self.prefer!r} is not a valid preference. Choose one of {', '.join(get_args(Preference))}."
-            )
 
-    def takes(self, status: CandidateStatus) -> bool:
+    def takes(self, candidate: Neighbor) -> bool:
         """Say whether a candidate may become a neighbor, before distances and n are applied."""
-        if status.status not in self.include:
-            return False
-        if self.strategies and status.strategy not in self.strategies:
-            return False
-        return not self.models or status.model in self.models
+        return (
+            candidate.verdict in self.include
+            and (not self.strategies or candidate.strategy in self.strategies)
+            and (not self.models or candidate.model in self.models)
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return the form stored in a version's spec."""
         return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
 
-
-@dataclass(frozen=True)
-class EligibleCandidate:
-    """A candidate of a run, with the data needed to choose among its siblings."""
-
-    status: CandidateStatus
-    text: str
-    successes: Successes | None
-
-
-def _rank(candidate: EligibleCandidate, selection: Selection) -> tuple[int, ...]:
-    """Return a candidate's rank by status and preferred difficulty, lowest first."""
-    status = selection.include.index(str(candidate.status.status))
-    order = _ORDER[selection.prefer]
-    if not order:
-        return (status,)
-    return status, order.index(candidate.successes and candidate.successes.difficulty)
+    def rank(self, neighbor: Neighbor) -> tuple[int, ...]:
+        """Return a candidate's rank by status and preferred difficulty, lowest first."""
+        status, order = self.include.index(neighbor.verdict), _ORDER[self.prefer]
+        if not order:
+            return (status,)
+        return status, order.index(neighbor.successes and neighbor.successes.difficulty)
 
 
 SPEC_FORMAT = 2
@@ -139,13 +120,9 @@ SPEC_FORMAT = 2
 
 @dataclass(frozen=True)
 class Draft:
-    """A version before it is written.
+    """A version before it is written: its entries, and its header's values that do not follow from them.
 
-    Attributes:
-        entries: questions with their neighbors.
-        spec, counts: its header's values, except those that follow from the members.
-        groups: correct and wrong answers to questions and neighbors, of the pilot or of the verdicts; unknown
-            ones are left out.
+    `groups` are the correct and wrong answers to questions and neighbors, of the pilot or of the verdicts.
     """
 
     entries: tuple[SetEntry, ...]
@@ -165,25 +142,21 @@ class Draft:
             choices = compare_choices(self.groups, model, g, most if model.shift else 0)
         except InputError as error:
             return {"counts": counts, "choices": [], "no_choices": str(error)}
-        return {"counts": counts, "choices": list(map(choice_record, choices)), "no_choices": None}
+        return {"counts": counts, "choices": choices, "no_choices": None}
 
 
 def publish(
     db: Database, name: str, *, run: str | Sequence[str], selection: Selection | None = None, **filters: Any
 ) -> PublishedSet:
-    """Publish the neighbors of runs as the next version of the set `name`, in one transaction.
+    """Publish the neighbors of one or several runs as the next version of the set `name`.
 
     Questions keep the order of the runs and of their questions. For a candidate that several runs proposed,
     the first run in which it qualifies counts; if the answers of another run reject it, it is not accepted.
     If the newest version of the name has the same content and success counts, no new one is created.
-
-    Args:
-        run: name or id of a run, or of several.
-        selection: the candidates to include; or its fields, as `filters`.
+    `filters` are fields of a `Selection`, if none is given.
 
     Raises:
-        InputError: a bad name or selection, a run named twice, or no candidate qualifies; then the message
-            counts the runs' candidates.
+        InputError: a bad name or selection, a run named twice, or no candidate qualifies.
         NotFoundError: no such run.
     """
     check_name(name)
@@ -200,9 +173,9 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
         raise InputError(f"give each run exactly once, not {', '.join(references) or 'none'}.")
     proposed = [candidate for each in runs for candidate in _read_candidates(session, each)]
     rates: dict[str, tuple[int, int]] = {}  # correct and all answers, of the first run
-    for each in proposed:
+    for question_id, each in proposed:
         if (counted := each.successes) is not None:
-            rates.setdefault(each.status.question_id, (counted.question_right, counted.question_drawn))
+            rates.setdefault(question_id, (counted.question_right, counted.question_drawn))
     adaptive = selection.adaptive
     pilot: dict[str, QuestionGroup] = {}
     if adaptive is not None and adaptive.pilot is not None:
@@ -222,14 +195,14 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
             tallies["unknown" if rate is None else "in need" if needed else "alone"] += 1
             fitting = fitting if needed else []
         chosen, too_like = choose_apart(
-            wording(question.text),
-            [wording(candidate.text) for candidate in fitting],
-            [_rank(candidate, selection) for candidate in fitting],
+            question.text,
+            [candidate.text for candidate in fitting],
+            [selection.rank(candidate) for candidate in fitting],
             selection.n,
             selection.min_distance,
         )
         tallies["too like"] += too_like
-        every.append(SetEntry(question, tuple(_neighbor(fitting[place]) for place in chosen)))
+        every.append(SetEntry(question, tuple(fitting[place] for place in chosen)))
     entries = [entry for entry in every if entry.neighbors or not selection.only_with_neighbors]
     if not any(entry.neighbors for entry in entries):
         raise InputError(_nothing_fits(runs, proposed, selection, tallies))
@@ -257,49 +230,54 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
     return Draft(tuple(entries), spec, counts, tuple(groups))
 
 
-def _read_candidates(session: Session, run: Run) -> list[EligibleCandidate]:
-    """Return the candidates of a run, by question and ordinal, with the newest counts of answers."""
+def _read_candidates(session: Session, run: Run) -> list[tuple[str, Neighbor]]:
+    """Return the candidates of a run with their questions, by question and ordinal.
+
+    They have the newest counts of answers; those that were not judged yet have the verdict "pending".
+    """
     solvers = [solver_name(solver) for solver in run.spec.get("solvers", ())]
     rows = session.execute(
         status_query(run.id)
         .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
-        .add_columns(CandidateRow.text, VerdictRow.evidence["counts"])
+        .add_columns(CandidateRow.text, VerdictRow.evidence["counts"].label("counts"))
     )
-    return [
-        EligibleCandidate(CandidateStatus(*status), text, read_successes(counts, solvers))
-        for *status, text, counts in rows
-    ]
+    same = ("candidate_id", "text", "proposer", "strategy", "strategy_hash", "model", "reviewed")
+    candidates = []
+    for row in rows:
+        neighbor = Neighbor(
+            **{name: getattr(row, name) for name in same},
+            verdict=row.status or PENDING,
+            posterior=None,
+            successes=read_successes(row.counts, solvers),
+        )
+        candidates.append((row.question_id, neighbor))
+    return candidates
 
 
 def _select(
-    proposed: Sequence[EligibleCandidate], selection: Selection
-) -> tuple[dict[str, list[EligibleCandidate]], Counter[str]]:
+    proposed: Sequence[tuple[str, Neighbor]], selection: Selection
+) -> tuple[dict[str, list[Neighbor]], Counter[str]]:
     """Return the eligible candidates by question, in the order of runs, and the left-out counts."""
     seen: set[str] = set()
-    fitting: dict[str, list[EligibleCandidate]] = {}
+    fitting: dict[str, list[Neighbor]] = {}
     tallies: Counter[str] = Counter()
     contradicted = {
-        each.status.candidate_id
-        for each in proposed
-        if each.status.status == "rejected" and each.successes is not None
+        each.candidate_id for _, each in proposed if each.verdict == "rejected" and each.successes is not None
     }
-    for each in proposed:
-        status = each.status
-        if not selection.takes(status):
+    for question_id, each in proposed:
+        if not selection.takes(each):
             continue
-        if status.candidate_id in seen:
+        if each.candidate_id in seen:
             tallies["duplicates"] += 1
-        elif status.status != "rejected" and status.candidate_id in contradicted:
+        elif each.verdict != "rejected" and each.candidate_id in contradicted:
             tallies["contradicted"] += 1
         else:
-            seen.add(status.candidate_id)
-            fitting.setdefault(status.question_id, []).append(each)
+            seen.add(each.candidate_id)
+            fitting.setdefault(question_id, []).append(each)
     return fitting, tallies
 
 
-def _verdict_groups(
-    ids: Sequence[str], candidates: Mapping[str, Sequence[EligibleCandidate]]
-) -> list[QuestionGroup]:
+def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Neighbor]]) -> list[QuestionGroup]:
     """Return questions and their possible neighbors, with the answers drawn for the verdicts."""
     groups = []
     for question_id in ids:
@@ -326,29 +304,13 @@ def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
     return list(questions.values())
 
 
-def _neighbor(chosen: EligibleCandidate) -> Neighbor:
-    status = chosen.status
-    return Neighbor(
-        candidate_id=status.candidate_id,
-        text=chosen.text,
-        proposer=status.proposer,
-        strategy=status.strategy,
-        strategy_hash=status.strategy_hash,
-        model=status.model,
-        verdict=str(status.status),
-        posterior=None,
-        reviewed=status.reviewed,
-        successes=chosen.successes,
-    )
-
-
 def _nothing_fits(
     runs: Sequence[Run],
-    proposed: Sequence[EligibleCandidate],
+    proposed: Sequence[tuple[str, Neighbor]],
     selection: Selection,
     tallies: Mapping[str, int],
 ) -> str:
-    counted = Counter(each.status.status or PENDING for each in proposed)
+    counted = Counter(each.verdict for _, each in proposed)
     has = ", ".join(f"{count:,} {status}" for status, count in sorted(counted.items())) or "none at all"
     ways = ["loosen the filters"]
     if counted.get("unverified") and "unverified" not in selection.include:

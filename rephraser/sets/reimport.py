@@ -1,7 +1,6 @@
 """Import of an export: the same members, and so the same content hash, in any database."""
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -10,23 +9,20 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rephraser.checks.wording import likeness
 from rephraser.sets.counts import count_successes
 from rephraser.sets.export import (
-    FORMAT,
     FORMAT_VERSION,
     MANIFEST_KEY,
     MANIFEST_NAME,
-    NEIGHBOR_TEXTS,
     SPLIT_FILE,
     manifest_path,
 )
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
-from rephraser.tables import CandidateRow, candidate_id
+from rephraser.tables import CandidateRow, candidate_id, candidate_row
 from rephraser.verdict.successes import COUNTS, Successes
 from service.answer_kinds import AnswerKind
-from service.database import Database, in_parts, upsert, utc_now
+from service.database import Database, in_parts, upsert
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.json_lines import read_objects
@@ -45,7 +41,7 @@ class _NeighborOfRow(BaseModel):
     strategy_hash: str
     model: str
     verdict: Literal["accepted", "undecided", "unverified", "rejected"]
-    posterior: float | None = Field(None, ge=0, le=1)
+    posterior: Annotated[float | None, Field(ge=0, le=1), AfterValidator(canonical_posterior)] = None
     reviewed: bool
     successes: Successes | None = None
 
@@ -62,10 +58,19 @@ class _Row(BaseModel):
     answer: str
     level: str | None = None
     subject: str | None = None
-    kind: Annotated[AnswerKind | None, Field(strict=False)] = (
-        None  # sets exported without one are mathematics
-    )
+    kind: AnswerKind | None = None  # sets exported without one are mathematics
     neighbors: list[_NeighborOfRow]
+
+
+class _Manifest(BaseModel):
+    format: Literal["tagrpo neighbor set"]
+    format_version: int = Field(le=FORMAT_VERSION)
+    name: str | None = None
+    version: int | None = None
+    id: str | None = None
+    content_hash: str
+    spec: dict[str, Any]
+    counts: dict[str, Any] = {}
 
 
 @dataclass(frozen=True)
@@ -74,16 +79,16 @@ class ReadSet:
 
     path: Path
     entries: Sequence[SetEntry]
-    manifest: Mapping[str, Any] | None
+    manifest: _Manifest | None
     edited: bool
     images: RowImages
 
 
 def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
-    """Publish an exported set as the next version of `name`.
+    """Publish an exported set as the next version of `name`, with the same content hash.
 
-    Missing questions and candidates are added; everything happens in one transaction. The content hash is
-    that of the export. The counts of the run's proposals are left out if the rows were edited.
+    Missing questions and candidates are added. The counts of the run's proposals are left out if the rows
+    were edited.
 
     Raises:
         InputError: a question has another level or subject in this database.
@@ -91,28 +96,31 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
     check_name(name)
     entries, described = read.entries, read.manifest
     origin: dict[str, Any] = {"file": read.path.name, "edited": read.edited}
-    spec: dict[str, Any] = {"import": origin}
+    spec: Mapping[str, Any] = {"import": origin}
     counts: dict[str, Any] = {"questions_left_out": 0, "proposals": []}
     if described is not None:
-        origin |= {key: described.get(key) for key in ("name", "version", "id", "content_hash")}
-        spec = {**described["spec"], "import": origin}
+        origin |= {key: getattr(described, key) for key in ("name", "version", "id", "content_hash")}
+        spec = {**described.spec, "import": origin}
         if not read.edited:
-            stated = described.get("counts", {})
             carried = [*counts, "too_like", "duplicates", "contradicted", "adaptive"]
-            counts |= {key: stated[key] for key in carried if key in stated}
+            counts |= {key: described.counts[key] for key in carried if key in described.counts}
     with db.write() as session:
         store_images(session, read.images.read(id for entry in entries for id in entry.question.images))
         _store_questions(session, [entry.question for entry in entries], read.path)
-        _store_candidates(session, entries)
+        rows = [
+            candidate_row(entry.question.id, entry.question.text, neighbor.text)
+            for entry in entries
+            for neighbor in entry.neighbors
+        ]
+        if rows:
+            session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)
         return write_set(session, name, entries, spec=spec, counts=counts)
 
 
 def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     """Return the questions of an exported set with their neighbors, without a database.
 
-    Args:
-        source: a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed.
-        revision: commit, branch or tag on the Hub.
+    `source` is a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed.
 
     Raises:
         InputError: no such export, or one whose rows do not match its hash.
@@ -127,7 +135,7 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     return list(read_set(path).entries)
 
 
-def _read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _read_export(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
     if path.is_dir():
         described = path / MANIFEST_NAME
         if not described.is_file():
@@ -149,31 +157,27 @@ def _read_export(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | Non
 def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
     """Read an exported set: a folder, `.parquet` or `.jsonl`. A file without a manifest is taken as it is.
 
-    Args:
-        path: The folder or file.
-        accept_changes: Accept rows that do not match the manifest's hash, as after a manual edit.
-
     Raises:
-        InputError: a damaged file, an unusable row, or content that does not match the manifest's hash.
+        InputError: a damaged file, an unusable row, or (unless `accept_changes`) edited rows.
     """
     images = RowImages()
     rows, described = _read_export(path)
     entries = _entries(rows, path, images)
     content = set_hash(entries)
     edited = described is not None and (
-        described["content_hash"] != content
-        or described.get("counts", {}).get("successes") != count_successes(entries).get("successes")
+        described.content_hash != content
+        or described.counts.get("successes") != count_successes(entries).get("successes")
     )
     if described is not None and edited and not accept_changes:
         raise InputError(
-            f"{path}: the hash of its rows is {content}, but its manifest has {described['content_hash']}, "
+            f"{path}: the hash of its rows is {content}, but its manifest has {described.content_hash}, "
             "or their success counts differ. The rows changed after the export. Export again, or accept the "
             "changes with `tagrpo sets import --accept-changes`."
         )
     return ReadSet(path, entries, described, edited, images)
 
 
-def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
     import pyarrow
     from pyarrow import parquet
 
@@ -185,23 +189,15 @@ def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any] | No
     return table.to_pylist(), None if text is None else _read_manifest(text, path)
 
 
-def _read_manifest(text: bytes, path: Path) -> dict[str, Any]:
+def _read_manifest(text: bytes, path: Path) -> _Manifest:
     try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise InputError(f"{path}: its manifest is not JSON ({error}).") from error
-    if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise InputError(f"{path}: not the manifest of an exported neighbor set.")
-    version = value.get("format_version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+        return _Manifest.model_validate_json(text)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(map(str, first["loc"])) or "the whole"
         raise InputError(
-            f"{path}: format version {version!r}, but this tagrpo reads only up to {FORMAT_VERSION}. "
-            "Upgrade tagrpo."
-        )
-    objects = [value.get("spec"), value.get("counts", {})]
-    if not isinstance(value.get("content_hash"), str) or not all(isinstance(part, dict) for part in objects):
-        raise InputError(f"{path}: the manifest has no content hash, no spec or no counts.")
-    return value
+            f"{path}: not a manifest of a neighbor set that this tagrpo reads. {where}: {first['msg']}."
+        ) from error
 
 
 def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> list[SetEntry]:
@@ -237,19 +233,8 @@ def _entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
     question = make_question(
         row.question, row.answer, row.level, row.subject, row.kind or AnswerKind.LATEX, ids
     )
-    return SetEntry(
-        question,
-        tuple(
-            Neighbor(
-                candidate_id=candidate_id(question.id, neighbor.text),
-                **{name: getattr(neighbor, name) for name in NEIGHBOR_TEXTS},
-                posterior=canonical_posterior(neighbor.posterior),
-                reviewed=neighbor.reviewed,
-                successes=neighbor.successes,
-            )
-            for neighbor in row.neighbors
-        ),
-    )
+    neighbors = (Neighbor(candidate_id(question.id, each.text), **vars(each)) for each in row.neighbors)
+    return SetEntry(question, tuple(neighbors))
 
 
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:
@@ -268,20 +253,3 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
                 "change, and the set's hash covers both. Import into another database (--db)."
             )
     store_questions(session, questions)
-
-
-def _store_candidates(session: Session, entries: Iterable[SetEntry]) -> None:
-    now = utc_now()
-    rows = [
-        {
-            "id": item.candidate_id,
-            "question_id": entry.question.id,
-            "text": item.text,
-            "created_at": now,
-            "likeness": likeness(entry.question.text, item.text),
-        }
-        for entry in entries
-        for item in entry.neighbors
-    ]
-    if rows:
-        session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)

@@ -26,7 +26,7 @@ from rephraser.tables import (
     NeighborSetTagRow,
 )
 from rephraser.verdict.successes import Successes, to_json
-from service.database import in_parts, upsert, utc_now
+from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.questions.store import QUESTION_COLUMNS, as_question
 from service.questions.tables import QuestionRow
@@ -49,10 +49,8 @@ def write_set(
 ) -> PublishedSet:
     """Write the entries as the next version of `name`, unless its newest version has the same content.
 
-    Content includes success counts: the same texts with other counts are another version with the same
-    content hash. Needs a write transaction; questions and candidates must be in the database. The set's own
-    row is written last and seals the members. `counts` is added to the results of `count_members` and
-    `count_successes`.
+    Content includes success counts. Questions and candidates must be in the database. The set's own row is
+    written last and seals the members. `counts` is added to the counts of the members.
     """
     check_name(name)
     content = set_hash(entries)
@@ -129,29 +127,21 @@ def load_set(session: Session, reference: str) -> NeighborSet:
     return NeighborSet(header, tuple(load_entries(session, header.id)))
 
 
-def load_entries(session: Session, header_id: str, places: Sequence[int] | None = None) -> list[SetEntry]:
-    """Return the entries of a version in order, all or those at these positions."""
-    position, member = NeighborSetQuestionRow.position, NeighborSetMemberRow
-    asked = (
-        select(*QUESTION_COLUMNS)
-        .join(NeighborSetQuestionRow, NeighborSetQuestionRow.question_id == QuestionRow.id)
-        .where(NeighborSetQuestionRow.set_id == header_id)
-        .order_by(position)
+def load_entries(session: Session, header_id: str, places: range | None = None) -> list[SetEntry]:
+    """Return the entries of a version in order, all or those at these consecutive positions."""
+    place, member = NeighborSetQuestionRow, NeighborSetMemberRow
+    of_set = [place.set_id == header_id]
+    rephrased = select(member.question_id, *neighbor_columns(member)).where(member.set_id == header_id)
+    if places is not None:
+        of_set += [place.position >= places.start, place.position < places.stop]
+        rephrased = rephrased.where(member.question_id.in_(select(place.question_id).where(*of_set)))
+    asked = select(*QUESTION_COLUMNS).join(place, place.question_id == QuestionRow.id).where(*of_set)
+    questions = [as_question(row) for row in session.execute(asked.order_by(place.position))]
+    rows = session.execute(
+        rephrased.join(CandidateRow, CandidateRow.id == member.candidate_id).order_by(
+            member.question_id, member.position
+        )
     )
-    rephrased = (
-        select(member.question_id, *neighbor_columns(member))
-        .join(CandidateRow, CandidateRow.id == member.candidate_id)
-        .where(member.set_id == header_id)
-        .order_by(member.question_id, member.position)
-    )
-    if places is None:  # one scan of each primary key
-        questions = [as_question(row) for row in session.execute(asked)]
-        rows = [*session.execute(rephrased)]
-    else:
-        results = [session.execute(asked.where(position.in_(part))) for part in in_parts(places)]
-        questions = [as_question(row) for result in results for row in result]
-        parts = in_parts([question.id for question in questions])
-        rows = [row for ids in parts for row in session.execute(rephrased.where(member.question_id.in_(ids)))]
     neighbors: dict[str, list[Neighbor]] = {}
     for question_id, *columns in rows:
         neighbors.setdefault(question_id, []).append(read_neighbor(columns))
@@ -179,11 +169,7 @@ def read_neighbor(columns: Sequence[Any]) -> Neighbor:
 
 
 def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
-    """Point `NAME@TAG`, new or existing, to the version `reference`; return its header.
-
-    Raises:
-        InputError: the tag is not a name, or looks like a version number.
-    """
+    """Point `NAME@TAG`, new or existing, to the version `reference`; return its header."""
     check_name(tag_name)
     if _VERSION.fullmatch(tag_name):
         raise InputError(f"{tag_name!r} looks like a version. Choose a tag that is not a number.")
@@ -198,11 +184,7 @@ def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
 
 
 def untag(session: Session, name: str, tag_name: str) -> None:
-    """Remove a tag; the version it points to stays.
-
-    Raises:
-        NotFoundError: the name has no such tag.
-    """
+    """Remove a tag; the version it points to stays."""
     here = (NeighborSetTagRow.name == name) & (NeighborSetTagRow.tag == tag_name)
     if session.scalar(select(func.count()).select_from(NeighborSetTagRow).where(here)) == 0:
         raise NotFoundError(f"set {name!r} has no tag {tag_name!r}.")
@@ -218,18 +200,9 @@ def _headers(session: Session, *where: Any) -> list[SetHeader]:
     rows = session.scalars(
         select(NeighborSetRow).where(*where).order_by(NeighborSetRow.name, NeighborSetRow.version)
     )
+    names = [field.name for field in dataclasses.fields(SetHeader) if field.name != "tags"]
     return [
-        SetHeader(
-            id=row.id,
-            name=row.name,
-            version=row.version,
-            parent_id=row.parent_id,
-            content_hash=row.content_hash,
-            spec=row.spec,
-            counts=row.counts,
-            created_at=row.created_at,
-            tags=tuple(tags.get(row.id, ())),
-        )
+        SetHeader(**{name: getattr(row, name) for name in names}, tags=tuple(tags.get(row.id, ())))
         for row in rows
     ]
 

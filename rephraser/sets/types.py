@@ -18,8 +18,6 @@ class Neighbor:
     """A candidate as a member of a set, with its verdict at publication.
 
     Attributes:
-        strategy_hash: hash of the instruction; empty if the proposer has none.
-        verdict: accepted, undecided, unverified or rejected.
         posterior: of "same problem", rounded to 6 digits, in earlier sets; None in new ones.
         reviewed: whether the verdict comes from a human decision.
         successes: of a solver on question and neighbor; None if answers were not compared. Not part of the
@@ -54,8 +52,6 @@ class SetHeader:
         content_hash: SHA-256 over the members, the same wherever the same members are published.
         parent_id: the previous version of the same name; None for the first.
         spec: its provenance: runs with their settings and versions, filters, packages; or the import.
-        counts: see `rephraser.sets.counts`.
-        tags: names that point to it now.
     """
 
     id: str
@@ -76,8 +72,7 @@ class SetHeader:
     @property
     def runs(self) -> list[dict[str, Any]]:
         """The runs from which it was published, with their settings; empty if none is recorded."""
-        alone = self.spec.get("run")  # key of versions from before several runs were possible
-        return list(self.spec.get("runs", [alone] if alone else []))
+        return list(self.spec.get("runs", []))
 
 
 @dataclass(frozen=True)
@@ -90,12 +85,9 @@ class NeighborSet:
 
 @dataclass(frozen=True)
 class PublishedSet:
-    """Result of publishing or importing.
+    """Result of publishing or importing: the version that now has the content, and whether it is new.
 
-    Attributes:
-        header: the version that now has the content.
-        created: False if the newest version already had exactly this content.
-        same_as: an older version of the name with this content, if a new one was created nevertheless.
+    `same_as` is an older version of the name with this content, if a new one was created nevertheless.
     """
 
     header: SetHeader
@@ -104,11 +96,7 @@ class PublishedSet:
 
 
 def select_strategies(entries: Sequence[SetEntry], names: Sequence[str], place: str) -> tuple[SetEntry, ...]:
-    """Return the entries with their neighbors of these strategies only; without names, all of them.
-
-    Raises:
-        InputError: no neighbor has such a strategy.
-    """
+    """Return the entries with their neighbors of these strategies only; without names, all of them."""
     if not names:
         return tuple(entries)
     known = {neighbor.strategy for entry in entries for neighbor in entry.neighbors}
@@ -131,11 +119,9 @@ def canonical_posterior(value: float | None) -> float | None:
 def entry_hash(entry: SetEntry) -> str:
     """Return the SHA-256 of a question with its neighbors.
 
-    It covers the question's text, answer, level, subject, kind (except latex) and images (if any). For every
-    neighbor in order it covers the text, proposer, strategy and its hash, model, verdict, posterior (6
-    digits) and whether it was reviewed. Other ids are left out, since they follow from these. Success counts
-    are left out too: they grow with every verdict and change nothing that is trained on. The id covers their
-    hash in the version's counts.
+    It covers the question's text, answer, labels, kind (except latex) and images (if any), and every neighbor
+    in order without its success counts: these grow with every verdict and change nothing that is trained on.
+    The id covers their hash in the version's counts.
     """
     question = entry.question
     value: dict[str, Json] = {

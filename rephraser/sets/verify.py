@@ -17,12 +17,7 @@ _SHOWN = 5
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """Result of a verification.
-
-    Attributes:
-        derived_hash: content hash of the members currently in the database.
-        problems: one sentence each; empty if the version matches its published content.
-    """
+    """Result of a verification: the hash of the present members, and one sentence for each problem."""
 
     header: SetHeader
     derived_hash: str
@@ -38,9 +33,6 @@ def verify(session: Session, reference: str) -> VerifyReport:
     """Recompute a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
 
     Neighbors must have been proposed in the version's runs, if these are in the database.
-
-    Raises:
-        NotFoundError: no such set.
     """
     header = find_set(session, reference)
     entries = load_entries(session, header.id)
@@ -62,8 +54,9 @@ def verify(session: Session, reference: str) -> VerifyReport:
         for key, value in (counted | {"successes": count_successes(entries).get("successes")}).items()
         if header.counts.get(key) != value
     ]
-    problems += _wrong_ids(entries)
-    problems += _find_unproposed(session, header, entries)
+    wrong = [*_wrong_ids(entries), *_find_unproposed(session, header, entries)]
+    more = len(wrong) - _SHOWN
+    problems += wrong[:_SHOWN] + ([f"and {more} more such problems"] if more > 0 else [])
     stored = session.scalar(
         select(func.count()).select_from(NeighborSetMemberRow).where(NeighborSetMemberRow.set_id == header.id)
     )
@@ -81,14 +74,12 @@ def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry
     if "import" in header.spec or not runs or held != len(runs):
         return []
     proposed = set(session.scalars(select(ProposalRow.candidate_id).where(ProposalRow.run_id.in_(runs))))
-    return _some(
-        [
-            f"neighbor {neighbor.candidate_id} does not come from any of the set's runs"
-            for entry in entries
-            for neighbor in entry.neighbors
-            if neighbor.candidate_id not in proposed
-        ]
-    )
+    return [
+        f"neighbor {neighbor.candidate_id} does not come from any of the set's runs"
+        for entry in entries
+        for neighbor in entry.neighbors
+        if neighbor.candidate_id not in proposed
+    ]
 
 
 def _wrong_ids(entries: list[SetEntry]) -> list[str]:
@@ -102,9 +93,4 @@ def _wrong_ids(entries: list[SetEntry]) -> list[str]:
             for neighbor in entry.neighbors
             if candidate_id(question.id, neighbor.text) != neighbor.candidate_id
         ]
-    return _some(wrong)
-
-
-def _some(wrong: list[str]) -> list[str]:
-    more = len(wrong) - _SHOWN
-    return wrong[:_SHOWN] + ([f"and {more} more similar problems"] if more > 0 else [])
+    return wrong

@@ -6,6 +6,3 @@ from rephraser.verdict.judge import Verdict as Verdict
 from rephraser.verdict.judge import judge as judge
 from rephraser.verdict.judge import rule_spec as rule_spec
 from rephraser.verdict.overlap import OverlapRule as OverlapRule
-from rephraser.verdict.overlap import new_top as new_top
-from rephraser.verdict.overlap import original_top as original_top
-from rephraser.verdict.overlap import overlap as overlap

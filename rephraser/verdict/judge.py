@@ -30,15 +30,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Judgement:
-    """A verdict with its numbers.
-
-    Attributes:
-        verdict: see `judge`.
-        reason: one sentence with the decisive numbers, or the missing ones.
-        overlap: shared answers (O).
-        new_top: the candidate's largest class that is not gold and not seen on the original (M).
-        original_top: the original's largest class (T).
-    """
+    """A verdict with its decisive numbers, as in the rule: O (overlap), M (new_top), T (original_top)."""
 
     verdict: Verdict
     reason: str
@@ -110,7 +102,8 @@ def _by_overlap(
                 f"{sharing}, but a new answer was given {_times(new)}: acceptance needs more than "
                 f"{rule.accept_over_new * new} shared answers."
             )
-        if _lost_the_gold(counts, rule):
+        expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
+        if expected and counts.candidate_gold == 0:  # it may be one of the original's mistakes
             return Verdict.UNDECIDED, (
                 f"{sharing}, but none is correct, while {counts.original_gold} answers to the original are."
             )
@@ -149,12 +142,6 @@ def _by_overlap(
 
 def _times(count: int) -> str:
     return "once" if count == 1 else f"{count} times"
-
-
-def _lost_the_gold(counts: AnswerCounts, rule: OverlapRule) -> bool:
-    """Whether the candidate's correct answer may be one of the original's mistakes."""
-    expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
-    return expected and counts.candidate_gold == 0
 
 
 def rule_spec(rule: OverlapRule) -> dict[str, Json]:

@@ -36,9 +36,6 @@ class OverlapRule:
         original_samples: answers drawn once for the original.
         looks: numbers of candidate answers after which a verdict is possible; more looks inflate the errors.
         max_unparsed_share: with a larger share of unparsed answers on either side, the verdict is undecided.
-
-    Raises:
-        InputError: thresholds that cannot be met, or looks that do not increase.
     """
 
     accept_overlap: int = 9

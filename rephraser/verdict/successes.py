@@ -15,9 +15,6 @@ class Successes:
     """Correct answers of `solver` among those to a question and to its neighbor.
 
     Several solvers of a run are counted together and named together. Answers without a result count as wrong.
-
-    Raises:
-        ValueError: more correct than drawn answers, or none drawn.
     """
 
     solver: str
@@ -48,12 +45,7 @@ class Successes:
 
 
 def read_successes(counts: Mapping[str, Any] | None, solvers: Iterable[str]) -> Successes | None:
-    """Return the successes of a verdict; None if answers were not compared or no class is the gold's.
-
-    Args:
-        counts: from the verdict's evidence.
-        solvers: names of the solvers.
-    """
+    """Return the successes of a verdict; None if answers were not compared or no class is the gold's."""
     gold = None if counts is None else counts.get("gold")
     if counts is None or gold is None:
         return None

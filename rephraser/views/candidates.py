@@ -1,16 +1,17 @@
 """Candidates of a run or a question, in pages, with the evidence and the cost of each."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import Row, Select, exists, func, select, tuple_
+from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.checks.finding import FINDINGS
-from rephraser.reviews.status import PENDING, CandidateStatus, read_status, status_query
-from rephraser.reviews.store import Review, find_candidate, reviews_of
+from rephraser.checks.finding import FINDINGS, Finding
+from rephraser.reviews.status import CandidateStatus, read_status, status_query
+from rephraser.reviews.store import find_candidate, reviews_of
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
 from rephraser.tables import (
@@ -28,7 +29,7 @@ from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
 from service.errors import InputError, NotFoundError
 from service.questions.question import Question
-from service.runs.store import Run, find_run
+from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD, RunRow
 
 
@@ -43,27 +44,13 @@ class AnswerClass:
 
 
 @dataclass(frozen=True)
-class FoundFinding:
-    """A finding of the structural checks."""
-
-    name: str
-    severity: str  # fatal or evidence
-    detail: str
-
-
-@dataclass(frozen=True)
 class Evidence:
     """The evidence for a verdict; answer fields are empty or None if no answers were compared.
 
-    Attributes:
-        classes: the most frequent answers of both sides first.
-        original_unparsed, candidate_unparsed: responses in which no answer was found.
-        overlap: answers in common; new_top, original_top: see `rephraser.verdict.judge`.
-        solvers: ids of those who drew the answers.
-        original_unsettled, candidate_unsettled: answers that could not be compared in time.
+    `unparsed` responses have no answer; `unsettled` answers could not be compared in time.
     """
 
-    findings: tuple[FoundFinding, ...]
+    findings: tuple[Finding, ...]
     classes: tuple[AnswerClass, ...]
     original_unparsed: int
     candidate_unparsed: int
@@ -76,61 +63,22 @@ class Evidence:
     candidate_unsettled: int = 0
 
 
-@dataclass(frozen=True)
-class SolverAnswer:
-    """An answer of a solver to a question or candidate: `text` is the response, `extracted` its answer."""
-
-    ordinal: int
-    text: str
-    extracted: str | None
-    finish_reason: str
-
-
-@dataclass(frozen=True)
-class Exchange:
-    """A request for candidates and its answer.
-
-    Attributes:
-        prompt: (role, text) of the messages that were sent.
-        text: text of the reply's first choice; None if there is no reply yet.
-        body: the reply as the server sent it.
-    """
-
-    prompt: tuple[tuple[str, str], ...]
-    text: str | None
-    body: str | None
-
-
 def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
     """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
     counts = evidence.get("counts") or {}
-    gold = counts.get("gold")
-    classes = [
-        AnswerClass(str(answer), original, candidate, place == gold)
-        for place, (answer, original, candidate) in enumerate(
-            zip(
-                counts.get("classes", ()),
-                counts.get("original", ()),
-                counts.get("candidate", ()),
-                strict=False,
-            )
-        )
-    ]
+    numbers: dict[str, Any] = {name: evidence.get(name) for name in ("overlap", "new_top", "original_top")}
+    for name in ("original_unparsed", "candidate_unparsed", "original_unsettled", "candidate_unsettled"):
+        numbers[name] = counts.get(name, 0)
+    classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=False)
     return Evidence(
-        findings=tuple(
-            FoundFinding(str(finding.get("name")), str(finding.get("severity")), str(finding.get("detail")))
-            for finding in evidence.get("findings", ())
+        findings=tuple(Finding(each["name"], each["detail"]) for each in evidence.get("findings", ())),
+        classes=tuple(
+            AnswerClass(str(answer), original, candidate, place == counts.get("gold"))
+            for place, (answer, original, candidate) in enumerate(classes)
         ),
-        classes=tuple(sorted(classes, key=lambda answers: -(answers.original + answers.candidate))),
-        original_unparsed=counts.get("original_unparsed", 0),
-        candidate_unparsed=counts.get("candidate_unparsed", 0),
-        overlap=evidence.get("overlap"),
-        new_top=evidence.get("new_top"),
-        original_top=evidence.get("original_top"),
         solvers=tuple(evidence.get("solvers", ())),
         by_solver=dict(evidence.get("by_solver", {})),
-        original_unsettled=counts.get("original_unsettled", 0),
-        candidate_unsettled=counts.get("candidate_unsettled", 0),
+        **numbers,
     )
 
 
@@ -141,8 +89,8 @@ def page_answers(
     *,
     kind: AnswerKind = AnswerKind.LATEX,
     limit: int = 50,
-) -> list[SolverAnswer]:
-    """Return the first `limit` answers of a solver to a question or candidate, of this kind of answer."""
+) -> list[dict[str, Any]]:
+    """Return the first `limit` responses of a solver to a question or candidate, with their answers."""
     replies = session.scalars(
         select(AskBodyRow.reply)
         .join(AskRow, AskRow.id == AskBodyRow.ask_id)
@@ -158,30 +106,32 @@ def page_answers(
     )
     choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
     return [
-        SolverAnswer(ordinal, choice.text, extract_answer(choice, kind) or None, choice.finish_reason)
+        {
+            "ordinal": ordinal,
+            "text": choice.text,
+            "extracted": extract_answer(choice, kind) or None,
+            "finish_reason": choice.finish_reason,
+        }
         for ordinal, choice in enumerate(choices[:limit])
     ]
 
 
-def proposing_exchange(session: Session, ask_id: int) -> Exchange:
-    """Return a request for candidates and its reply."""
+def proposing_exchange(session: Session, ask_id: int) -> dict[str, Any]:
+    """Return a request for candidates: its messages, the text of the reply, and the reply as it was sent."""
     body = session.get_one(AskBodyRow, ask_id)
-    messages = json.loads(unpack(body.request))["messages"]
     reply = None if body.reply is None else unpack(body.reply)
-    return Exchange(
-        prompt=tuple((message["role"], message["content"]) for message in messages),
-        text=None if reply is None else read_reply(reply)[0][0].text,
-        body=reply,
-    )
+    return {
+        "prompt": json.loads(unpack(body.request))["messages"],
+        "text": None if reply is None else read_reply(reply)[0][0].text,
+        "body": reply,
+    }
 
 
 @dataclass(frozen=True)
 class CandidateFilters:
-    """Which candidates are wanted; None does not restrict.
+    """Which candidates are wanted, "pending" ones too; None does not restrict.
 
-    Attributes:
-        status: accepted, rejected, undecided, unverified, or "pending" for those not judged yet.
-        finding: name of a finding of the structural checks, in any verdict of the run.
+    `finding` is the name of a finding of the structural checks, in any verdict of the run.
     """
 
     run_id: str | None = None
@@ -191,24 +141,20 @@ class CandidateFilters:
     finding: str | None = None
 
 
-@dataclass(frozen=True)
-class NeighborCard:
+@dataclass(frozen=True, kw_only=True)
+class NeighborCard(CandidateStatus):
     """A proposal with its text, where it stands and why.
 
     Attributes:
         verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
-        ask_id: of the request it came from (`rephraser.views.candidates.proposing_exchange` shows prompt and
-            answer); None for rules and files.
+        ask_id: of the request it came from; None for rules and files.
         usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
-        reviewer, review_reason: of the newest review.
         likeness: of its wording to the question's, 0 to 1.
-        successes: of the solvers on question and candidate; None where answers were not compared.
     """
 
     proposal_id: int
     run_id: str
     run: str
-    standing: CandidateStatus
     text: str
     ask_id: int | None
     usd: float | None
@@ -222,108 +168,16 @@ class NeighborCard:
     likeness: float
     successes: Successes | None
 
-    @property
-    def candidate_id(self) -> str:
-        """The id of the candidate, which other runs may have proposed too."""
-        return self.standing.candidate_id
-
-    @property
-    def status(self) -> str:
-        """Accepted, rejected, undecided, unverified or pending; the review's where there is one."""
-        return self.standing.status or PENDING
-
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form of where it stands."""
-        values = asdict(self.standing)
+        values = {field.name: getattr(self, field.name) for field in fields(CandidateStatus)}
         return {"candidate": values.pop("candidate_id"), **values, "text": self.text}
-
-
-@dataclass(frozen=True)
-class Cost:
-    """Requests with their tokens; `usd` counts known prices only, `unpriced` says how many had none."""
-
-    requests: int
-    prompt_tokens: int
-    completion_tokens: int
-    usd: float
-    unpriced: int
-
-
-@dataclass(frozen=True)
-class Proposal:
-    """A candidate in one run: who proposed it, what the run says about it, what asking for it cost.
-
-    Attributes:
-        ask_id: of the request it came from; None for rules and files.
-        siblings: candidates of the same request, itself included, which share its cost.
-    """
-
-    run: Run
-    standing: CandidateStatus
-    ask_id: int | None
-    siblings: int
-    cost: Cost | None
-    verdicts: Sequence[Row[Any]]  # status, reason, final, evidence, created_at
-
-
-@dataclass(frozen=True)
-class Detail:
-    """All that is known about a candidate. `answering` is what drawing answers to it cost, in all runs."""
-
-    candidate: CandidateRow
-    question: Question
-    proposals: tuple[Proposal, ...]
-    reviews: tuple[Review, ...]
-    answering: Cost
-
-    def to_json(self, exchanges: Sequence[Exchange | None] = ()) -> dict[str, Any]:
-        """Return the machine-readable form; exchanges stand beside the proposals, if there are any."""
-        question = self.question
-        runs = []
-        for index, proposal in enumerate(self.proposals):
-            standing = asdict(proposal.standing)
-            del standing["question_id"], standing["candidate_id"]
-            entry = {
-                "run": proposal.run.name,
-                "run_id": proposal.run.id,
-                **standing,
-                "cost": None if proposal.cost is None else asdict(proposal.cost),
-                "candidates_of_request": proposal.siblings,
-                "verdicts": [verdict._asdict() for verdict in proposal.verdicts],
-            }
-            exchange = exchanges[index] if exchanges else None
-            if exchange is not None:
-                messages = [{"role": role, "content": text} for role, text in exchange.prompt]
-                entry["exchange"] = {"prompt": messages, "text": exchange.text, "body": exchange.body}
-            runs.append(entry)
-        return {
-            "candidate": self.candidate.id,
-            "text": self.candidate.text,
-            "created_at": self.candidate.created_at,
-            "likeness": self.candidate.likeness,
-            "question": {
-                "id": question.id,
-                "text": question.text,
-                "answer": question.answer,
-                "level": question.level,
-                "subject": question.subject,
-                "kind": str(question.kind),
-                "images": list(question.images),
-            },
-            "runs": runs,
-            "answers_cost": asdict(self.answering),
-            "reviews": [asdict(review) for review in self.reviews],
-        }
 
 
 def page_candidates(
     session: Session, filters: CandidateFilters, *, after: int | None = None, limit: int = 25
 ) -> list[NeighborCard]:
-    """Return up to `limit` proposals behind the proposal `after`, by question, run, then as proposed.
-
-    Raises:
-        NotFoundError: `after` is no proposal that fits question and run.
-    """
+    """Return up to `limit` proposals behind the proposal `after`, by question, run, then as proposed."""
     order = (StandingRow.question_id, StandingRow.run_id, StandingRow.ordinal)
     query = _filtered(_cards(), filters).order_by(None).order_by(*order).limit(limit)
     if after is not None:
@@ -345,18 +199,26 @@ def page_run(
     """Return up to `limit` candidates of the run behind the candidate `after`, by question and ordinal.
 
     Also returns how many pass the filters, and the id to go on from, None at the end.
-
-    Raises:
-        InputError: no such finding or strategy, or `after` is not of this run.
-        NotFoundError: `after` is no candidate.
     """
     if filters.strategy is not None:
-        _check_strategy(session, run, filters.strategy)
-    if filters.finding is not None:
-        _check_finding(filters.finding)
+        used = session.scalars(select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct())
+        if filters.strategy not in (strategies := sorted(used)):
+            raise InputError(
+                f"run {run.name!r} has no candidates of strategy {filters.strategy!r}. Available: "
+                f"{', '.join(strategies) or 'none yet'}."
+            )
+    if filters.finding is not None and filters.finding not in FINDINGS:
+        near = get_close_matches(filters.finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
+        raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")
     fitting = _filtered(select(StandingRow.proposal_id), filters).subquery()
     total = session.scalar(select(func.count()).select_from(fitting)) or 0
-    place = None if after is None else _proposal_id(session, run, after)
+    place = None
+    if after is not None:
+        candidate = find_candidate(session, after)
+        in_run = (ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
+        place = session.scalar(select(ProposalRow.id).where(*in_run))
+        if place is None:
+            raise InputError(f"{candidate.id} is not a candidate of run {run.name!r}. Give one that is.")
     cards = page_candidates(session, filters, after=place, limit=limit + 1)
     return cards[:limit], total, cards[limit - 1].candidate_id if len(cards) > limit else None
 
@@ -367,22 +229,50 @@ def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
     return [_card(row) for row in session.execute(query.order_by(None).order_by(StandingRow.proposal_id))]
 
 
-def read_detail(session: Session, candidate: CandidateRow, question: Question) -> Detail:
-    """Return all that is known about a stored candidate of this question."""
-    rows = session.execute(
-        select(ProposalRow.run_id, ProposalRow.ask_id)
+def candidate_record(
+    session: Session, candidate: CandidateRow, question: Question, *, raw: bool = False
+) -> dict[str, Any]:
+    """Return all that is known about a stored candidate of this question, as one JSON object.
+
+    `raw` adds the exchanges with the proposer. `answers_cost` is the cost of its answers in all runs.
+    """
+    runs = []
+    for run_id, name, ask_id in session.execute(
+        select(ProposalRow.run_id, RunRow.name, ProposalRow.ask_id)
         .join(RunRow, RunRow.id == ProposalRow.run_id)
         .where(ProposalRow.candidate_id == candidate.id)
         .order_by(RunRow.created_at, ProposalRow.id)
-    ).all()
-    answering = select(AskRow.id).where(AskRow.kind == ANSWER, AskRow.about == candidate.id)
-    return Detail(
-        candidate=candidate,
-        question=question,
-        proposals=tuple(_proposal(session, candidate, run_id, ask_id) for run_id, ask_id in rows),
-        reviews=tuple(reviews_of(session, candidate.id)),
-        answering=_cost(session, answering),
-    )
+    ).all():
+        row = VerdictRow
+        verdicts = session.execute(
+            select(row.status, row.reason, row.final, row.evidence, row.created_at)
+            .where(row.run_id == run_id, row.candidate_id == candidate.id)
+            .order_by(row.id)
+        )
+        standing = asdict(read_status(session, run_id, candidate.id))
+        del standing["question_id"], standing["candidate_id"]
+        of_ask = select(func.count()).where(ProposalRow.ask_id == ask_id)
+        entry = {
+            "run": name,
+            "run_id": run_id,
+            **standing,
+            "cost": None if ask_id is None else _cost(session, AskRow.id == ask_id),
+            "candidates_of_request": 1 if ask_id is None else session.scalar(of_ask),
+            "verdicts": [verdict._asdict() for verdict in verdicts],
+        }
+        if raw and ask_id is not None:
+            entry["exchange"] = proposing_exchange(session, ask_id)
+        runs.append(entry)
+    return {
+        "candidate": candidate.id,
+        "text": candidate.text,
+        "created_at": candidate.created_at,
+        "likeness": candidate.likeness,
+        "question": asdict(question),
+        "runs": runs,
+        "answers_cost": _cost(session, AskRow.kind == ANSWER, AskRow.about == candidate.id),
+        "reviews": [asdict(review) for review in reviews_of(session, candidate.id)],
+    }
 
 
 def _cards() -> Select[*tuple[Any, ...]]:
@@ -399,7 +289,7 @@ def _cards() -> Select[*tuple[Any, ...]]:
             AskRow.prompt_tokens,
             AskRow.completion_tokens,
             VerdictRow.status.label("verdict"),
-            VerdictRow.reason.label("verdict_reason"),
+            func.coalesce(VerdictRow.reason, "").label("verdict_reason"),
             VerdictRow.evidence,
             ReviewRow.reviewer,
             ReviewRow.reason.label("review_reason"),
@@ -411,23 +301,12 @@ def _cards() -> Select[*tuple[Any, ...]]:
 
 
 def _card(row: Any) -> NeighborCard:
-    evidence = row.evidence or {}
+    values = row._asdict()
+    cost_pico, evidence = values.pop("cost_pico"), values.pop("evidence") or {}
     return NeighborCard(
-        proposal_id=row.proposal_id,
-        run_id=row.run_id,
-        run=row.run,
-        standing=CandidateStatus(*(getattr(row, field.name) for field in fields(CandidateStatus))),
-        text=row.text,
-        ask_id=row.ask_id,
-        usd=None if row.cost_pico is None else row.cost_pico / PICO_PER_USD,
-        prompt_tokens=row.prompt_tokens,
-        completion_tokens=row.completion_tokens,
-        verdict=row.verdict,
-        verdict_reason=row.verdict_reason or "",
+        **values,
+        usd=None if cost_pico is None else cost_pico / PICO_PER_USD,
         evidence=read_evidence(evidence),
-        reviewer=row.reviewer,
-        review_reason=row.review_reason,
-        likeness=row.likeness,
         successes=read_successes(evidence.get("counts"), evidence.get("by_solver", ())),
     )
 
@@ -448,68 +327,17 @@ def _filtered(query: Any, filters: CandidateFilters) -> Any:
     return query
 
 
-def _proposal(session: Session, candidate: CandidateRow, run_id: str, ask_id: int | None) -> Proposal:
-    verdicts = session.execute(
-        select(
-            VerdictRow.status,
-            VerdictRow.reason,
-            VerdictRow.final,
-            VerdictRow.evidence,
-            VerdictRow.created_at,
-        )
-        .where(VerdictRow.run_id == run_id, VerdictRow.candidate_id == candidate.id)
-        .order_by(VerdictRow.id)
-    )
-    of_ask = select(func.count()).select_from(ProposalRow).where(ProposalRow.ask_id == ask_id)
-    return Proposal(
-        run=find_run(session, run_id),
-        standing=read_status(session, run_id, candidate.id),
-        ask_id=ask_id,
-        siblings=1 if ask_id is None else session.scalar(of_ask) or 1,
-        cost=None if ask_id is None else _cost(session, select(AskRow.id).where(AskRow.id == ask_id)),
-        verdicts=verdicts.all(),
-    )
-
-
-def _cost(session: Session, ask_ids: Select[int]) -> Cost:
+def _cost(session: Session, *asks: ColumnElement[bool]) -> dict[str, float]:
+    """Return requests with their tokens; `usd` counts known prices only, `unpriced` the other requests."""
     rows = session.execute(
         select(AskRow.prompt_tokens, AskRow.completion_tokens, AskRow.cost_pico, AskRow.worst_pico).where(
-            AskRow.id.in_(ask_ids), AskRow.state != SENT
+            *asks, AskRow.state != SENT
         )
     ).all()
-    return Cost(
-        requests=len(rows),
-        prompt_tokens=sum(prompt or 0 for prompt, _, _, _ in rows),
-        completion_tokens=sum(completion or 0 for _, completion, _, _ in rows),
-        usd=sum((worst or 0) if cost is None else cost for _, _, cost, worst in rows) / PICO_PER_USD,
-        unpriced=sum(worst is None and cost is None for _, _, cost, worst in rows),
-    )
-
-
-def _proposal_id(session: Session, run: Run, after: str) -> int:
-    candidate = find_candidate(session, after)
-    proposal_id = session.scalar(
-        select(ProposalRow.id).where(ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
-    )
-    if proposal_id is None:
-        raise InputError(
-            f"{candidate.id} is not a candidate of run {run.name!r}. Give one of its candidates."
-        )
-    return proposal_id
-
-
-def _check_strategy(session: Session, run: Run, strategy: str) -> None:
-    strategies = session.scalars(
-        select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct()
-    ).all()
-    if strategy not in strategies:
-        names = ", ".join(sorted(strategies)) or "none yet"
-        raise InputError(f"run {run.name!r} has no candidates of strategy {strategy!r}. Available: {names}.")
-
-
-def _check_finding(finding: str) -> None:
-    if finding not in FINDINGS:
-        from difflib import get_close_matches
-
-        near = get_close_matches(finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
-        raise InputError(f"there is no finding {finding!r}. Similar: {', '.join(near)}.")
+    return {
+        "requests": len(rows),
+        "prompt_tokens": sum(prompt or 0 for prompt, _, _, _ in rows),
+        "completion_tokens": sum(completion or 0 for _, completion, _, _ in rows),
+        "usd": sum((worst or 0) if cost is None else cost for _, _, cost, worst in rows) / PICO_PER_USD,
+        "unpriced": sum(worst is None and cost is None for _, _, cost, worst in rows),
+    }

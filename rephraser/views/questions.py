@@ -18,7 +18,7 @@ from rephraser.tables import (
 from rephraser.views.suspects import find_suspects
 from service.questions.question import Question
 from service.questions.store import as_question, get_set
-from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow
+from service.questions.tables import QuestionRow, QuestionSetMemberRow
 
 COUNTED_AT_MOST = 10_000
 _TERM = re.compile(r'"([^"]+)"|(\S+)')
@@ -34,11 +34,7 @@ class QuestionFilters:
     Attributes:
         text: words that must all stand in the question, or its answer, or one of its candidates, whatever the
             case of ASCII letters; what stands between quotation marks is looked for as it is.
-        subject, level: exactly as stored.
-        status: accepted, rejected, undecided, unverified or pending; reviews count.
         finding: name of a finding of the structural checks, in any verdict.
-        question_set: name of a set of questions.
-        neighbor_set: `NAME`, `NAME@VERSION`, `NAME@TAG` or an id.
         suspect: only questions whose gold the solvers contradict (`rephraser.views.suspects`).
     """
 
@@ -83,11 +79,7 @@ def page_questions(
     before: str | None = None,
     limit: int = 25,
 ) -> QuestionPage:
-    """Return up to `limit` questions behind the id `after`, or those right before the id `before`; by key.
-
-    Raises:
-        NotFoundError: no such set.
-    """
+    """Return up to `limit` questions behind the id `after`, or those right before the id `before`; by key."""
     query, key = _matching(session, filters)
     if before is not None:
         ids = list(session.scalars(query.where(key < before).order_by(key.desc()).limit(limit + 1)))
@@ -107,15 +99,10 @@ def page_questions(
 
 
 def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bool]:
-    """Return how many questions match, and whether that is all: where rows are counted, that stops at 10,000.
-
-    Raises:
-        NotFoundError: no such set.
-    """
+    """Return how many questions match, and whether that is all: counting rows stops at 10,000."""
     if filters == QuestionFilters(subject=filters.subject, level=filters.level):
-        labels = QuestionLabelsRow
-        known = select(func.coalesce(func.sum(labels.questions), 0))
-        for column, value in ((labels.subject, filters.subject), (labels.level, filters.level)):
+        known = select(func.count()).select_from(QuestionRow)
+        for column, value in ((QuestionRow.subject, filters.subject), (QuestionRow.level, filters.level)):
             if value is not None:
                 known = known.where(column == value)
         return int(session.scalar(known) or 0), True
@@ -123,19 +110,6 @@ def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bo
     counted = query.limit(COUNTED_AT_MOST + 1).subquery()
     number = session.scalar(select(func.count()).select_from(counted)) or 0
     return min(number, COUNTED_AT_MOST), number <= COUNTED_AT_MOST
-
-
-def finding_counts(session: Session, *, run_id: str, limit: int | None = 50) -> list[tuple[str, int]]:
-    """Return the findings of a run with the number of candidates that have them, frequent ones first."""
-    counted = func.count(CandidateFindingRow.candidate_id.distinct())
-    rows = session.execute(
-        select(CandidateFindingRow.name, counted)
-        .where(CandidateFindingRow.run_id == run_id)
-        .group_by(CandidateFindingRow.name)
-        .order_by(counted.desc(), CandidateFindingRow.name)
-        .limit(limit)
-    )
-    return [(name, number) for name, number in rows]
 
 
 def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], InstrumentedAttribute[str]]:

@@ -15,9 +15,8 @@ from rephraser.proposing.parsing import Outcome
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
 from rephraser.run.start import KIND
-from rephraser.tables import ProposalRow, StandingRow, VerdictRow
+from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict import Verdict
-from rephraser.views.questions import finding_counts
 from rephraser.views.suspects import find_suspects
 from service.asks.tables import AskRow
 from service.runs.progress import frequent_errors, progress_of
@@ -55,15 +54,6 @@ def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
 
 
 @dataclass(frozen=True)
-class Unfinished:
-    """A question with fewer neighbors than wanted, and why."""
-
-    question_id: str
-    neighbors: int
-    reason: str
-
-
-@dataclass(frozen=True)
 class RunSummary:
     """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver)."""
 
@@ -83,7 +73,7 @@ class RunSummary:
     errors: dict[str, int]
     suspects: int  # questions whose gold the solvers contradict
     unreadable_questions: int  # of whose own answers too few can be read for any verdict
-    unfinished: tuple[Unfinished, ...]
+    unfinished: list[dict[str, Any]]  # questions with fewer neighbors than wanted, and why
     ledger: tuple[LedgerLine, ...]
 
 
@@ -104,8 +94,8 @@ def summarize(session: Session, run: Run) -> RunSummary:
         "awaiting answers" if not c.final else str(c.status) for cs in statuses.values() for c in cs
     )
     unfinished = [
-        Unfinished(question_id, count, _why(statuses.get(question_id, []), question_id in unreadable))
-        for question_id, count in neighbors.items()
+        {"question_id": id, "neighbors": count, "reason": _why(statuses.get(id, []), id in unreadable)}
+        for id, count in neighbors.items()
         if count < spec.n
     ]
     return RunSummary(
@@ -117,7 +107,7 @@ def summarize(session: Session, run: Run) -> RunSummary:
         compared_answers=bool(spec.solvers),
         questions_by_neighbors=dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
         candidates=dict(sorted(by_status.items())),
-        findings=dict(finding_counts(session, run_id=run.id, limit=None)),
+        findings=finding_counts(session, run.id),
         unreadable=_unreadable(session, run.id),
         open_questions=progress.open,
         failed_questions=progress.failed,
@@ -125,9 +115,16 @@ def summarize(session: Session, run: Run) -> RunSummary:
         errors=frequent_errors(session, run.id, limit=ERRORS_SHOWN),
         suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         unreadable_questions=len(unreadable),
-        unfinished=tuple(unfinished),
+        unfinished=unfinished,
         ledger=tuple(read_ledger(session, run.id)),
     )
+
+
+def finding_counts(session: Session, run_id: str) -> dict[str, int]:
+    """Return the numbers of a run's candidates by finding, frequent ones first."""
+    name, counted = CandidateFindingRow.name, func.count(CandidateFindingRow.candidate_id.distinct())
+    query = select(name, counted).where(CandidateFindingRow.run_id == run_id).group_by(name)
+    return dict(session.execute(query.order_by(counted.desc(), name)).all())
 
 
 def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:

@@ -1,7 +1,6 @@
 """Questions whose gold the solvers contradict, agreeing on another answer to question and neighbors.
 
-Nobody is asked: the answers are those that the verdicts were made from. A wrong gold shows in this way, and
-so does a mistake that the solver always makes; a person has to tell them apart.
+A wrong gold shows in this way, and so does a mistake that the solver always makes; a person has to tell.
 """
 
 from collections import defaultdict
@@ -14,7 +13,6 @@ from sqlalchemy.orm import Session
 
 from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict.successes import solver_name
-from service.database import in_parts
 from service.database.expressions import json_item
 from service.questions.tables import QuestionRow
 from service.runs.tables import RunRow
@@ -29,10 +27,9 @@ class Suspect:
 
     Attributes:
         agreed: the answer, as one of the solvers wrote it.
-        question_agreeing, question_drawn: answers to the question that are `agreed`, of all drawn.
-        neighbor_agreeing, neighbor_drawn: the same of its accepted neighbors, together.
+        question_agreeing, neighbor_agreeing: answers that are `agreed`, of all drawn to the question, and to
+            its accepted neighbors together.
         gold_given: answers that equal the gold, to question and neighbors.
-        neighbors: accepted neighbors whose answers were compared.
     """
 
     run: str
@@ -80,13 +77,17 @@ def find_suspects(
     )
 
 
-def _agreed(session: Session, run_id: str | None, question_id: str | None) -> Iterator[Suspect]:
+def _agreed(session: Session, of_run: str | None, of_question: str | None) -> Iterator[Suspect]:
     """Every question with accepted neighbors whose most frequent answer is not the gold."""
     gold = VerdictRow.evidence[("counts", "gold")].as_integer()
     of_gold = json_item(VerdictRow.evidence, "counts", "original", gold)
     query = (
-        select(StandingRow.run_id, StandingRow.question_id, VerdictRow.evidence["counts"])
+        select(
+            *(StandingRow.run_id, StandingRow.question_id, QuestionRow.text, QuestionRow.answer),
+            VerdictRow.evidence["counts"],
+        )
         .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+        .join(QuestionRow, QuestionRow.id == StandingRow.question_id)
         .where(
             StandingRow.status == "accepted",
             gold.is_not(None),
@@ -94,29 +95,24 @@ def _agreed(session: Session, run_id: str | None, question_id: str | None) -> It
             VerdictRow.evidence["original_top"].as_float() > of_gold,
         )
     )
-    if run_id is not None:
-        query = query.where(StandingRow.run_id == run_id)
-    if question_id is not None:
-        query = query.where(StandingRow.question_id == question_id)
-    by_question: dict[tuple[str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for run, question, counts in session.execute(query):
-        by_question[run, question].append(counts)
-    named = {run for run, _ in by_question}
+    if of_run is not None:
+        query = query.where(StandingRow.run_id == of_run)
+    if of_question is not None:
+        query = query.where(StandingRow.question_id == of_question)
+    by_question: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
+    for run, question_id, text, answer, counts in session.execute(query):
+        by_question[run, question_id, text, answer].append(counts)
+    named = {run for run, *_ in by_question}
     runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
-    questions = {
-        row.id: row
-        for part in in_parts(sorted({question for _, question in by_question}))
-        for row in session.scalars(select(QuestionRow).where(QuestionRow.id.in_(part)))
-    }
-    for (run, question), verdicts in by_question.items():
+    for (run, question_id, text, answer), verdicts in by_question.items():
         # The answers to the question are those of the verdict with the most of them.
         asked = max(verdicts, key=lambda counts: _drawn(counts, "original"))
         top = _top(asked)
         yield Suspect(
             run=runs[run].name,
-            question_id=question,
-            question=questions[question].text,
-            gold=questions[question].answer,
+            question_id=question_id,
+            question=text,
+            gold=answer,
             agreed=str(asked["classes"][top]),
             question_agreeing=asked["original"][top],
             question_drawn=_drawn(asked, "original"),

@@ -14,6 +14,8 @@ PLAN_VERSION = 5
 """Counts changes of the demo's commands: what an older demo left is not gone on with by other commands."""
 
 RECIPES_SHOWN = ("grpo", "ta_grpo", "ta_rescue")
+QUICK_RECIPES = ("ta_grpo",)
+"""One training, because verl needs most of a minute to start."""
 LEARNING_RATES = {"grpo": 2e-4, "ta_grpo": 1e-4, "ta_rescue": 1e-4}
 """Of the recipes that were tuned in world A (`docs/studies/recipes.md`); others train at `LEARNING_RATE`."""
 LEARNING_RATE = 3e-4

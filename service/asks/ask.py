@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from service.asks import attempts
 from service.asks import request as kinds
@@ -21,6 +21,9 @@ from service.asks.store import Store, note, one_by_one, read_notes
 from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from service.runs.spending import read_account
+
+if TYPE_CHECKING:
+    from service.asks.batch import BatchJobs
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
@@ -82,25 +85,17 @@ class Failed(Exception):
         self.kind, self.final = kind, final
 
 
-class Backend(Protocol):
-    """Answers requests that are not stored, other than by single attempts."""
-
-    async def obtain(self, request: Request) -> Answer: ...
-
-    async def close(self) -> None: ...
-
-
 @dataclass(frozen=True)
 class Models:
     """The open endpoints of a command by `Request.model`, and the rules for requests.
 
-    `backends` make what answers a run in another way than by single requests. `at_once` tasks are under way
+    `backends` make what answers a run by batch jobs. `at_once` tasks are under way
     at a time. After SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an
     answer a warning says what the run waits for.
     """
 
     endpoints: Mapping[str, Endpoint]
-    backends: Mapping[str, Callable[["Asker"], Backend]] = field(default_factory=dict)
+    backends: Mapping[str, Callable[["Asker"], "BatchJobs"]] = field(default_factory=dict)
     retries: RetryPolicy = field(default_factory=RetryPolicy)
     max_requests: int | None = None
     at_once: int = 256
@@ -134,7 +129,7 @@ class Asker:
         self.totals = Totals()
         self.has_answers = False
         self.last_answer_s = time.monotonic()
-        self._backends: dict[str, Backend] = {}
+        self._backends: dict[str, BatchJobs] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self._in_flight: set[int] = set()
         self._settlements = self._failed_in_a_row = self._begun = 0
@@ -392,9 +387,10 @@ class Asker:
         ):
             self._failed_in_a_row += 1
             if self._failed_in_a_row >= self.models.retries.halt_after:
-                self.stop(
-                    FAILING, f"{self._failed_in_a_row} consecutive requests failed, last: {fault.message}"
-                )
+                words = f"{self._failed_in_a_row} consecutive requests failed, last: {fault.message}"
+                if fault.kind == kinds.CONTEXT_LENGTH:
+                    words += ". Lower max_tokens, or serve the model with a longer context."
+                self.stop(FAILING, words)
 
     async def pause(self, seconds: float) -> None:
         """Wait, unless the run stops meanwhile.

@@ -4,7 +4,6 @@ At every moment `caps.committed_pico` is the sum of the costs of the runs under 
 case until its cost is known.
 """
 
-import json
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
@@ -18,7 +17,7 @@ from sqlalchemy.orm import Session
 from service.asks.store import dead_workers, one_by_one
 from service.asks.tables import ANSWERED, FINAL, LOST, SENT, AskBodyRow, AskRow, JobRow
 from service.database import upsert
-from service.runs.tables import CapRow, RunRow, RunSpendingRow
+from service.runs.tables import CapRow, RunRow
 
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
@@ -33,7 +32,6 @@ _UNPACKER = zstandard.ZstdDecompressor()
 
 _asks: Table = AskRow.__table__  # type: ignore[assignment]
 _bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
-_spending: Table = RunSpendingRow.__table__  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
@@ -88,9 +86,9 @@ _END = (
     )
 )
 _REPLY = update(_bodies).where(_bodies.c.ask_id == bindparam("ask")).values(reply=bindparam("new_reply"))
-_BEGUN = select(
-    _asks.c.id, _asks.c.run_id, _asks.c.kind, _asks.c.model, _asks.c.state, _asks.c.worst_pico
-).where(_asks.c.id.in_(bindparam("ids", expanding=True)))
+_BEGUN = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico).where(
+    _asks.c.id.in_(bindparam("ids", expanding=True))
+)
 
 
 def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
@@ -147,7 +145,7 @@ def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
 
 
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
-    """Store the outcomes of attempts, settle their costs and count them."""
+    """Store the outcomes of attempts, settle their costs."""
     connection = session.connection()
     begun = {row.id: row for row in connection.execute(_BEGUN, {"ids": [each.ask_id for each in ended]})}
     known = [(begun[each.ask_id], each) for each in ended if begun[each.ask_id].run_id is not None]
@@ -173,34 +171,7 @@ def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     replies = [{"ask": each.ask_id, "new_reply": each.reply} for each in ended if each.reply is not None]
     if replies:
         connection.execute(_REPLY, replies)
-    _count(session, known)
     return [None] * len(ended)
-
-
-def _count(session: Session, ended: Iterable[tuple[Any, Ended]]) -> None:
-    """Add ended asks to what their runs have spent, by kind and model."""
-    sums: dict[tuple[str, str, str], list[int]] = defaultdict(lambda: [0] * 6)
-    for ask, each in ended:
-        worst = ask.worst_pico or 0
-        was_lost = ask.state == LOST  # and was counted at its worst case then
-        cost, doubtful = (worst, worst) if each.cost_pico is None else (each.cost_pico, 0)
-        if was_lost:
-            cost, doubtful = cost - worst, doubtful - worst
-        unpriced = int(ask.worst_pico is None and each.cost_pico is None and not was_lost)
-        added = (int(not was_lost), each.prompt_tokens, each.completion_tokens, cost, doubtful, unpriced)
-        mine = sums[ask.run_id, ask.kind, ask.model]
-        mine[:] = [before + more for before, more in zip(mine, added, strict=True)]
-    names = ("requests", "prompt_tokens", "completion_tokens", "pico_usd", "doubtful_pico_usd", "unpriced")
-    rows = [
-        dict(zip(("run_id", "kind", "model"), key, strict=True)) | dict(zip(names, values, strict=True))
-        for key, values in sorted(sums.items())
-    ]
-    if rows:
-        adding = upsert(_spending)
-        totals = {name: _spending.c[name] + adding.excluded[name] for name in names}
-        session.connection().execute(
-            adding.on_conflict_do_update(index_elements=["run_id", "kind", "model"], set_=totals), rows
-        )
 
 
 def _reserve(session: Session, attempts: Sequence[Attempt]) -> list[Attempt]:
@@ -248,11 +219,9 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
     if not dead:
         return
     lost = list(connection.scalars(select(_asks.c.id).where(*is_sent, _asks.c.worker.in_(dead))))
-    begun = connection.execute(_BEGUN, {"ids": lost}).all()
     connection.execute(
         update(_asks).where(_asks.c.id.in_(lost)).values(state=LOST, key=None, ended_at=time.time())
     )
-    _count(session, ((ask, Ended(ask.id, LOST, None)) for ask in begun if ask.run_id is not None))
 
 
 def pack(text: str) -> bytes:
@@ -291,17 +260,11 @@ def take_over(session: Session, waiter: tuple[int, str]) -> list[str]:
 
 
 @one_by_one
-def read_job(session: Session, tag: str) -> tuple[str | None, list[tuple[int, bytes, int]]]:
-    """Return the provider's id of a job, and (id, key, max_tokens) of its requests without an answer."""
-    remote_id = session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
-    sent = session.execute(
-        select(AskRow.id, AskRow.key, AskBodyRow.request)
-        .join(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
-        .where(AskRow.job == tag, AskRow.state == SENT)
-        .order_by(AskRow.id)
-    )
-    lines = [(id, key or b"", json.loads(unpack(body))["sampling"]["max_tokens"]) for id, key, body in sent]
-    return remote_id, lines
+def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
+    """Return the keys of a job's requests without an answer by their ids, and its id at the provider."""
+    sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT).order_by(AskRow.id)
+    keys = {ask_id: key or b"" for ask_id, key in session.execute(sent)}
+    return keys, session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
 
 
 @one_by_one

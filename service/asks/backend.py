@@ -15,14 +15,9 @@ class Endpoint(Protocol):
     `ask` owns retries, pauses between attempts, money and storage; an endpoint sends one attempt at a time
     and decides how many are in flight.
 
-    Attributes:
-        price: Of a token; None: not known.
-        model: As in `Request.model`.
-        engine: Weights and engine of a model on this machine; None for a remote model.
-        waits_for: What is in flight, in words, for the warning after minutes without an answer.
-        generated_tokens: Tokens so far, those of unfinished responses included; 0 if not known.
-        notices: What the user should know of the answers so far, such as a field that the server refused.
-        enforces_schema: Whether every reply keeps to the schema of its request.
+    `price` None: not known. `engine` describes weights and engine of a model on this machine. `waits_for`
+    says what is in flight, `notices` what the user should know of the answers so far, and `enforces_schema`
+    whether every reply keeps to the schema of its request.
     """
 
     price: Price | None = Price(0.0, 0.0)
@@ -37,10 +32,6 @@ class Endpoint(Protocol):
     @property
     def waits_for(self) -> str:
         return ""
-
-    @property
-    def generated_tokens(self) -> int:
-        return 0
 
     @property
     def notices(self) -> Sequence[str]:
@@ -66,19 +57,11 @@ class Endpoint(Protocol):
         return None if self.engine is None else self.description
 
     def check(self, request: Request) -> None:
-        """Refuse a request if a part of it that shapes responses would not reach the model.
-
-        Raises:
-            PrerequisiteError: the provider does not take a setting, raw text or an extra field.
-        """
+        """Refuse a request if a part of it that shapes responses would not reach the model."""
         return
 
     async def open(self) -> None:
-        """Load and check everything that the first request needs.
-
-        Raises:
-            PrerequisiteError: the endpoint cannot be used; the message says what to do.
-        """
+        """Load and check everything that the first request needs."""
         ...
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:

@@ -3,29 +3,27 @@
 What the coroutines wait for is collected and sent as one job. A job's row and its attempts are stored before
 it is sent, with a tag that the provider keeps. A later process asks for the job by its id, or finds it by the
 tag if the id was not stored. A job that the provider never got costs nothing; its requests are sent again.
+
+The openai package does the calls: litellm's own functions make a client per call that nothing closes, and
+download the results of a finished job once more to price it.
 """
 
 import asyncio
 import json
+import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
-from typing import Any
+from typing import Any, Literal, TypeVar
 
 from service.asks import attempts as rows
 from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
 from service.asks.attempts import ELSEWHERE, NOBODY
-from service.asks.faults import blame
+from service.asks.faults import classify, kind_of_status, shorten
 from service.asks.money import worst_pico
-from service.asks.provider_jobs import (
-    CALL_TIMEOUT_S,
-    NotSentError,
-    ProviderJobs,
-    error_message,
-    refusal,
-)
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
 from service.errors import DatabaseError, InputError, PrerequisiteError
@@ -40,37 +38,35 @@ LINE_BYTES = 120
 JOBS_AT_ONCE = 4
 LEAST_SHARE = 0.01
 """A smaller share of the waiting requests makes no job: days would pass for a few answers."""
+TRIES = 3
+"""A request fails after so many jobs left it without an answer."""
 QUIET_S = 30.0
 """A job is made after so long without a new request: then all coroutines wait for answers."""
+OUTAGE_S = 86_400.0
+"""A job is paid for and takes up to a day, so tagrpo asks for it through an outage of a day."""
+LOOKS = 3
+"""How often a job is looked for after a submission without a reply: a provider's list may lag."""
 STORED_AT_ONCE = 200
+PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
+TAG = "tagrpo"
+"""The entry in a job's metadata that holds its tag."""
 
-
-@dataclass(frozen=True)
-class _Line:
-    """A request in a job."""
-
-    ask_id: int
-    key: bytes
-    max_tokens: int
+Result = TypeVar("Result")
 
 
 @dataclass(eq=False)
 class _Job:
-    """A job with its requests; `bodies` by the ids of their asks if this process sends it."""
+    """A job: the keys of its requests by the ids of their asks; their `bodies` if this process sends it."""
 
     tag: str
-    lines: Sequence[_Line]
+    keys: Mapping[int, bytes]
     remote_id: str | None = None
     bodies: Mapping[int, str] | None = None
+    may_have_arrived: bool = True
 
 
 def check_batch(endpoint: RemoteEndpoint) -> None:
-    """Refuse an open endpoint that takes no batch jobs.
-
-    Raises:
-        InputError: the endpoint has several servers.
-        PrerequisiteError: the provider has no batch jobs of this kind.
-    """
+    """Refuse an open endpoint that takes no batch jobs."""
     if len(endpoint.bases) > 1:
         raise InputError(
             f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
@@ -86,28 +82,13 @@ class BatchJobs:
     """Answers the requests of one run for one model by batch jobs, a few at a time; a backend of `ask`."""
 
     def __init__(
-        self,
-        endpoint: RemoteEndpoint,
-        asker: Asker,
-        *,
-        poll_s: float = 60.0,
-        quiet_s: float = QUIET_S,
-        tries: int = 3,
+        self, endpoint: RemoteEndpoint, asker: Asker, *, poll_s: float = 60.0, quiet_s: float = QUIET_S
     ) -> None:
-        """Set up; nothing is sent.
-
-        Args:
-            endpoint: The model at OpenAI, or at one server with OpenAI's batch protocol; it is open.
-            asker: The run that pays.
-            poll_s: Seconds between two looks at a job.
-            quiet_s: A job is made after so long without a new request; never longer than `poll_s`.
-            tries: A request fails after so many jobs left it without an answer.
-        """
-        self._endpoint, self._asker, self._tries = endpoint, asker, tries
+        """Set up; nothing is sent. The endpoint is open; `poll_s` is the time between two looks at a job."""
+        self._endpoint, self._asker = endpoint, asker
         self._poll_s, self._quiet_s = poll_s, min(quiet_s, poll_s)
         self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
-        self._client = endpoint.provider.openai_client(CALL_TIMEOUT_S)
-        self._provider = ProviderJobs(self._client, asker, endpoint.where)
+        self._client = endpoint.provider.openai_client(120.0)
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiting: dict[bytes, asyncio.Future[Any]] = {}
         self._pending: dict[bytes, Request] = {}
@@ -123,40 +104,34 @@ class BatchJobs:
         Raises:
             Failed: the request has no answer.
             Stopped: the run stops; the provider goes on with its jobs, and the next process collects them.
-            PrerequisiteError: the provider refuses batch jobs, or was unreachable for a day.
         """
         if request.prompt is not None:
             raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
         failures = 0
         while True:
-            outcome = await self._wait_for_job(request)
-            if isinstance(outcome, Answer):
-                return outcome
-            if outcome is None:  # it was not sent, or another process sends it
+            if self._error is not None:
+                raise self._error
+            self._waiting[request.key] = done = asyncio.get_running_loop().create_future()
+            if request.key not in self._in_jobs:
+                self._pending[request.key] = request
+            try:
+                outcome = await done  # an answer, a fault and whether it is final, or None: it was not sent
+            finally:
+                del self._waiting[request.key]
+                self._pending.pop(request.key, None)
+            if outcome is None:
                 if (stored := await self._asker.find(request)) is not None:
                     return stored
                 await self._asker.pause(self._poll_s)
-                continue
-            fault, final = outcome
-            failures += 1
-            learned = self._endpoint.learn_refused(request, set(), fault)
-            if failures >= self._tries or final or not (learned or fault.kind in RETRIED):
-                self._asker.count_failure(fault)
-                raise Failed(fault.kind, fault.message, final=final)
-
-    async def _wait_for_job(self, request: Request) -> Answer | tuple[Fault, bool] | None:
-        """Return the answer of a job, a fault and whether it is final, or None: no job sent the request."""
-        if self._error is not None:
-            raise self._error
-        self._waiting[request.key] = done = asyncio.get_running_loop().create_future()
-        if request.key not in self._in_jobs:
-            self._pending[request.key] = request
-        try:
-            outcome: Answer | tuple[Fault, bool] | None = await done
-            return outcome
-        finally:
-            del self._waiting[request.key]
-            self._pending.pop(request.key, None)
+            elif isinstance(outcome, Answer):
+                return outcome
+            else:
+                fault, final = outcome
+                failures += 1
+                learned = self._endpoint.learn_refused(request, set(), fault)
+                if failures >= TRIES or final or not (learned or fault.kind in RETRIED):
+                    self._asker.count_failure(fault)
+                    raise Failed(fault.kind, fault.message, final=final)
 
     async def close(self) -> None:
         """End the tasks and close the connections; the provider's jobs continue."""
@@ -173,8 +148,7 @@ class BatchJobs:
         try:
             while True:
                 for tag in await store.write(rows.take_over, mine):
-                    remote_id, sent = await store.read(rows.read_job, tag)
-                    self._start(_Job(tag, [_Line(*line) for line in sent], remote_id))
+                    self._start(_Job(tag, *await store.read(rows.read_job, tag)))
                 size = -1
                 while not self._pending or size < len(self._pending) < self._largest:
                     size = len(self._pending)
@@ -216,61 +190,58 @@ class BatchJobs:
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
         begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
-        lines, sent = [], {}
+        keys: dict[int, bytes] = {}
+        sent: dict[int, str] = {}
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
-                lines.append(_Line(ask_id, request.key, request.max_tokens))
-                sent[ask_id] = body
+                keys[ask_id], sent[ask_id] = request.key, body
             elif ask_id == ELSEWHERE:
                 self._pending.pop(request.key, None)
                 self._deliver(request.key, None)
-        if lines:
-            self._asker.totals.sent += len(lines)
-            self._start(_Job(tag, lines, bodies=sent))
-        return bool(lines)
+        if keys:
+            self._asker.totals.sent += len(keys)
+            self._start(_Job(tag, keys, bodies=sent))
+        return bool(keys)
 
     def _body(self, request: Request) -> str:
         return json.dumps(self._endpoint.provider.body(request, self._endpoint.leave_out(request)))
 
     def _start(self, job: _Job) -> None:
-        for line in job.lines:
-            self._in_jobs.add(line.key)
-            self._pending.pop(line.key, None)
+        for key in job.keys.values():
+            self._in_jobs.add(key)
+            self._pending.pop(key, None)
         task = asyncio.create_task(self._carry_out(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
     async def _carry_out(self, job: _Job) -> None:
         """Send a new job or find an old one, wait for it, and store its answers."""
-        store, provider = self._asker.store, self._provider
+        store, closing = self._asker.store, dict[str, Any](collected=True)
         try:
             if job.remote_id is None:
-                if job.bodies is not None:
-                    job.remote_id = await provider.submit(job.tag, job.bodies)
-                else:
-                    job.remote_id = await provider.find(job.tag)
+                job.remote_id = await (self._find(job.tag) if job.bodies is None else self._submit(job))
                 if job.remote_id is not None:
                     await store.write(rows.change_job, (job.tag, {"remote_id": job.remote_id}))
             if job.remote_id is None:
                 await self._give_up(job, "the provider never received the batch job")
             else:
-                ended = await provider.wait(job.remote_id, self._poll_s)
-                message = error_message(ended)
+                ended = await self._wait(job.remote_id)
+                message = _error_message(ended)
                 answered = ended.request_counts.completed if ended.request_counts else 0
                 if "enqueued token limit" in message.lower() and not answered:
                     self._shrink(job, message)
                     await self._give_up(job, message)
                 else:
-                    await self._collect(ended, job.lines)
-            await store.write(rows.change_job, (job.tag, {"collected": True}))
-        except NotSentError as error:
-            self._refuse_all(error)
-            await self._give_up(job, str(error))
-            await store.write(rows.change_job, (job.tag, {"collected": True}))
+                    await self._collect(ended, job)
+            await store.write(rows.change_job, (job.tag, closing))
         except Exception as error:
             self._refuse_all(error)
             with suppress(DatabaseError):
-                await store.write(rows.change_job, (job.tag, {"worker": NOBODY}))
+                if job.may_have_arrived:  # another process may ask for it
+                    closing = {"worker": NOBODY}
+                else:
+                    await self._give_up(job, str(error))
+                await store.write(rows.change_job, (job.tag, closing))
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
@@ -281,51 +252,55 @@ class BatchJobs:
         if self._at_once > 1 or len(self._tasks) > 1:
             self._at_once = 1
             return
-        self._largest = max(1, len(job.lines) // 2)
-        if len(job.lines) == 1:
+        self._largest = max(1, len(job.keys) // 2)
+        if len(job.keys) == 1:
             way_out = "All answers are kept. Resume when other batch jobs have finished."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
-    async def _collect(self, ended: Any, lines: Sequence[_Line]) -> None:
+    async def _collect(self, ended: Any, job: _Job) -> None:
         """Store what a job brought for each of its requests; a second time gives the same."""
-        left = {str(line.ask_id): line for line in lines}
+        left = {str(ask_id) for ask_id in job.keys}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
-            results = await self._provider.download(file_id)
-            entries = [(left.pop(str(each.get("custom_id")), None), each) for each in results]
-            known = [(line, entry) for line, entry in entries if line is not None]
+            file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
+            entries: dict[str, Any] = {}
+            for line in file.content.splitlines():
+                with suppress(ValueError, AttributeError):
+                    entry = json.loads(line)
+                    entries[str(entry.get("custom_id"))] = entry
+            known = [entries[name] for name in entries if name in left]
+            left -= entries.keys()
             for start in range(0, len(known), STORED_AT_ONCE):
                 part = known[start : start + STORED_AT_ONCE]
-                await asyncio.gather(*(self._keep(line, entry) for line, entry in part))
-        reason = error_message(ended) or f"the batch job {ended.status} without answering this request"
-        for line in left.values():
-            await self._fail(line, Fault(SERVER_ERROR, reason))
+                await asyncio.gather(*(self._keep(job, int(each["custom_id"]), each) for each in part))
+        reason = _error_message(ended) or f"the batch job {ended.status} without answering this request"
+        for name in left:
+            await self._fail(job, int(name), Fault(SERVER_ERROR, reason))
 
-    async def _keep(self, line: _Line, entry: dict[str, Any]) -> None:
+    async def _keep(self, job: _Job, ask_id: int, entry: Mapping[str, Any]) -> None:
         """Store an answer or a refusal."""
         response = entry.get("response") or {}
-        status, body = response.get("status_code"), response.get("body") or {}
+        status, body = int(response.get("status_code") or 0), response.get("body") or {}
         try:
             if status != 200:
-                raise refusal(int(status or 0), entry.get("error") or body)
+                raise _refusal(status, entry.get("error") or body)
             reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
-            self._deliver(line.key, await self._asker.keep(line.ask_id, reply, self._price))
+            self._deliver(job.keys[ask_id], await self._asker.keep(ask_id, reply, self._price))
         except Fault as fault:
-            await self._fail(line, fault)
+            await self._fail(job, ask_id, fault)
 
-    async def _fail(self, line: _Line, fault: Fault) -> None:
+    async def _fail(self, job: _Job, ask_id: int, fault: Fault) -> None:
         """Store a failed attempt."""
-        fault = blame(fault, line.max_tokens)
         final = self._asker.is_final(fault)
-        await self._asker.end_failed(line.ask_id, fault, final=final)
-        self._deliver(line.key, (fault, final))
+        await self._asker.end_failed(ask_id, fault, final=final)
+        self._deliver(job.keys[ask_id], (fault, final))
 
     async def _give_up(self, job: _Job, message: str) -> None:
         """Note that no request of a job was sent: they cost nothing, and are sent again."""
         fault = Fault(SERVER_ERROR, message)
-        await asyncio.gather(*(self._asker.end_failed(line.ask_id, fault, final=False) for line in job.lines))
-        self._asker.totals.sent -= 0 if job.bodies is None else len(job.lines)
-        for line in job.lines:
-            self._deliver(line.key, None)
+        await asyncio.gather(*(self._asker.end_failed(ask_id, fault, final=False) for ask_id in job.keys))
+        self._asker.totals.sent -= 0 if job.bodies is None else len(job.keys)
+        for key in job.keys.values():
+            self._deliver(key, None)
 
     def _deliver(self, key: bytes, outcome: Answer | tuple[Fault, bool] | None) -> None:
         self._in_jobs.discard(key)
@@ -337,3 +312,86 @@ class BatchJobs:
         for done in self._waiting.values():
             if not done.done():
                 done.set_exception(error)
+
+    # Calls to the provider
+
+    async def _submit(self, job: _Job) -> str:
+        """Send a job; return its id at the provider."""
+        assert job.bodies is not None
+        job.may_have_arrived = False
+        text = "".join(
+            f'{{"custom_id": "{ask_id}", "method": "POST", "url": "{PAGE}", "body": {body}}}\n'
+            for ask_id, body in job.bodies.items()
+        )
+
+        async def create(file_id: str) -> str:
+            try:
+                created = await self._client.batches.create(
+                    completion_window="24h", endpoint=PAGE, input_file_id=file_id, metadata={TAG: job.tag}
+                )
+            except Exception as error:
+                fault = classify(error)
+                if fault.billed or fault.kind == SERVER_ERROR:
+                    job.may_have_arrived = True
+                    if (remote_id := await self._find(job.tag)) is not None:
+                        return remote_id
+                raise fault from None
+            job.may_have_arrived = True
+            return created.id
+
+        content = (f"{job.tag}.jsonl", text.encode())
+        file = await self._call(partial(self._client.files.create, file=content, purpose="batch"))
+        return await self._call(partial(create, file.id))
+
+    async def _find(self, tag: str) -> str | None:
+        """Return the id of the job with this tag, None if the provider has none."""
+
+        async def search() -> str | None:
+            async for remote in self._client.batches.list(limit=100):
+                if (remote.metadata or {}).get(TAG) == tag:
+                    return remote.id
+            return None
+
+        for look in range(LOOKS):
+            if look:
+                await self._asker.pause(self._asker.models.retries.base_s)
+            if (remote_id := await self._call(search)) is not None:
+                return remote_id
+        return None
+
+    async def _wait(self, remote_id: str) -> Any:
+        """Return the state of a job once it has ended."""
+        while True:
+            state = await self._call(partial(self._client.batches.retrieve, remote_id), OUTAGE_S)
+            if state.status in ("completed", "failed", "expired", "cancelled"):
+                return state
+            await self._asker.pause(self._poll_s)
+
+    async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
+        """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
+        retries, began, attempt = self._asker.models.retries, time.monotonic(), 0
+        while True:
+            attempt += 1
+            try:
+                return await call()
+            except Exception as error:
+                fault = classify(error)
+            pause_s = retries.pause_s(fault, attempt)
+            if pause_s is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
+                pause_s = retries.longest_s
+            if pause_s is None:
+                raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
+            await self._asker.pause(pause_s)
+
+
+def _error_message(job: Any) -> str:
+    """Return the provider's error message for a failed job."""
+    errors = getattr(job.errors, "data", None) or []
+    return shorten("; ".join(str(error.message) for error in errors))
+
+
+def _refusal(status: int, error: Mapping[str, Any]) -> Fault:
+    """Return the fault of a line of results without an answer."""
+    inner = error.get("error", error)
+    message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
+    return Fault(kind_of_status(status, message) if status else SERVER_ERROR, message, status=status or None)

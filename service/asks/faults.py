@@ -48,21 +48,6 @@ _TOO_LONG = re.compile(
     r"maximum input length|maximum number of tokens allowed|too large for model with",
     re.IGNORECASE,
 )
-_CONTEXT = (
-    re.compile(r"maximum context length (?:is|of) (\d+)"),
-    re.compile(r"exceed context limit: \d+ \+ \d+ > (\d+)"),
-    re.compile(r"max_new_tokens. must be <= (\d+)"),
-)
-_PROMPT = (
-    re.compile(r"(\d+) in the (?:messages|prompt)"),
-    re.compile(r"(\d+) (?:input tokens|tokens from the input|.inputs. tokens)"),
-    re.compile(r"exceed context limit: (\d+) \+"),
-    re.compile(r"resulted in (\d+) tokens"),
-)
-_LONGEST_ANSWER = re.compile(
-    r"max_(?:completion_)?tokens.*(?:supports at most \d+ completion|maximum allowed number of output|"
-    r"cannot be greater than max_model_len)"
-)
 _INVALID = re.compile(r"json|choices|invalid response|unterminated", re.IGNORECASE)
 _WRAPPING = re.compile(r"^(?:(?:litellm\.)?\w+Error: )*(?:\w+Exception - )?")
 
@@ -138,32 +123,6 @@ def kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
     if "ContentPolicyViolationError" in names or _FILTERED.search(text):
         return kinds.CONTENT_FILTER
     return kinds.BAD_REQUEST
-
-
-def blame(fault: Fault, max_tokens: int) -> Fault:
-    """Return the fault, or a settings fault if `max_tokens` alone makes the server refuse the request.
-
-    A server that adds the response's tokens to the prompt's refuses a prompt that is too long in the same
-    words as any prompt under a `max_tokens` that fills the context. The settings are to blame if the prompt
-    would fit and `max_tokens` is at least the context, or above the longest response that the model allows.
-    Messages without numbers decide nothing.
-    """
-    context, prompt = _number(_CONTEXT, fault.message), _number(_PROMPT, fault.message)
-    fills = context is not None and prompt is not None and prompt < context <= max_tokens
-    too_much = fills or _LONGEST_ANSWER.search(fault.message) is not None
-    if fault.kind not in (kinds.CONTEXT_LENGTH, kinds.BAD_REQUEST) or not too_much:
-        return fault
-    return Fault(
-        kinds.SETTINGS,
-        f"the model does not support responses of up to {max_tokens:,} tokens ({fault.message}). "
-        "Lower max_tokens, or serve the model with a longer context.",
-        status=fault.status,
-    )
-
-
-def _number(patterns: Sequence[re.Pattern[str]], text: str) -> int | None:
-    matches = (pattern.search(text) for pattern in patterns)
-    return next((int(match[1]) for match in matches if match is not None), None)
 
 
 def _sent_status(links: Sequence[BaseException], names: set[str]) -> int | None:

@@ -37,11 +37,7 @@ def find_price(model: str, given: tuple[float, float] | None = None) -> Price | 
 
 
 def require_price(model: str, given: tuple[float, float] | None = None) -> Price:
-    """Return the price of a model.
-
-    Raises:
-        BudgetError: it is not known.
-    """
+    """Return the price of a model."""
     price = find_price(model, given)
     if price is None:
         raise BudgetError(

@@ -1,12 +1,10 @@
 """Plain HTTP requests to a server that tagrpo started itself."""
 
-import asyncio
 import json
-import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from service.asks.faults import blame, classify, fault_of_status
+from service.asks.faults import fault_of_status
 from service.asks.request import Reply, Request, chat_messages, optional_fields
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.models.settings import TOKENS_PER_S
@@ -60,28 +58,17 @@ class PlainEndpoint(ServedEndpoint):
     async def look(self, server: Server) -> "Serving | Fault":
         return await look_at(self.base, self.served_name, None)
 
-    async def send(self, request: Request, server: Server) -> Reply:
-        return await self.post(request, server)
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+        return await self.post(request)
 
-    async def post(self, request: Request, server: Server, token_ids: Sequence[int] | None = None) -> Reply:
-        """Send one attempt; `token_ids` replace the chat.
-
-        Raises:
-            Fault: it failed.
-        """
+    async def post(self, request: Request, token_ids: Sequence[int] | None = None) -> Reply:
+        """Send one attempt; `token_ids` replace the chat."""
         assert self._session is not None, "the endpoint is closed"
         page, body = self._page_and_body(request, token_ids)
-        began = time.monotonic()
-        try:
-            async with asyncio.timeout(self.attempt_s(request)):
-                data = json.dumps(body).encode()
-                async with self._session.post(f"{self.base}/{page}", data=data) as response:
-                    text = (await response.read()).decode("utf-8", "replace")
-            if response.status != 200:
-                raise fault_of_status(response.status, text, response.headers)
-        except Exception as error:
-            raise self.failed(server, blame(classify(error), request.max_tokens), began) from None
-        self.answered(server)
+        async with self._session.post(f"{self.base}/{page}", data=json.dumps(body).encode()) as response:
+            text = (await response.read()).decode("utf-8", "replace")
+        if response.status != 200:
+            raise fault_of_status(response.status, text, response.headers)
         return Reply(text)
 
     def _page_and_body(self, request: Request, token_ids: Sequence[int] | None) -> tuple[str, dict[str, Any]]:

@@ -20,12 +20,6 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 import litellm
 import openai  # a dependency of litellm
 
-try:
-    # litellm's mark for calls without logging; others are prepared for loggers that do not exist.
-    from litellm._internal_context import is_internal_call as _unlogged
-except ImportError:
-    _unlogged = None
-
 OWN_SERVER = "hosted_vllm"
 NO_KEY = "no-key-needed"  # own servers need none, but the OpenAI client insists on one
 LATER_S = 5.0
@@ -49,11 +43,7 @@ class Provider:
     """litellm for one model, at its provider or at the user's servers; `base` is the first address."""
 
     def __init__(self, spelling: str, base: str | None = None, key_env: str | None = None) -> None:
-        """Find the provider of a model in litellm's spelling.
-
-        Raises:
-            PrerequisiteError: litellm knows none.
-        """
+        """Find the provider of a model in litellm's spelling."""
         try:
             model, provider, _, _ = litellm.get_llm_provider(model=spelling, api_base=base)
         except litellm.exceptions.BadRequestError as error:
@@ -96,11 +86,7 @@ class Provider:
         return os.environ.get(self.key_env or f"{self.name}_API_KEY".upper()) or None
 
     def check_key(self) -> None:
-        """Reject a model without the address or key that it needs.
-
-        Raises:
-            PrerequisiteError: the address or an environment variable is missing.
-        """
+        """Reject a model without the address or key that it needs."""
         if self.name == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             raise PrerequisiteError(
                 f"{self.spelling} needs the address of its server: --base-url http://HOST:8000/v1"
@@ -129,11 +115,7 @@ class Provider:
         return self.name in _WITH_COMPLETIONS and self.base is not None
 
     def check(self, request: Request) -> None:
-        """Reject a request if the server would not receive everything that shapes responses.
-
-        Raises:
-            PrerequisiteError: a sampling setting, raw text or an extra field.
-        """
+        """Reject a request if the server would not receive everything that shapes responses."""
         if request.prompt is not None and self.name not in _WITH_COMPLETIONS:
             raise PrerequisiteError(
                 f"{self.spelling}: {self.name} supports chat prompts only, not raw text. Use a chat prompt, "
@@ -194,16 +176,9 @@ class Provider:
                 )
             )
         fixed = self._fixed if base is None else self._fixed | {"api_base": base}
-        token = None if _unlogged is None else _unlogged.set(True)
-        try:
-            return _to_json(
-                await litellm.acompletion(
-                    **fixed, timeout=timeout_s, messages=chat_messages(request), **settings
-                )
-            )
-        finally:
-            if token is not None:
-                _unlogged.reset(token)
+        return _to_json(
+            await litellm.acompletion(**fixed, timeout=timeout_s, messages=chat_messages(request), **settings)
+        )
 
     def _settings(self, request: Request, without: Collection[str]) -> dict[str, Any]:
         given = {name: value for name, value in request.sampling.items() if value is not None}

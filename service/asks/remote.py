@@ -3,11 +3,10 @@
 import asyncio
 import importlib
 import re
-import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from service.asks.faults import blame, classify
+from service.asks.faults import classify
 from service.asks.money import Price
 from service.asks.redaction import redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request, optional_fields
@@ -49,14 +48,8 @@ class RemoteEndpoint(ServedEndpoint):
     ) -> None:
         """Set up; nothing is imported or sent.
 
-        Args:
-            spelling: The model in litellm's spelling (`gpt-4-turbo`, `hosted_vllm/Qwen/Qwen3-4B`).
-            bases: Addresses of own servers (`http://localhost:8000/v1`) that serve the same model.
-            price: None: not known. See `money.find_price`.
-            max_concurrency: The most requests in flight at a server; the limit adapts below it.
-            timeout_s: See `ServedEndpoint`.
-            tokens_per_s: See `ServedEndpoint`.
-            key_env: The environment variable with the key; default: where litellm looks.
+        `spelling` is litellm's (`hosted_vllm/Qwen/Qwen3-4B`), `bases` are addresses of own servers of the
+        model, `key_env` is the environment variable with the key; for the rest see `ServedEndpoint`.
         """
         self.spelling, self.price = spelling, price
         self.bases = tuple(bases)
@@ -72,12 +65,7 @@ class RemoteEndpoint(ServedEndpoint):
         super().__init__(servers, timeout_s, tokens_per_s)
 
     async def open(self) -> None:
-        """Load litellm, check the key, and ask servers what they serve; nothing is paid.
-
-        Raises:
-            PrerequisiteError: a key or address is missing, no server answers, the model is not listed, or the
-                servers serve different models.
-        """
+        """Load litellm, check the key, and ask servers what they serve; nothing is paid."""
         await self.load()
         provider = self.provider
         provider.check_key()
@@ -87,11 +75,7 @@ class RemoteEndpoint(ServedEndpoint):
         await self.survey()
 
     async def load(self) -> None:
-        """Load litellm, in a thread as it takes seconds; enough for `provider`, and nothing is sent.
-
-        Raises:
-            PrerequisiteError: litellm knows no provider for the model.
-        """
+        """Load litellm, in a thread as it takes seconds; enough for `provider`, and nothing is sent."""
         module = await asyncio.to_thread(importlib.import_module, "service.asks.providers")
         self.provider = module.Provider(self.spelling, self.servers[0].base, self._key_env)
         self._secrets = secret_values()
@@ -118,30 +102,17 @@ class RemoteEndpoint(ServedEndpoint):
         base = server.base or self.provider.base or _OPENAI
         return await look_at(base.rstrip("/"), self.provider.model, self.provider.key())
 
-    async def send(self, request: Request, server: Server) -> Reply:
-        """Send one attempt, and again without an optional field that the server refuses.
-
-        Raises:
-            Fault: it failed.
-        """
-        if (fault := self.rests(server)) is not None:
-            raise fault
-        timeout_s, began = self.attempt_s(request), time.monotonic()
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+        """Send one attempt, and again without an optional field that the server refuses."""
         while True:
             without = self.leave_out(request)
             try:
-                # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
-                async with asyncio.timeout(timeout_s):
-                    body = await self.provider.complete(request, without, timeout_s, server.base)
-                reply = Reply(self.redact(body), seeded="seed" not in without)
-                assert reply.content  # raises the fault of a reply that cannot be used
+                body = await self.provider.complete(request, without, timeout_s, server.base)
             except Exception as error:
-                fault = blame(classify(error), request.max_tokens)
-                if self.learn_refused(request, without, fault):
-                    continue
-                raise self.failed(server, fault, began) from None
-            self.answered(server)
-            return reply
+                if not self.learn_refused(request, without, classify(error)):
+                    raise
+            else:
+                return Reply(self.redact(body), seeded="seed" not in without)
 
     def redact(self, body: str) -> str:
         """Return a reply without keys of the environment and without half characters."""

@@ -119,18 +119,9 @@ def prompt_request(
     images: Sequence[Image] = (),
     **identity: Any,
 ) -> Request:
-    """Return the request that sends `text` to a model.
+    """Return the request that sends `text` to a model; `<image>` in it marks the places of its images.
 
-    Args:
-        model: As in `Request.model`.
-        prompt: Template, form, system message and chat-template arguments.
-        sampling: All decoding settings.
-        text: A question or problem; `<image>` marks the places of its images.
-        images: In the order of their places.
-        identity: Further fields of the request: seed, n, draw, kind, about, scope, response_schema.
-
-    Raises:
-        InputError: raw text has images, or not as many places as images.
+    `identity` are further fields of the request: seed, n, draw, kind, about, scope, response_schema.
     """
     filled = prompt.fill(text)
     if prompt.form == "raw":
@@ -152,9 +143,6 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
     """Return a user message whose content holds a question, with the question's images in their places.
 
     Other placeholders in the content, as in an example before the question, stay text.
-
-    Raises:
-        InputError: the question has more or fewer places than images.
     """
     if not images:
         return Message("user", content)

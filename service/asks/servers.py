@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from service.asks import request as kinds
 from service.asks.backend import Endpoint
-from service.asks.faults import shorten
+from service.asks.faults import classify, shorten
 from service.asks.redaction import redact
-from service.asks.request import Fault, Request
+from service.asks.request import Fault, Reply, Request
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
 
@@ -27,20 +27,12 @@ if TYPE_CHECKING:
 
 _LOG = logging.getLogger("tagrpo.servers")
 
-OVERLOADED = (503, 529)
 REFUSING = frozenset({kinds.AUTHENTICATION, kinds.UNKNOWN_MODEL, kinds.QUOTA})
 """Faults that every request to the same server would meet."""
-_COUNTED = REFUSING | {
-    kinds.CONNECTION,
-    kinds.SERVER_ERROR,
-    kinds.RATE_LIMITED,
-    kinds.TIME_OUT,
-    kinds.INVALID_ANSWER,
-}
 FAILURES = 3
 """A server rests after so many failures without an answer between them."""
-FIRST_S, LONGEST_S = 1.0, 60.0
-"""How long a server rests first, doubled until it answers."""
+REST_S = 10.0
+"""How long a server rests before it gets another request."""
 LONGEST_PAUSE_S = 300.0
 START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
@@ -60,7 +52,7 @@ class Server:
 
     At most `limit` requests are in flight: the limit grows with the answers and is halved when the server
     refuses a request for its load. Latency decides nothing: hard problems take long on an idle server too.
-    A server with a `fault` rests; then it gets one request at a time until it answers.
+    A server with a `fault` rests from time to time, and gets one request at a time until it answers.
     """
 
     base: str | None
@@ -71,44 +63,29 @@ class Server:
     in_flight: int = 0
     failures: int = 0
     fault: Fault | None = None
-    rest_s: float = 0.0
-    rests_until: float = 0.0
+    paused_until: float = float("-inf")
     _doubling: bool = True
     _halved_at: float = float("-inf")
     _refused_at: float = float("-inf")
-    _paused_until: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.limit = min(float(self.limit), float(self.max_concurrency))
 
-    def rests(self, now: float) -> bool:
-        return self.fault is not None and now < self.rests_until
-
-    def is_on_trial(self, now: float) -> bool:
-        return self.fault is not None and now >= self.rests_until
-
     def has_room(self, now: float) -> bool:
-        return now >= self._paused_until and self.in_flight < (
-            1 if self.is_on_trial(now) else int(self.limit)
-        )
-
-    @property
-    def load(self) -> float:
-        return self.in_flight / self.limit
+        return now >= self.paused_until and self.in_flight < (int(self.limit) if self.fault is None else 1)
 
     def grow(self) -> None:
         if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
-            self.limit = min(
-                float(self.max_concurrency), self.limit + (1 if self._doubling else 1 / self.limit)
-            )
+            more = 1 if self._doubling else 1 / self.limit
+            self.limit = min(float(self.max_concurrency), self.limit + more)
 
     def adapt(self, fault: Fault, began: float, now: float) -> None:
-        """Lower the limit if the server is overloaded, and pause as long as it asks.
+        """Lower the limit if the server is overloaded.
 
         Requests that were in flight at the last decrease prove nothing new. A time-out is a sign of overload
         only if the server refused other requests in the meantime.
         """
-        if fault.kind == kinds.RATE_LIMITED or fault.status in OVERLOADED:
+        if fault.kind == kinds.RATE_LIMITED or fault.status in (503, 529):
             self._refused_at = now
         elif fault.kind != kinds.TIME_OUT or self._refused_at < began:
             return
@@ -116,25 +93,16 @@ class Server:
         if began > self._halved_at:
             self.limit, self._halved_at = max(1.0, self.limit / 2), now
 
-    def pause(self, seconds: float, now: float) -> None:
-        self._paused_until = max(self._paused_until, now + seconds)
-
 
 class ServedEndpoint(Endpoint):
     """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
 
-    A failing server rests if there are others, and returns if it serves the same model then. A single server
-    never rests.
+    A failing server rests if there are others; a single server never does.
     """
 
     def __init__(self, servers: Sequence[Server], timeout_s: float | None, tokens_per_s: float) -> None:
-        """Set up.
-
-        Args:
-            servers: The servers of the model.
-            timeout_s: The time for one attempt up to the last byte; None: `SHORTEST_TIMEOUT_S` plus the time
-                of the longest response at `tokens_per_s`.
-            tokens_per_s: The slowest server to wait for.
+        """Set up. An attempt may take `timeout_s` up to its last byte; with None `SHORTEST_TIMEOUT_S` plus
+        the time of the longest response at `tokens_per_s`.
         """
         self.servers = tuple(servers)
         self.serving: Serving = {}
@@ -145,30 +113,36 @@ class ServedEndpoint(Endpoint):
     async def look(self, server: Server) -> Serving | Fault:
         """Return what a server serves, or the fault that a request would get."""
 
-    def attempt_s(self, request: Request) -> float:
-        """Return the seconds that one attempt may take."""
-        if self._timeout_s is not None:
-            return self._timeout_s
-        return SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
+    @abstractmethod
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+        """Send one attempt; any exception says what went wrong."""
+
+    async def send(self, request: Request, server: Server) -> Reply:
+        timeout_s, began = self._timeout_s, time.monotonic()
+        if timeout_s is None:
+            timeout_s = SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
+        try:
+            # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
+            async with asyncio.timeout(timeout_s):
+                reply = await self.complete(request, server, timeout_s)
+            assert reply.content  # raises the fault of a reply that cannot be used
+        except Exception as error:
+            raise self._note_failure(server, classify(error), began) from None
+        server.grow()
+        if server.fault is not None:
+            _LOG.warning("%s answers again", server.where)
+        server.failures, server.fault = 0, None
+        return reply
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
-        """Wait for a server with room and hold a place there; any server after `stopping` is set.
-
-        A server that has rested is looked at first.
-        """
+        """Wait for a server with room and hold a place there; any server after `stopping` is set."""
         server = await self._next(stopping)
         try:
-            while server.is_on_trial(time.monotonic()) and not stopping.is_set():
-                if (fault := self._compare(server, await self.look(server))) is None:
-                    break
-                self._rest(server, fault)
-                other = await self._next(stopping)
-                self._release(server)
-                server = other
             yield server
         finally:
-            self._release(server)
+            server.in_flight -= 1
+            self._hand_out()
 
     async def _next(self, stopping: asyncio.Event) -> Server:
         server = None if self._waiting else self._choose()
@@ -180,7 +154,8 @@ class ServedEndpoint(Endpoint):
                     return server
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled() and (given := turn.result()) is not None:
-                    self._release(given)
+                    given.in_flight -= 1
+                    self._hand_out()
                 raise
         server = server or self.servers[0]
         self._take(server)
@@ -192,14 +167,7 @@ class ServedEndpoint(Endpoint):
             if not turn.done():
                 turn.set_result(None)
 
-    def answered(self, server: Server) -> None:
-        """Note that a server answered a request."""
-        server.grow()
-        if server.fault is not None:
-            _LOG.warning("%s answers again", server.where)
-        server.failures, server.rest_s, server.fault = 0, 0.0, None
-
-    def failed(self, server: Server, fault: Fault, began: float) -> Fault:
+    def _note_failure(self, server: Server, fault: Fault, began: float) -> Fault:
         """Adapt to a fault of a request sent at `began`; return what it means for the request.
 
         A request that one of several servers refuses may be answered by another.
@@ -207,36 +175,21 @@ class ServedEndpoint(Endpoint):
         now = time.monotonic()
         server.adapt(fault, began, now)
         if fault.retry_after_s:
-            pause = min(fault.retry_after_s, LONGEST_PAUSE_S)
-            server.pause(pause, now)
-            self._hand_out_after(pause)
+            self._pause(server, min(fault.retry_after_s, LONGEST_PAUSE_S))
         if len(self.servers) == 1:
             return fault
-        if fault.kind in _COUNTED and not server.rests(now):
+        if fault.kind in REFUSING | kinds.RETRIED and now >= server.paused_until:
             server.failures += 1
             never_sent = fault.kind == kinds.CONNECTION and not fault.billed
             if server.fault or never_sent or fault.kind in REFUSING or server.failures >= FAILURES:
                 self._rest(server, fault)
-        return self._of_one(server, fault)
-
-    def rests(self, server: Server) -> Fault | None:
-        """Return the fault of a server that rests, as one of a request that was not sent to it."""
-        if server.fault is None or not server.rests(time.monotonic()):
-            return None
-        return self._of_one(server, Fault(server.fault.kind, server.fault.message))
-
-    def _of_one(self, server: Server, fault: Fault) -> Fault:
         all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.servers)
         kind = kinds.SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
         text = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
         return Fault(kind, text, billed=fault.billed, retry_after_s=fault.retry_after_s, status=fault.status)
 
     async def survey(self) -> None:
-        """Look at all servers and note what they serve; those that cannot be reached rest.
-
-        Raises:
-            PrerequisiteError: none answers, or one refuses the key, lacks the model or serves another.
-        """
+        """Look at all servers and note what they serve; those that cannot be reached rest."""
         looks = await asyncio.gather(*(self.look(server) for server in self.servers))
         for server, look in zip(self.servers, looks, strict=True):
             fault = self._compare(server, look)
@@ -250,29 +203,32 @@ class ServedEndpoint(Endpoint):
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
         if isinstance(look, Fault):
             return look
-        differing = [name for name in look if look[name] != self.serving.get(name, look[name])]
+        differing = [
+            f"{name} {look[name]} instead of {self.serving[name]}"
+            for name in look
+            if look[name] != self.serving.get(name, look[name])
+        ]
         if differing:
-            different = "; ".join(
-                f"{name} {look[name]} instead of {self.serving[name]}" for name in differing
-            )
             return Fault(
                 kinds.UNKNOWN_MODEL,
-                f"{server.where} differs from the other servers: {redact(different)}. All servers of a run "
-                "must serve the same model: start it like the others, or remove its address.",
+                f"{server.where} differs from the other servers: {redact('; '.join(differing))}. All servers "
+                "of a run must serve the same model: start it like the others, or remove its address.",
             )
         self.serving |= look
         return None
 
     def _rest(self, server: Server, fault: Fault) -> None:
         is_new, server.fault = server.fault is None, fault
-        server.rest_s = min(LONGEST_S, max(FIRST_S, 2 * server.rest_s))
-        server.rests_until = time.monotonic() + server.rest_s
         if is_new:
             answering = sum(each.fault is None for each in self.servers)
             text = "%s is paused and retried periodically; %d of %d servers answer. Error: %s"
             _LOG.warning(text, server.where, answering, len(self.servers), fault)
-        self._hand_out_after(server.rest_s)
+        self._pause(server, REST_S)
         self._hand_out()
+
+    def _pause(self, server: Server, seconds: float) -> None:
+        server.paused_until = max(server.paused_until, time.monotonic() + seconds)
+        asyncio.get_running_loop().call_later(seconds + 0.001, self._hand_out)
 
     @property
     def waits_for(self) -> str:
@@ -284,22 +240,14 @@ class ServedEndpoint(Endpoint):
         )
 
     def _choose(self) -> Server | None:
-        """Return the least loaded server with room; resting ones only if all rest."""
+        """Return the least loaded server with room."""
         now = time.monotonic()
-        awake = [server for server in self.servers if not server.rests(now)] or self.servers
-        roomy = (server for server in awake if server.has_room(now))
-        return min(roomy, key=lambda server: (server.load, server.taken_at), default=None)
+        roomy = (server for server in self.servers if server.has_room(now))
+        return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
 
     def _take(self, server: Server) -> None:
         server.taken_at = time.monotonic()
         server.in_flight += 1
-
-    def _release(self, server: Server) -> None:
-        server.in_flight -= 1
-        self._hand_out()
-
-    def _hand_out_after(self, seconds: float) -> None:
-        asyncio.get_running_loop().call_later(seconds + 0.001, self._hand_out)
 
     def _hand_out(self) -> None:
         while self._waiting and (server := self._choose()) is not None:

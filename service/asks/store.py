@@ -49,11 +49,7 @@ class Store:
         return result
 
     async def write(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Return the handler's result for one item, once it is committed.
-
-        Raises:
-            DatabaseError: the disk is full, or the database cannot be written.
-        """
+        """Return the handler's result for one item, once it is committed."""
         result: Result = await self._writes.do(handler, item)
         return result
 

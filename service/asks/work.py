@@ -209,14 +209,12 @@ async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None
 
 async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]) -> None:
     began, done_before = time.monotonic(), None
-    generated_before = _generated_tokens(asker)  # a server on this machine answers several runs
     while True:
         counts = await store.read(rows.count_tasks, asker.run_id)
         done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
         done_before = done if done_before is None else done_before
         seconds, totals = time.monotonic() - began, asker.totals
         rate = (done - done_before) / seconds if seconds else 0.0
-        generated = _generated_tokens(asker) - generated_before
         report(
             Progress(
                 done=done,
@@ -224,13 +222,9 @@ async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]
                 answered=totals.answered,
                 failed=sum(totals.failures.values()),
                 requests_per_s=totals.answered / seconds if seconds else 0.0,
-                tokens_per_s=max(generated, totals.completion_tokens) / seconds if seconds else 0.0,
+                tokens_per_s=totals.completion_tokens / seconds if seconds else 0.0,
                 usd=totals.pico_usd / PICO_PER_USD,
                 seconds_left=(total - done) / rate if rate else None,
             )
         )
         await asyncio.sleep(REPORT_S)
-
-
-def _generated_tokens(asker: Asker) -> int:
-    return sum(endpoint.generated_tokens for endpoint in asker.models.endpoints.values())

@@ -1,17 +1,11 @@
 """One database by path or URL: SQLAlchemy 2 over SQLite or PostgreSQL, migrated by Alembic."""
 
-from service.database.base import Base, columns_of, in_parts, upsert, utc_now
-from service.database.engine import Database
-from service.database.place import Place, Server, locate_database
-
-__all__ = [
-    "Base",
-    "Database",
-    "Place",
-    "Server",
-    "columns_of",
-    "in_parts",
-    "locate_database",
-    "upsert",
-    "utc_now",
-]
+from service.database.base import Base as Base
+from service.database.base import columns_of as columns_of
+from service.database.base import in_parts as in_parts
+from service.database.base import upsert as upsert
+from service.database.base import utc_now as utc_now
+from service.database.engine import Database as Database
+from service.database.place import Place as Place
+from service.database.place import Server as Server
+from service.database.place import locate_database as locate_database

@@ -7,22 +7,12 @@ from typing import Any, ClassVar, TypeVar
 
 import zstandard
 from sqlalchemy import JSON, BigInteger, Dialect, Integer, LargeBinary, MetaData, String
-from sqlalchemy.dialects.postgresql import insert as upsert
+from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import DeclarativeBase
 from sqlalchemy.types import TypeDecorator
 
-__all__ = [
-    "BY_KEY_ALONE",
-    "TEXT",
-    "ZSTD_LEVEL",
-    "Base",
-    "CompressedText",
-    "columns_of",
-    "in_parts",
-    "upsert",
-    "utc_now",
-]
-# `upsert` is an INSERT that may have an ON CONFLICT; that of the one dialect compiles for both.
+upsert = postgresql.insert
+"""An INSERT that may have an ON CONFLICT; that of the one dialect compiles for both."""
 
 ZSTD_LEVEL = 3
 BY_KEY_ALONE = {"sqlite_with_rowid": False}

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 _TRIES = 3
 
-KNOWN_REVISIONS = ("1.2", "1.3", "1.4")
+KNOWN_REVISIONS = ("1.3", "1.4", "1.5")
 """The schema's revisions, as in migrations/versions, the newest last."""
 
 HEAD_REVISION = KNOWN_REVISIONS[-1]
@@ -35,11 +35,7 @@ class Database:
 
     @property
     def path(self) -> Path:
-        """The file of an SQLite database.
-
-        Raises:
-            DatabaseError: it is one of a server.
-        """
+        """The file of an SQLite database."""
         if not isinstance(self.place, Path):
             raise DatabaseError(f"{self.place}: is a database on a server, not a file.")
         return self.place
@@ -50,11 +46,6 @@ class Database:
 
         With `create=False` a file that cannot be written, as in a shared folder of results, is opened for
         reading; `write` then says so.
-
-        Raises:
-            DatabaseError: missing with `create=False`, not a tagrpo database, damaged, of another version,
-                not writable, on a network file system without `TAGRPO_JOURNAL=rollback`, or on a server that
-                cannot be reached.
         """
         return cls._open(place, create=create, read_only=read_only, upgrade=False)
 
@@ -142,7 +133,8 @@ class Database:
                 "another one with --db."
             )
         if self.read_only or (revision is not None and not upgrade):
-            copied = "Copy it to a folder where you have write access. " if self._is_locked_up() else ""
+            locked_up = isinstance(self.place, Path) and not sqlite.can_be_written(self.place)
+            copied = "Copy it to a folder where you have write access. " if locked_up else ""
             raise DatabaseError(
                 f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
                 f"has {HEAD_REVISION}). {copied}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
@@ -157,21 +149,15 @@ class Database:
 
                 (create_schema if revision is None else migrate)(connection)
 
-    def _is_locked_up(self) -> bool:
-        return isinstance(self.place, Path) and not sqlite.can_be_written(self.place)
-
-    def _kind(self) -> str:
-        return "an SQLite" if isinstance(self.place, Path) else "a PostgreSQL"
-
     def _revision(self, connection: Connection) -> str | None:
         """Return the schema's revision, None of an empty file."""
         tables = inspect(connection).get_table_names()
         if not tables:
             return None
         if "alembic_version" not in tables:
+            kind = "an SQLite" if isinstance(self.place, Path) else "a PostgreSQL"
             raise DatabaseError(
-                f"{self.place}: {self._kind()} database that is not from tagrpo. Choose another one "
-                "with --db."
+                f"{self.place}: {kind} database that is not from tagrpo. Choose another one with --db."
             )
         revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
         if revision not in KNOWN_REVISIONS:

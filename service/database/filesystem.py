@@ -42,11 +42,7 @@ def network_file_system(path: Path) -> str | None:
 
 
 def chosen_journal() -> str:
-    """Return `wal`, or `rollback` where the environment says so.
-
-    Raises:
-        DatabaseError: it says something else.
-    """
+    """Return `wal`, or `rollback` where the environment says so."""
     journal = os.environ.get(JOURNAL, WAL).lower()
     if journal not in (WAL, ROLLBACK):
         raise DatabaseError(f"{JOURNAL}={journal}: give {WAL} (the default) or {ROLLBACK}.")
@@ -54,11 +50,7 @@ def chosen_journal() -> str:
 
 
 def check_place(path: Path) -> None:
-    """Refuse WAL on a network file system, before SQLite writes anything there.
-
-    Raises:
-        DatabaseError: the path lies on one; the ways out are named.
-    """
+    """Refuse WAL on a network file system, before SQLite writes anything there."""
     kind = network_file_system(path)
     if kind is not None and chosen_journal() == WAL:
         raise DatabaseError(

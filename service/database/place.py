@@ -43,11 +43,7 @@ Place = Path | Server
 
 
 def parse_place(text: str | Path | Server) -> Place:
-    """Return the place that a path or URL names.
-
-    Raises:
-        DatabaseError: a URL of something else than PostgreSQL or an SQLite file, or without a database.
-    """
+    """Return the place that a path or URL names."""
     if not isinstance(text, str):
         return text
     match = _SCHEME.match(text)

@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from service.database.base import Base
 
 TABLES = (
-    "service.questions.images.tables",
+    "service.questions.images.store",
     "service.questions.tables",
     "service.questions.contamination.store",
     "service.runs.tables",

@@ -34,11 +34,7 @@ class SqliteDatabase:
 
     @classmethod
     def at(cls, path: Path, *, create: bool, read_only: bool) -> "SqliteDatabase":
-        """Return the database of a file, for reading alone where it cannot be written and none is to be made.
-
-        Raises:
-            DatabaseError: there is none, or its place holds none.
-        """
+        """Return the database of a file, for reading alone if it cannot be written and need not be made."""
         check_file(path, create=create and not read_only)
         read_only = read_only or (not create and not can_be_written(path))
         if not read_only or is_open_elsewhere(path):

@@ -24,27 +24,6 @@ def on_creation(row: type[Base], *statements: str, dialect: str = "sqlite") -> N
         event.listen(row.__table__, "after_create", ddl)
 
 
-def row_trigger(row: type[Base], name: str, when: str, body: str, *, condition: str | None = None) -> None:
-    """Have statements run after each row that is changed, on both dialects.
-
-    Args:
-        when: `AFTER UPDATE OF column, ...`.
-        body: statements on NEW and OLD, each with its semicolon.
-        condition: on NEW and OLD too; nothing runs where it does not hold.
-    """
-    table, clause = row.__tablename__, f"WHEN ({condition})" if condition else ""
-    old_sqlite = "IS NOT DISTINCT FROM", "IS"  # which knows the standard's words from 3.39 on
-    on_creation(
-        row, f"CREATE TRIGGER {name} {when} ON {table} {clause} BEGIN {body} END".replace(*old_sqlite)
-    )
-    on_creation(
-        row,
-        _function(name, f"{body} RETURN NULL;"),
-        f'CREATE TRIGGER {name} {when} ON "{table}" FOR EACH ROW {clause} EXECUTE FUNCTION {name}()',
-        dialect="postgresql",
-    )
-
-
 def statement_trigger(row: type[Base], name: str, verb: str, body: str) -> None:
     """Have statements run after each statement that changed rows, on PostgreSQL.
 

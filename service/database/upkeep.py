@@ -29,7 +29,7 @@ def back_up(path: Path, target: Path) -> int:
     try:
         with sqlite.explained(path):
             _copy(path, part)
-        _name(part, target)
+        part.replace(target)
     finally:
         part.unlink(missing_ok=True)
     return target.stat().st_size
@@ -51,23 +51,8 @@ def _copy(path: Path, part: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _name(part: Path, target: Path) -> None:
-    """Give a whole file its name, never over one that has come up meanwhile."""
-    try:
-        os.link(part, target)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without links
-        target.touch(exist_ok=False)
-        part.replace(target)
-
-
 def vacuum(place: Place) -> tuple[int, int]:
-    """Return unused space to the disk; return the bytes of the database before and after.
-
-    Raises:
-        DatabaseError: another process holds the database, or the disk has no room for the copy it takes.
-    """
+    """Return unused space to the disk; return the bytes of the database before and after."""
     with Database.open(place, create=False) as database:
         before = database.size()
         on_server = isinstance(place, Server)

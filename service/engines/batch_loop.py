@@ -54,11 +54,7 @@ class TransformersEndpoint(Endpoint):
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
-        """The configuration and tokenizer.
-
-        Raises:
-            PrerequisiteError: torch is not installed, or see `open_checkpoint`.
-        """
+        """The configuration and tokenizer."""
         try:
             import torch  # noqa: F401
         except ImportError as error:
@@ -67,11 +63,7 @@ class TransformersEndpoint(Endpoint):
 
     @cached_property
     def engine(self) -> dict[str, Any]:
-        """Everything that shapes responses, for the run's spec; no weights are loaded.
-
-        Raises:
-            InputError, PrerequisiteError: see `checkpoint`, `find_device` and `find_dtype`.
-        """
+        """Everything that shapes responses, for the run's spec; no weights are loaded."""
         checkpoint = self.checkpoint
         import torch
         import transformers
@@ -99,11 +91,7 @@ class TransformersEndpoint(Endpoint):
         return engine_id(self.engine)
 
     async def open(self) -> None:
-        """Load the weights.
-
-        Raises:
-            InputError, PrerequisiteError: see `engine` and `load_model`.
-        """
+        """Load the weights."""
         self._decoder = await asyncio.to_thread(self._load)
         # Enough requests in flight to fill the batch while the replies of earlier ones are stored.
         self._slots = asyncio.Semaphore(2 * self._batch_size)
@@ -233,11 +221,6 @@ class TransformersEndpoint(Endpoint):
     @property
     def waits_for(self) -> str:
         return f"{len(self._pending)} requests to {self.config.model} in this process"
-
-    @property
-    def generated_tokens(self) -> int:
-        """The tokens drawn so far, including those of unfinished responses."""
-        return self._decoder.generated_tokens if self._decoder else 0
 
     @property
     def notices(self) -> Sequence[str]:

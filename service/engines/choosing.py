@@ -61,9 +61,6 @@ def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Sampling
     At temperature 0 this is the most probable token (the first of equals). Otherwise min-p and top-k cut the
     distribution at this temperature, then top-p keeps the smallest set of most probable tokens whose
     probabilities sum to at least `top_p` (arXiv 1904.09751, section 3.1).
-
-    Raises:
-        InputError: the logits are not finite.
     """
     logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     if not bool(logits.amax(-1).isfinite().all()):

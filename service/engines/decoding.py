@@ -20,8 +20,6 @@ from service.models.settings import Sampling
 _PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8
 """Waiting responses join when one place in this many is free."""
-_TOLERANCE = 0.1  # of the logits' standard deviation; rounding in bfloat16 stays well below
-
 
 LoadImages = Callable[[], Mapping[str, torch.Tensor]]
 """Returns the model's arguments for the images of a prompt (`pixel_values`, ...)."""
@@ -86,11 +84,8 @@ class Decoder:
     """Decodes rows; at most `rows` at a time, whose keys and values take at most `memory` bytes.
 
     Rows with the same prompt share its reading. Rows of several lengths share a batch if the model keeps keys
-    and values of every token and gives a padded row the logits that it has alone. Other models draw prompts
-    of one length at a time. `never` are tokens that are not drawn.
-
-    Raises:
-        PrerequisiteError: the model does not use a cache of transformers.
+    and values of every token; other models draw prompts of one length at a time. `never` are tokens that are
+    not drawn.
     """
 
     def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
@@ -103,11 +98,12 @@ class Decoder:
         self._starts: list[int] = []  # the first column of each running row
         self._shifts: list[int] = []
         self._last: _Prefill | None = None
-        self.generated_tokens = 0
         self.notices: list[str] = []
-        with torch.inference_mode():
-            self._shares_batches = self._can_share_batches()
-            self._places = max(memory // self._bytes_per_token(), 1)
+        layers = DynamicCache(config=model.config).layers
+        self._shares_batches = "position_ids" in self._accepted and all(
+            type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers
+        )
+        self._places = max(memory // _bytes_per_token(model), 1)
         if not self._shares_batches:
             name = type(model).__name__
             self.notices.append(f"{name} batches only prompts of equal length, which is slower.")
@@ -128,28 +124,21 @@ class Decoder:
         self._keep([])
 
     def step(self) -> list[Row]:
-        """Fill free places and draw one token of every running row; return the finished rows.
-
-        Raises:
-            PrerequisiteError: not even one response fits into the GPU's memory.
-        """
+        """Fill free places and draw one token of every running row; return the finished rows."""
         joining = self._pick()
-        finished: list[Row] = []
         try:
             with torch.inference_mode():
                 for _, alike in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
                     self._start(list(alike))
-                finished += self._drop_finished()
+                finished = self._drop_finished()
                 if self._running:
                     self._decode()
                     finished += self._drop_finished()
         except torch.OutOfMemoryError as error:
-            rows = list({*self._running, *joining} - {*finished})
-            self._keep([])
-            self._last = None
-            self.add([row for row in rows if not row.stop_reason])
-            self._halve(len(rows), error)
-            finished += [row for row in rows if row.stop_reason]
+            raise PrerequisiteError(
+                "The responses do not fit into the GPU's memory. Lower batch_size or max_tokens, or use a "
+                "smaller model, a smaller dtype or another GPU."
+            ) from error
         return finished
 
     def _pick(self) -> list[Row]:
@@ -266,7 +255,6 @@ class Decoder:
                         row.log_probs.append(value)
             for row, token in zip(chosen, tokens, strict=True):
                 row.add(token)
-        self.generated_tokens += len(rows)
 
     def _drop_finished(self) -> list[Row]:
         """Take finished rows out of the batch and return them."""
@@ -292,62 +280,17 @@ class Decoder:
             self._starts = [start - unused for start in self._starts]
             self._width -= unused
 
-    def _halve(self, rows: int, error: Exception) -> None:
-        """Limit the batch to half of `rows`, which did not fit into memory."""
-        if rows <= 1:
-            raise PrerequisiteError(
-                "One response does not fit into the GPU's memory. Lower max_tokens, or use a smaller model, "
-                "a smaller dtype or another GPU."
-            ) from error
-        self._limit = rows // 2
-        self.notices.append(
-            f"Out of GPU memory with {rows} responses at a time; continuing with {rows // 2}."
-        )
-        if self._model.device.type == "cuda":
-            torch.cuda.empty_cache()
-
     def _new_cache(self) -> Cache:
         # Without a config the cache keeps every token, also of layers that attend to a window.
         return DynamicCache() if self._shares_batches else DynamicCache(config=self._model.config)
 
-    def _can_share_batches(self) -> bool:
-        """Return whether the model gives a row padded by a longer one the logits that it has alone."""
-        self._shares_batches = True
-        short, long, following = [1, 2], [3, 1, 4, 1, 5, 2], 3
-        try:
-            layers = DynamicCache(config=self._model.config).layers
-            if any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers):
-                return False
-            cache, other = self._read_alone(long)[0], self._read_alone(short)[0]
-            if any(layer.keys.shape[2] != len(long) for layer in cache.layers):
-                return False
-            _append(cache, other)
-            mask = self._tensor([[1] * 7, [0] * 4 + [1] * 3])
-            ids, positions = self._tensor([[following]] * 2), self._tensor([[6], [2]])
-            together = self._forward(ids, cache, positions, mask)[1]
-            alone = self._read_alone([*short, following])[1][0]
-        except torch.OutOfMemoryError:
-            raise
-        except (TypeError, ValueError, AttributeError, IndexError, KeyError, RuntimeError):
-            return False
-        return bool((together - alone).abs().max() <= _TOLERANCE * alone.float().std())
 
-    def _bytes_per_token(self) -> int:
-        try:
-            cache, _ = self._read_alone([1])
-        except (TypeError, ValueError, AttributeError) as error:
-            raise PrerequisiteError(
-                f"{type(self._model).__name__} does not use a transformers cache. Run it with vLLM."
-            ) from error
-        parts = [getattr(layer, name, None) for layer in cache.layers for name in ("keys", "values")]
-        return max(sum(int(part.nbytes) for part in parts if part is not None), 1)
-
-    def _read_alone(self, ids: list[int]) -> tuple[Cache, torch.Tensor]:
-        cache = self._new_cache()
-        return cache, self._forward(self._tensor([ids]), cache, self._tensor([[*range(len(ids))]]))
-
-    def _tensor(self, numbers: list[list[int]]) -> torch.Tensor:
-        return torch.tensor(numbers, device=self._model.device)
+def _bytes_per_token(model: Any) -> int:
+    """Return the size of the keys and values of one token."""
+    config = model.config.get_text_config()
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+    return 2 * int(config.num_hidden_layers * heads * size * model.dtype.itemsize)
 
 
 def _append(cache: Cache, other: Cache) -> None:

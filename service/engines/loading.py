@@ -1,4 +1,4 @@
-"""Load a checkpoint's weights with transformers: device, dtype, attention, end tokens, free memory."""
+"""Load a checkpoint's weights with transformers: device, dtype, end tokens, free memory."""
 
 import gc
 import logging
@@ -7,15 +7,7 @@ from typing import Any
 
 import psutil
 import torch
-from transformers import (
-    AttentionInterface,
-    AttentionMaskInterface,
-    AutoModelForCausalLM,
-    AutoModelForImageTextToText,
-    GenerationConfig,
-)
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
-from transformers.masking_utils import sdpa_mask
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
 
 from service.engines.checkpoint import Checkpoint
 from service.engines.images import takes_images
@@ -23,7 +15,6 @@ from service.errors import InputError, PrerequisiteError, first_line
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")
 _SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
-_GROUPED = "tagrpo_grouped"
 
 
 @dataclass(frozen=True)
@@ -36,23 +27,13 @@ class Device:
 
 
 def find_device(name: str) -> Device:
-    """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`.
-
-    Raises:
-        InputError: torch does not know the device.
-        PrerequisiteError: the machine does not have it.
-    """
+    """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    available = {
-        "cpu": lambda: True,
-        "cuda": torch.cuda.is_available,
-        "mps": torch.backends.mps.is_available,
-    }
     kind = name.partition(":")[0]
-    if kind not in available:
+    if kind not in ("cpu", "cuda", "mps"):
         raise InputError(f"{name!r} is not a device. Give auto, cpu, cuda, cuda:0, ... or mps.")
-    if not available[kind]():
+    if kind != "cpu" and not getattr(torch, kind).is_available():
         raise PrerequisiteError(
             f"torch {torch.__version__} finds no {kind} device. Set device to cpu, or install the torch "
             "build for this machine."
@@ -61,11 +42,7 @@ def find_device(name: str) -> Device:
 
 
 def find_dtype(name: str, checkpoint: Checkpoint) -> str:
-    """Return the dtype's name; `auto` is the dtype of the checkpoint.
-
-    Raises:
-        InputError: it is not a dtype of weights.
-    """
+    """Return the dtype's name; `auto` is the dtype of the checkpoint."""
     dtype = checkpoint.dtype if name == "auto" else name
     if dtype not in _DTYPES:
         source = " (the checkpoint's)" if name == "auto" else ""
@@ -82,9 +59,6 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
     """Load the weights; return the model and the tokens that end a response.
 
     The checkpoint's own sampling settings are dropped: the request's settings alone shape a response.
-
-    Raises:
-        PrerequisiteError: the weights cannot be read or do not fit into memory, or some are missing.
     """
     logging.getLogger("transformers").setLevel(logging.ERROR)
     try:
@@ -108,7 +82,6 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
     except (OSError, ValueError, ImportError, KeyError) as error:
         reason = first_line(error)
         raise PrerequisiteError(f"The weights of {checkpoint.name} cannot be loaded: {reason}") from error
-    _share_keys_of_groups(model)
     ids = model.generation_config.eos_token_id
     ends = {*(ids if isinstance(ids, list) else [ids]), checkpoint.tokenizer.eos_token_id} - {None}
     model.generation_config = GenerationConfig()
@@ -128,38 +101,3 @@ def free_memory() -> None:
     gc.collect()
     if torch.cuda.is_available():
         torch.cuda.empty_cache()
-
-
-def _share_keys_of_groups(model: Any) -> None:
-    """Let sdpa attention read grouped keys and values (arXiv 2305.13245) without copies for each query head.
-
-    With one new token per row, the query heads of a group can take the dimension of tokens: the same sums.
-    """
-    if model.config._attn_implementation == "sdpa":
-        AttentionInterface.register(_GROUPED, _attend)
-        AttentionMaskInterface.register(_GROUPED, sdpa_mask)
-        model.set_attn_implementation(_GROUPED)
-
-
-def _attend(
-    module: torch.nn.Module,
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    attention_mask: torch.Tensor | None,
-    dropout: float = 0.0,
-    scaling: float | None = None,
-    **kwargs: Any,
-) -> tuple[torch.Tensor, None]:
-    rows, heads, length, size = query.shape
-    groups = key.shape[1]
-    is_same_for_heads = attention_mask is None or attention_mask.shape[1] == 1
-    if length > 1 or heads == groups or not is_same_for_heads:
-        attended: tuple[torch.Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **kwargs
-        )
-        return attended
-    out = torch.nn.functional.scaled_dot_product_attention(
-        query.view(rows, groups, heads // groups, size), key, value, attn_mask=attention_mask, scale=scaling
-    )
-    return out.reshape(rows, 1, heads, value.shape[3]), None

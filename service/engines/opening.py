@@ -49,11 +49,6 @@ class OpenModels:
         """Return the endpoint of a model, opened at the first call.
 
         A remote model is asked at one place: an address that one role names holds for the others too.
-
-        Raises:
-            PrerequisiteError, InputError: see `Endpoint.open`.
-            InputError: a model is given two addresses.
-            BudgetError: there is a cap, and the price is not known.
         """
         if (opened := self._find(config)) is not None:
             return opened

@@ -108,9 +108,6 @@ class Renderer:
 
         The template writes all special tokens of a chat, and opens the answer. The tokenizer adds its special
         tokens to raw text, except a second BOS and a final EOS.
-
-        Raises:
-            InputError: the template fails or drops the system message, or the model cannot take the messages.
         """
         if request.prompt is not None:
             return self._raw(request.prompt)

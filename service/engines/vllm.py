@@ -5,7 +5,6 @@ import contextlib
 import importlib.metadata
 import json
 import os
-import re
 import signal
 import socket
 import sys
@@ -33,8 +32,6 @@ _LOG_LINES = 15
 _START_S, _END_S = 1800.0, 20.0
 _SLOWEST_TOKENS_PER_S = 0.5
 """Per response. A server of ours that is slow, on a CPU, say, would get the same requests again and again."""
-_COUNT_EVERY_S = 2.0
-_GENERATED = re.compile(rb"^vllm:generation_tokens_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
 
 
 class VllmEndpoint(PlainEndpoint):
@@ -54,8 +51,6 @@ class VllmEndpoint(PlainEndpoint):
         """Set up; nothing is started yet. `log` is the file for the server's messages."""
         self.config, self._log, self._program = config, log, program
         self._process: asyncio.subprocess.Process | None = None
-        self._counting: asyncio.Task[None] | None = None
-        self._generated = 0
         super().__init__(
             "",
             config.model,
@@ -70,11 +65,7 @@ class VllmEndpoint(PlainEndpoint):
 
     @cached_property
     def engine(self) -> dict[str, Any]:
-        """Everything that shapes responses, for the run's spec; no server is started.
-
-        Raises:
-            PrerequisiteError: vLLM is not installed, or see `open_checkpoint`.
-        """
+        """Everything that shapes responses, for the run's spec; no server is started."""
         try:
             version = importlib.metadata.version("vllm")
         except importlib.metadata.PackageNotFoundError:
@@ -98,11 +89,7 @@ class VllmEndpoint(PlainEndpoint):
         return engine_id(self.engine)
 
     async def open(self) -> None:
-        """Start the server and wait until it is ready, which takes minutes.
-
-        Raises:
-            PrerequisiteError: it does not become ready; the message has the last lines of its log.
-        """
+        """Start the server and wait until it is ready, which takes minutes."""
         assert self.engine  # raises if vLLM is not installed
         command = self._command(port := _free_port())
         with self._log.open("ab") as log:
@@ -122,7 +109,6 @@ class VllmEndpoint(PlainEndpoint):
         except BaseException:
             await self.close()
             raise
-        self._counting = asyncio.create_task(self._count(f"{address}/metrics"))
 
     def _command(self, port: int) -> list[str]:
         config, ray = self.config, self.config.ray_address is not None
@@ -167,32 +153,10 @@ class VllmEndpoint(PlainEndpoint):
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         return f"Its log {self._log} ends with:\n" + "\n".join(lines)
 
-    async def _count(self, metrics: str) -> None:
-        """Read the number of generated tokens from the server's metrics from time to time."""
-        async with aiohttp.ClientSession() as session:
-            while True:
-                await asyncio.sleep(_COUNT_EVERY_S)
-                with contextlib.suppress(aiohttp.ClientError):
-                    async with session.get(metrics) as response:
-                        counts = _GENERATED.findall(await response.read())
-                    self._generated = int(sum(float(count) for count in counts))
-
-    @property
-    def generated_tokens(self) -> int:
-        """The tokens that the server generated, as of some seconds ago."""
-        return self._generated
-
     async def send(self, request: Request, server: Server) -> Reply:
-        """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
         assert self._process is not None, "VllmEndpoint is closed"
-        if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
-            raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
-        prompt, room = self.checkpoint.renderer.fit(request, self.serving.get("max_model_len"))
-        if room < request.max_tokens:
-            request = replace(request, sampling={**request.sampling, "max_tokens": room})
-        token_ids = None if prompt.images else prompt.token_ids
         try:
-            reply = await self.post(request, server, token_ids)
+            return await super().send(request, server)
         except Fault as fault:
             if fault.kind == CONNECTION:
                 with contextlib.suppress(TimeoutError):
@@ -202,6 +166,15 @@ class VllmEndpoint(PlainEndpoint):
                 ended = f"vLLM ended with exit code {self._process.returncode}. {self._last_lines()}"
                 raise Fault(SETTINGS, ended, billed=fault.billed) from fault
             raise
+
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+        """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
+        if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
+            raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
+        prompt, room = self.checkpoint.renderer.fit(request, self.serving.get("max_model_len"))
+        if room < request.max_tokens:
+            request = replace(request, sampling={**request.sampling, "max_tokens": room})
+        reply = await self.post(request, None if prompt.images else prompt.token_ids)
         return replace(reply, body=_restore_thoughts(reply.body, prompt))
 
     @property
@@ -210,8 +183,6 @@ class VllmEndpoint(PlainEndpoint):
 
     async def close(self) -> None:
         """End the server and all its processes."""
-        if self._counting is not None:
-            self._counting.cancel()
         await super().close()
         process, self._process = self._process, None
         if process is None:

@@ -153,13 +153,8 @@ class Model(Access):
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _LOCAL = ("revision", "dtype", "device", "batch_size")
 _VLLM = (
-    "revision",
-    "dtype",
-    "tensor_parallel",
-    "max_model_len",
-    "gpus",
-    "ray_address",
-    "gpu_memory_utilization",
+    *("revision", "dtype", "tensor_parallel", "max_model_len"),
+    *("gpus", "ray_address", "gpu_memory_utilization"),
 )
 ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {"remote": (), "local": _LOCAL, "vllm": _VLLM}
 """The settings of each kind of engine."""

@@ -100,7 +100,6 @@ class PromptConfig(Config):
         Raw text has neither the preset's system prompt nor its chat-template arguments.
 
         Raises:
-            InputError: a prompt file that cannot be read or lacks `{question}`, or a system prompt for raw
             text.
         """
         preset = PRESETS[self.preset]

@@ -1,40 +1,16 @@
 """Browse stored questions: sets with counts, pages of a set, single questions, labels."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, func, or_, select
+from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
 from service.errors import InputError, NotFoundError
 from service.questions.question import Question
 from service.questions.store import Member, StoredSet, as_question, count_members, get_set
-from service.questions.tables import QuestionLabelsRow, QuestionRow, QuestionSetMemberRow, QuestionSetRow
+from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 
 PREFIXES_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class Filters:
-    """Which members of a set are wanted; None and False do not restrict.
-
-    `level` "5" also finds "Level 5"; `search` is looked for in text and answer, without regard to the case
-    of ASCII letters.
-    """
-
-    level: str | None = None
-    subject: str | None = None
-    search: str | None = None
-    held: bool = False
-
-
-@dataclass(frozen=True)
-class Page:
-    """Some members of a set in order; `after` is the position to go on from, None at the end."""
-
-    members: tuple[Member, ...]
-    total: int  # members that pass the filters
-    after: int | None
 
 
 @dataclass(frozen=True)
@@ -55,54 +31,50 @@ def list_sets(session: Session) -> list[tuple[StoredSet, int, int]]:
     ]
 
 
-def page(session: Session, name: str, filters: Filters, *, limit: int, after: int = -1) -> Page:
-    """Return up to `limit` members behind position `after`, found by key and not by counting rows.
+def page(
+    session: Session,
+    name: str,
+    *,
+    level: str | None,
+    subject: str | None,
+    search: str | None,
+    held: bool,
+    limit: int,
+    after: int,
+) -> tuple[list[Member], int, int | None]:
+    """Return up to `limit` members behind position `after`, how many match, and where to go on (None: end).
 
-    Raises:
-        NotFoundError: there is no such set.
+    None and False do not restrict. `level` "5" also finds "Level 5"; `search` is looked for in text and
+    answer, without regard to the case of ASCII letters.
     """
-    wanted = get_set(session, name)
-    conditions = _conditions(filters)
     members = select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, QuestionRow).join(
         QuestionRow, QuestionRow.id == QuestionSetMemberRow.question_id
     )
-    matching = members.where(QuestionSetMemberRow.set_id == wanted.id, *conditions)
+    matching = members.where(QuestionSetMemberRow.set_id == get_set(session, name).id)
+    if level is not None:
+        matching = matching.where(QuestionRow.level.in_([level, f"Level {level}"]))
+    if subject is not None:
+        # By the database on both sides: SQLite knows ASCII letters alone.
+        matching = matching.where(func.lower(QuestionRow.subject) == func.lower(subject))
+    if search is not None:
+        contains = (
+            each.icontains(search, autoescape=True) for each in (QuestionRow.text, QuestionRow.answer)
+        )
+        matching = matching.where(or_(*contains))
+    if held:
+        matching = matching.where(QuestionSetMemberRow.held.is_not(None))
     total = session.scalar(select(func.count()).select_from(matching.subquery())) or 0
     rows = session.execute(
         matching.where(QuestionSetMemberRow.position > after)
         .order_by(QuestionSetMemberRow.position)
         .limit(limit + 1)
     ).all()
-    matches = tuple(Member(position, as_question(row), held) for position, held, row in rows[:limit])
-    return Page(matches, total, matches[-1].position if len(rows) > limit else None)
-
-
-def _conditions(filters: Filters) -> Sequence[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if filters.level is not None:
-        conditions.append(QuestionRow.level.in_([filters.level, f"Level {filters.level}"]))
-    if filters.subject is not None:
-        # By the database on both sides: SQLite knows ASCII letters alone.
-        conditions.append(func.lower(QuestionRow.subject) == func.lower(filters.subject))
-    if filters.search is not None:
-        conditions.append(
-            or_(
-                QuestionRow.text.icontains(filters.search, autoescape=True),
-                QuestionRow.answer.icontains(filters.search, autoescape=True),
-            )
-        )
-    if filters.held:
-        conditions.append(QuestionSetMemberRow.held.is_not(None))
-    return conditions
+    page_members = [Member(position, as_question(row), held) for position, held, row in rows[:limit]]
+    return page_members, total, page_members[-1].position if len(rows) > limit else None
 
 
 def find_question(session: Session, prefix: str) -> Question:
-    """Return the question whose id begins with `prefix` (with or without its `q_`).
-
-    Raises:
-        NotFoundError: none does.
-        InputError: several do; the message names some.
-    """
+    """Return the question whose id begins with `prefix` (with or without its `q_`)."""
     wanted = prefix if prefix.startswith("q_") else f"q_{prefix}"
     rows = session.scalars(
         select(QuestionRow)
@@ -132,20 +104,8 @@ def places(session: Session, question_id: str) -> list[Place]:
     return [Place(name, position, held) for name, position, held in rows]
 
 
-@dataclass(frozen=True)
-class LabelCount:
-    """Questions of a subject and level; None where the source gave none."""
-
-    subject: str | None
-    level: str | None
-    questions: int
-
-
-def count_labels(session: Session) -> list[LabelCount]:
-    """Return the number of questions by subject and level, in their order; the sum is all questions."""
-    rows = session.execute(
-        select(QuestionLabelsRow.subject, QuestionLabelsRow.level, QuestionLabelsRow.questions).order_by(
-            QuestionLabelsRow.subject, QuestionLabelsRow.level
-        )
-    )
-    return [LabelCount(subject or None, level or None, number) for subject, level, number in rows]
+def count_labels(session: Session) -> list[tuple[str | None, str | None, int]]:
+    """Return the number of questions by subject and level; None where the source gave none."""
+    labels = (QuestionRow.subject, QuestionRow.level)
+    rows = session.execute(select(*labels, func.count()).group_by(*labels)).all()
+    return [(subject, level, number) for subject, level, number in rows]

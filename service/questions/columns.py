@@ -109,9 +109,6 @@ def resolve(
     The answer comes from the answer column; only where there is none (and none was named), from the last
     box of the solution column. Questions that ask for programs have both: tests, and a program. An empty name
     for the column of images leaves all of them out. Usual names are looked for as they are, then in any case.
-
-    Raises:
-        InputError: a named column is missing, or none was found for the question or for the answer.
     """
     there = ", ".join(sorted(present)) or "none"
     if columns.images == "":

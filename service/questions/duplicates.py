@@ -130,7 +130,7 @@ class Likeness:
 
 
 def compare_members(
-    members: Sequence[Member], equal: EqualAnswers, report: TellProgress | None = None
+    members: Sequence[Member], equal: EqualAnswers, report: TellProgress = lambda done, total: None
 ) -> Likeness:
     """Compare each member with the earlier ones of the same images.
 
@@ -145,7 +145,7 @@ def compare_members(
         if match is not None:
             pair = Pair(member.position, match.key, round(match.ratio, 1))
             (same_digits if match.same_digits else pairs).append(pair)
-        if report is not None and (count % 200 == 0 or count == len(members)):
+        if count % 200 == 0 or count == len(members):
             report(count, len(members))
     answers = [(by_position[pair.row].answer, by_position[pair.earlier].answer) for pair in same_digits]
     conflicts: list[Pair] = []

@@ -78,12 +78,7 @@ class Source:
 
 
 def open_file(path: Path, or_else: str = "") -> Source:
-    """Open a file of questions by its suffix; `or_else` is what else than a file may be given.
-
-    Raises:
-        InputError: no such file, a folder, an empty file, an unknown suffix, not readable, or (for parquet)
-            damaged. Rows that cannot be read come out as `BadRow`.
-    """
+    """Open a file of questions by its suffix; `or_else` is what else than a file may be given."""
     if path.is_dir():
         inside = sorted(entry.name for entry in path.iterdir() if entry.suffix in KINDS)
         hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({_suffixes()})"

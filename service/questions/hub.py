@@ -28,10 +28,6 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
     The Hub's commit is looked up first and the data loaded at it, so that what is recorded is what was
     read. Without a network a data set that `datasets` keeps in its cache is still read, and the commit is
     that of the cache (null where it does not tell).
-
-    Raises:
-        PrerequisiteError: the Hub cannot be reached, or gives no access.
-        InputError: no such data set, revision, configuration or split.
     """
     name = source.removeprefix(PREFIX)
     split = split or "train"
@@ -63,12 +59,7 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
 
 
 def fetch_files(source: str, names: Sequence[str], revision: str | None) -> Path:
-    """Return the folder in the Hub's cache that holds these files of a data set, as they are there.
-
-    Raises:
-        PrerequisiteError: the Hub cannot be reached, or gives no access.
-        InputError: no such data set or revision.
-    """
+    """Return the folder in the Hub's cache that holds these files of a data set, as they are there."""
     from huggingface_hub import snapshot_download
 
     name = source.removeprefix(PREFIX)

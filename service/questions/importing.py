@@ -1,8 +1,9 @@
 """Import a source as a named set: read, check golds against themselves, compare, store."""
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Protocol
 
@@ -25,7 +26,7 @@ from service.questions.store import (
     members_hash,
     store_set,
 )
-from service.telling import TellProgress, TellStage
+from service.telling import TellProgress, TellStage, tell_nobody
 
 
 @dataclass(frozen=True)
@@ -144,17 +145,13 @@ def store_import(
     grader: AnswerChecker,
     *,
     name: str | None = None,
-    progress: TellStage | None = None,
+    progress: TellStage = tell_nobody,
 ) -> ImportReport:
     """Check the rows of `read_source` and store them as a set, all of it in one transaction or nothing.
 
     A gold that does not grade as correct against itself is held back with the reason; tests, where the row's
     own program does not pass them, or where they pass without one. Importing the same questions under the
     same name again changes nothing.
-
-    Raises:
-        PrerequisiteError: there are programs to be run, and none can be run here.
-        InputError: a set of that name has other questions.
     """
     name = default_set_name(rows.stem) if name is None else name
     check_set_name(name)
@@ -163,13 +160,10 @@ def store_import(
         stored = _same_or_none(session, name, content)
         members: Sequence[Member] = rows.members if stored is None else load_members(session, name)
     if stored is None:
-        programs = rows.kind is AnswerKind.CODE
-        members = (
-            _hold_back_tests(members, rows.references, grader)
-            if programs
-            else _hold_back(members, grader, progress)
-        )
-    likeness = compare_members(members, _equal_answers(grader, rows.kind), _step(progress, "comparing texts"))
+        members = _check_golds(rows, grader, progress)
+    likeness = compare_members(
+        members, _equal_answers(grader, rows.kind), partial(progress, "comparing texts")
+    )
     spec = _spec(rows, content, members, likeness, grader.version)
     new_questions = new_images = 0
     created = False
@@ -196,38 +190,32 @@ def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None
     )
 
 
-def _hold_back(members: Sequence[Member], grader: AnswerChecker, progress: TellStage | None) -> list[Member]:
-    grades = grader.check_golds(
-        [member.question.answer for member in members], _step(progress, "checking golds")
-    )
+def _check_golds(rows: ReadRows, grader: AnswerChecker, progress: TellStage) -> list[Member]:
+    """Return the members; those whose golds cannot be used are held back with the reason."""
+    answers = [member.question.answer for member in rows.members]
+    if rows.kind is AnswerKind.CODE:
+        programs = [rows.references.get(member.question.id, "") for member in rows.members]
+        grades = grader.check_programs(list(zip(answers, programs, strict=True)))
+    else:
+        grades = grader.check_golds(answers, partial(progress, "checking golds"))
     return [
-        member if grade.value == "correct" else replace(member, held=_held_reason(grade.value, grade.reason))
-        for member, grade in zip(members, grades, strict=True)
+        member if grade.value == "correct" else replace(member, held=_held_reason(grade, rows.kind))
+        for member, grade in zip(rows.members, grades, strict=True)
     ]
 
 
-def _held_reason(value: str, reason: str) -> str:
-    return "no answer" if reason == "no answer" else f"gold answer graded against itself: {value} ({reason})"
-
-
-def _hold_back_tests(
-    members: Sequence[Member], references: Mapping[str, str], grader: AnswerChecker
-) -> list[Member]:
-    grades = grader.check_programs(
-        [(member.question.answer, references.get(member.question.id, "")) for member in members]
-    )
-    return [
-        member if grade.value == "correct" else replace(member, held=_held_tests(grade))
-        for member, grade in zip(members, grades, strict=True)
-    ]
-
-
-def _held_tests(grade: Checked) -> str:
+def _held_reason(grade: Checked, kind: AnswerKind) -> str:
+    if kind is not AnswerKind.CODE:
+        reason = f"gold answer graded against itself: {grade.value} ({grade.reason})"
+        return "no answer" if grade.reason == "no answer" else reason
     if grade.reason == "no answer":
         return "no tests"
-    if grade.value == "wrong":
-        return f"its own solution does not pass: {grade.extracted or grade.reason}"
-    return f"its tests cannot be used: {grade.extracted or grade.reason}"
+    why = grade.extracted or grade.reason
+    return (
+        f"its own solution does not pass: {why}"
+        if grade.value == "wrong"
+        else (f"its tests cannot be used: {why}")
+    )
 
 
 def _equal_answers(
@@ -236,10 +224,6 @@ def _equal_answers(
     if kind is AnswerKind.CODE:
         return lambda pairs: [first == second for first, second in pairs]
     return lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]
-
-
-def _step(progress: TellStage | None, what: str) -> TellProgress | None:
-    return None if progress is None else lambda done, total: progress(what, done, total)
 
 
 def _spec(

@@ -7,18 +7,14 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 import hashlib
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from typing import Any
-
-from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.errors import InputError
-from service.questions.duplicates import NEAR_RATIO, NearIndex, comparable
+from service.questions.duplicates import NEAR_RATIO, NearIndex
 from service.questions.question import Question
 from service.questions.store import (
     Member,
-    StoredSet,
     check_set_name,
     find_set,
     get_set,
@@ -26,78 +22,41 @@ from service.questions.store import (
     members_hash,
     store_set,
 )
-from service.telling import TellStage
+from service.telling import TellStage, tell_nobody
 
 REPORT_EVERY = 200
 
 
-@dataclass(frozen=True)
-class MixReport:
-    """A mix: how many questions of each set it has, and what was passed over.
-
-    `overlaps` counts extra questions by the reason: same_text (equal but for blanks and case, the same id
-    included) or near (similar wording with the same digits), with a question of the base or an earlier one.
-    """
-
-    name: str
-    created: bool
-    base: int
-    extra: int
-    chunk: int
-    chunks: int
-    overlaps: dict[str, int]
-    spec: dict[str, Any] = field(repr=False)
-
-    @property
-    def times(self) -> float:
-        """The size of the mix over that of its base."""
-        return (self.base + self.extra) / self.base
-
-
-def seeded_order(questions: Sequence[Question], seed: int) -> list[Question]:
-    """Return the questions in an order that hangs on the seed and their ids alone, not on their places."""
-
-    def key(question: Question) -> bytes:
-        return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
-
-    return sorted(questions, key=key)
-
-
 def choose_extra(
-    base: Sequence[Question],
-    extra: Sequence[Question],
-    count: int,
-    seed: int,
-    progress: TellStage | None = None,
+    base: Sequence[Question], extra: Sequence[Question], count: int, seed: int, progress: TellStage
 ) -> tuple[list[Question], dict[str, int]]:
     """Return the first `count` questions of `extra`, in seeded order, that overlap with nothing before them.
 
-    A larger count with the same seed begins with the same questions, so that mixes are nested. The list is
+    The order depends on the seed and the ids, so a larger count begins with the same questions. The list is
     shorter than `count` when the extra set runs out.
     """
+
+    def order(question: Question) -> bytes:
+        return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
+
     indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
-    texts: set[tuple[tuple[str, ...], str]] = set()
     for done, question in enumerate(base):
-        texts.add((question.images, comparable(question.text)))
         indexes[question.images].add(done, question.text)
-        _tell(progress, "reading the base", done + 1, len(base))
+        if done % REPORT_EVERY == 0:
+            progress("reading the base", done, len(base))
     chosen: list[Question] = []
     overlaps = {"same_text": 0, "near": 0}
-    for question in seeded_order(extra, seed):
+    for question in sorted(extra, key=order):
         if len(chosen) == count:
             break
-        same = question.images, comparable(question.text)
-        if same in texts:
-            overlaps["same_text"] += 1
-            continue
         match = indexes[question.images].nearest(question.text)
         if match is not None and match.same_digits:
-            overlaps["near"] += 1
+            overlaps["same_text" if match.ratio == 100 else "near"] += 1
             continue
-        texts.add(same)
         indexes[question.images].add(len(base) + len(chosen), question.text)
         chosen.append(question)
-        _tell(progress, "choosing", len(chosen), count)
+        if len(chosen) % REPORT_EVERY == 0:
+            progress("choosing", len(chosen), count)
     return chosen, overlaps
 
 
@@ -110,15 +69,13 @@ def mix_sets(
     seed: int,
     chunks: int,
     chunk: int | None = None,
-    progress: TellStage | None = None,
-) -> MixReport:
+    progress: TellStage = tell_nobody,
+) -> dict[str, Any]:
     """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
 
-    A chunk is half of the base unless its size is given. Making the same mix again changes nothing.
-
-    Raises:
-        NotFoundError: base or extra is missing.
-        InputError: the extra set is too small, or a set of that name has other questions or another making.
+    A chunk is half of the base unless its size is given. Making the same mix again changes nothing. Returns
+    the machine-readable form; `overlaps` in the spec counts extra questions that were passed over: same_text
+    (equal but for blanks and case) or near (similar wording with the same digits).
     """
     check_set_name(name)
     with db.read() as session:
@@ -155,26 +112,18 @@ def mix_sets(
         "overlaps": overlaps,
     }
     with db.write() as session:
-        stored = _same_or_none(session, name, spec)
+        stored = find_set(session, name)
+        if stored is not None and stored.spec != spec:
+            raise InputError(
+                f'the question set "{name}" ({stored.created_at}) has other questions, or was created with '
+                "other settings. A set never changes, so choose another name for this mix."
+            )
         if stored is None:
             store_set(session, name, members, spec)
-    return MixReport(name, stored is None, len(own), len(chosen), chunk, chunks, overlaps, spec)
-
-
-def _same_or_none(session: Session, name: str, spec: dict[str, Any]) -> StoredSet | None:
-    stored = find_set(session, name)
-    if stored is None or stored.spec == spec:
-        return stored
-    if stored.content_hash == spec["content_hash"]:
-        how = "the same questions, but was created with other settings"
-    else:
-        how = "other questions"
-    raise InputError(
-        f'the question set "{name}" ({stored.created_at}) has {how}. A set never changes, so choose another '
-        "name for this mix."
-    )
-
-
-def _tell(progress: TellStage | None, what: str, done: int, total: int) -> None:
-    if progress is not None and (done % REPORT_EVERY == 0 or done == total):
-        progress(what, done, total)
+    return {
+        "set": name,
+        "created": stored is None,
+        "questions": len(members),
+        "times": len(members) / len(own),
+        "spec": spec,
+    }

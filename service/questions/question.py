@@ -69,9 +69,6 @@ def make_question(
     """Return the question with its text and answer in canonical form, and its id.
 
     A text with images and without any placeholder gets them before it.
-
-    Raises:
-        InputError: the text has placeholders, but not as many as there are images.
     """
     text, answer = place_images(canonical_text(text), len(images)), canonical_answer(answer, kind)
     return Question(

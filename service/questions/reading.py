@@ -62,13 +62,7 @@ def read_source(
     split: str | None = None,
     revision: str | None = None,
 ) -> ReadRows:
-    """Read a file, or a data set of the Hub where no such file exists and the name reads like an id.
-
-    Raises:
-        InputError: the source cannot be read, a column is missing, there are no rows, or (unless
-            `skip_bad_rows`) a row cannot be used; the message names the rows.
-        PrerequisiteError: the Hub cannot be reached.
-    """
+    """Read a file, or a data set of the Hub where no such file exists and the name reads like an id."""
     opened = open_source(source, configs, split, revision)
     present: Collection[str] = opened.columns or ()
     if opened.columns is not None:
@@ -152,12 +146,7 @@ def read_source(
 
 
 def open_source(source: str, configs: Sequence[str], split: str | None, revision: str | None) -> Source:
-    """Open a file, or a data set of the Hub where no such file exists and the name reads like an id.
-
-    Raises:
-        InputError: there is neither, or it cannot be read.
-        PrerequisiteError: the Hub cannot be reached.
-    """
+    """Open a file, or a data set of the Hub where no such file exists and the name reads like an id."""
     path = Path(source)
     if not path.exists() and hub.is_id(source):
         return hub.open_dataset(source, configs=configs, split=split, revision=revision)

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from service.answer_kinds import AnswerKind
@@ -13,7 +13,7 @@ from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import Question
-from service.questions.tables import QuestionRow, QuestionSetCountsRow, QuestionSetMemberRow, QuestionSetRow
+from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.runs.store import list_runs
 
 _NAME = re.compile(r"\w[\w.-]{0,99}")
@@ -76,11 +76,7 @@ def store_questions(session: Session, questions: Iterable[Question]) -> int:
 
 
 def check_set_name(name: str) -> None:
-    """Refuse names that would be hard to type or to tell apart.
-
-    Raises:
-        InputError: the name is not made of letters, digits, "-", "_" and ".".
-    """
+    """Refuse names that would be hard to type or to tell apart."""
     if not _NAME.fullmatch(name):
         raise InputError(
             f'"{name}" is not a valid name of a question set. Use letters, digits, "-", "_" and ".", and '
@@ -94,11 +90,7 @@ def default_set_name(stem: str) -> str:
 
 
 def store_set(session: Session, name: str, members: Sequence[Member], spec: dict[str, Any]) -> int:
-    """Write a new set in the caller's transaction; return how many of its questions are new.
-
-    Raises:
-        InputError: there is already a set of that name.
-    """
+    """Write a new set in the caller's transaction; return how many of its questions are new."""
     if find_set(session, name) is not None:
         raise InputError(f'the question set "{name}" already exists. Choose another name with --name.')
     new = store_questions(session, (member.question for member in members))
@@ -128,11 +120,7 @@ def find_set(session: Session, name: str) -> StoredSet | None:
 
 
 def get_set(session: Session, name: str) -> StoredSet:
-    """Return the set of that name.
-
-    Raises:
-        NotFoundError: there is none; the message names the sets there are.
-    """
+    """Return the set of that name."""
     question_set = find_set(session, name)
     if question_set is not None:
         return question_set
@@ -142,12 +130,7 @@ def get_set(session: Session, name: str) -> StoredSet:
 
 
 def check_removable(session: Session, name: str) -> StoredSet:
-    """Return the set of that name, which nothing builds on.
-
-    Raises:
-        NotFoundError: there is no such set.
-        InputError: runs are over it, or sets were mixed from it; the message names them.
-    """
+    """Return the set of that name, which nothing builds on."""
     stored = get_set(session, name)
     runs = [run.name for run in list_runs(session) if run.spec.get("questions") == name]
     mixes = [
@@ -165,26 +148,14 @@ def check_removable(session: Session, name: str) -> StoredSet:
 
 
 def remove_set(session: Session, name: str) -> None:
-    """Remove the set of that name, in the transaction of `session`; its questions stay, as all texts do.
-
-    Raises:
-        NotFoundError, InputError: see `check_removable`.
-    """
+    """Remove the set of that name, in the transaction of `session`; its questions stay, as all texts do."""
     id = check_removable(session, name).id
-    for row, column in (
-        (QuestionSetMemberRow, QuestionSetMemberRow.set_id),
-        (QuestionSetCountsRow, QuestionSetCountsRow.set_id),
-        (QuestionSetRow, QuestionSetRow.id),
-    ):
-        session.execute(delete(row).where(column == id))
+    session.execute(delete(QuestionSetMemberRow).where(QuestionSetMemberRow.set_id == id))
+    session.execute(delete(QuestionSetRow).where(QuestionSetRow.id == id))
 
 
 def load_members(session: Session, name: str) -> list[Member]:
-    """Return all members of a set in order, held ones included.
-
-    Raises:
-        NotFoundError: there is no such set.
-    """
+    """Return all members of a set in order, held ones included."""
     wanted = get_set(session, name)
     rows = session.execute(
         select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, QuestionRow)
@@ -196,11 +167,7 @@ def load_members(session: Session, name: str) -> list[Member]:
 
 
 def load_question_set(session: Session, name: str) -> list[Question]:
-    """Return the usable questions of a set (those not held back), in order.
-
-    Raises:
-        NotFoundError: there is no such set; the message names the sets there are.
-    """
+    """Return the usable questions of a set (those not held back), in order."""
     return [member.question for member in load_members(session, name) if member.held is None]
 
 
@@ -211,11 +178,7 @@ def question_texts(session: Session, question_ids: Sequence[str]) -> dict[str, s
 
 
 def set_kinds(session: Session, name: str) -> frozenset[AnswerKind]:
-    """Return what kinds of answers the usable questions of a set ask for.
-
-    Raises:
-        NotFoundError: there is no such set.
-    """
+    """Return what kinds of answers the usable questions of a set ask for."""
     member = QuestionSetMemberRow
     query = (
         select(QuestionRow.kind)
@@ -227,9 +190,9 @@ def set_kinds(session: Session, name: str) -> frozenset[AnswerKind]:
 
 def count_members(session: Session) -> dict[int, tuple[int, int]]:
     """Return for each set id the number of its members and of those held back."""
-    counted = QuestionSetCountsRow
-    rows = session.execute(select(counted.set_id, counted.members, counted.held))
-    return {set_id: (members, held) for set_id, members, held in rows}
+    member = QuestionSetMemberRow
+    counted = select(member.set_id, func.count(), func.count(member.held)).group_by(member.set_id)
+    return {set_id: (members, held) for set_id, members, held in session.execute(counted)}
 
 
 QUESTION_COLUMNS = (

@@ -6,9 +6,8 @@ from sqlalchemy import JSON, Dialect, ForeignKey, Index, TypeDecorator
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.answer_kinds import AnswerKind
-from service.database.base import BY_KEY_ALONE, TEXT, Base
-from service.database.triggers import append_only, count_new_rows
-from service.questions.images import tables as _images  # noqa: F401  (what `images` refers to)
+from service.database.base import TEXT, Base
+from service.database.triggers import append_only
 
 
 class KindType(TypeDecorator[AnswerKind]):
@@ -36,7 +35,11 @@ class QuestionRow(Base):
     images: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))  # ids in order; null for none
     created_at: Mapped[str]
 
-    __table_args__ = (Index(None, "subject", "id"), Index(None, "level", "id"))
+    __table_args__ = (
+        Index(None, "subject", "id"),
+        Index(None, "level", "id"),
+        Index(None, "subject", "level"),  # by which they are counted
+    )
 
 
 class QuestionSetRow(Base):
@@ -59,39 +62,3 @@ class QuestionSetMemberRow(Base):
     held: Mapped[str | None]
 
     __table_args__ = (Index(None, "set_id", "question_id", unique=True), Index(None, "question_id"))
-
-
-class QuestionLabelsRow(Base):
-    """How many questions have a subject and level; "" stands for none. Kept by a trigger."""
-
-    __tablename__ = "question_labels"
-    subject: Mapped[str] = mapped_column(primary_key=True)
-    level: Mapped[str] = mapped_column(primary_key=True)
-    questions: Mapped[int]
-
-    __table_args__ = (BY_KEY_ALONE,)
-
-
-class QuestionSetCountsRow(Base):
-    """How many members a set has, and how many of them are held back; no row for an empty set. By trigger."""
-
-    __tablename__ = "question_set_counts"
-    set_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
-    members: Mapped[int]
-    held: Mapped[int]
-
-
-count_new_rows(
-    QuestionRow,
-    "questions_counted",
-    "question_labels",
-    {"subject": "COALESCE(NEW.subject, '')", "level": "COALESCE(NEW.level, '')"},
-    {"questions": "1"},
-)
-count_new_rows(
-    QuestionSetMemberRow,
-    "question_set_members_counted",
-    "question_set_counts",
-    {"set_id": "NEW.set_id"},
-    {"members": "1", "held": "NEW.held IS NOT NULL"},
-)

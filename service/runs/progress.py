@@ -9,8 +9,9 @@ from sqlalchemy.orm import Session
 
 from service.asks.tables import ANSWERED, DONE, FAILED_TASK, AskRow, TaskRow
 from service.errors import NotFoundError
+from service.runs.spending import LedgerLine, read_ledgers
 from service.runs.store import Run, as_run
-from service.runs.tables import PICO_PER_USD, RunRow, RunSpendingRow
+from service.runs.tables import PICO_PER_USD, RunRow
 
 WINDOW_S, SHORTEST_S = 300.0, 10.0
 
@@ -22,8 +23,6 @@ class RunProgress:
     Attributes:
         done, open, failed, final: tasks; `failed` ones are open and lack a request that failed, `final` ones
             need a request that failed for good.
-        requests_by_kind: attempts that this run paid for, retries included.
-        usd: of known prices; `unpriced` says how many requests had none.
     """
 
     run: Run
@@ -31,11 +30,7 @@ class RunProgress:
     open: int
     failed: int
     final: int
-    requests_by_kind: dict[str, int]
-    prompt_tokens: int
-    completion_tokens: int
-    usd: float
-    unpriced: int
+    ledger: list[LedgerLine]
 
     @property
     def planned(self) -> int:
@@ -43,7 +38,32 @@ class RunProgress:
 
     @property
     def requests(self) -> int:
-        return sum(self.requests_by_kind.values())
+        return sum(line.requests for line in self.ledger)
+
+    @property
+    def requests_by_kind(self) -> dict[str, int]:
+        """Attempts that this run paid for, retries included."""
+        by_kind: Counter[str] = Counter()
+        for line in self.ledger:
+            by_kind[line.kind] += line.requests
+        return dict(by_kind)
+
+    @property
+    def prompt_tokens(self) -> int:
+        return sum(line.prompt_tokens for line in self.ledger)
+
+    @property
+    def completion_tokens(self) -> int:
+        return sum(line.completion_tokens for line in self.ledger)
+
+    @property
+    def usd(self) -> float:
+        """Of known prices; `unpriced` says how many requests had none."""
+        return sum(line.usd for line in self.ledger)
+
+    @property
+    def unpriced(self) -> int:
+        return sum(line.unpriced for line in self.ledger)
 
     @property
     def state(self) -> str:
@@ -72,9 +92,6 @@ def page_runs(
 
     Args:
         kind: propose, eval or train; None for all.
-
-    Raises:
-        NotFoundError: `after` is not a run.
     """
     key = tuple_(RunRow.created_at, RunRow.id)
     query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
@@ -104,39 +121,18 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
         counted.where(TaskRow.run_id.in_(ids)).group_by(TaskRow.run_id, state)
     ):
         tasks[id][name] = count
-    spent: dict[str, list[RunSpendingRow]] = {id: [] for id in ids}
-    for row in session.scalars(select(RunSpendingRow).where(RunSpendingRow.run_id.in_(ids))):
-        spent[row.run_id].append(row)
-    return [_progress(run, tasks[run.id], spent[run.id]) for run in runs]
-
-
-def _progress(run: Run, tasks: Counter[str], spent: Sequence[RunSpendingRow]) -> RunProgress:
-    by_kind: Counter[str] = Counter()
-    for row in spent:
-        by_kind[row.kind] += row.requests
-    return RunProgress(
-        run=run,
-        done=tasks[DONE],
-        open=tasks["open"],
-        failed=tasks["with errors"],
-        final=tasks[FAILED_TASK],
-        requests_by_kind=dict(sorted(by_kind.items())),
-        prompt_tokens=sum(row.prompt_tokens for row in spent),
-        completion_tokens=sum(row.completion_tokens for row in spent),
-        usd=sum(row.pico_usd for row in spent) / PICO_PER_USD,
-        unpriced=sum(row.unpriced for row in spent),
-    )
-
-
-def spent_in_all(session: Session) -> tuple[float, int]:
-    """Return the USD that all runs have spent, as far as prices are known, and the requests without one."""
-    pico, unpriced = session.execute(
-        select(
-            func.coalesce(func.sum(RunSpendingRow.pico_usd), 0),
-            func.coalesce(func.sum(RunSpendingRow.unpriced), 0),
+    ledgers = read_ledgers(session, ids)
+    return [
+        RunProgress(
+            run,
+            tasks[run.id][DONE],
+            tasks[run.id]["open"],
+            tasks[run.id]["with errors"],
+            tasks[run.id][FAILED_TASK],
+            ledgers[run.id],
         )
-    ).one()
-    return pico / PICO_PER_USD, int(unpriced)
+        for run in runs
+    ]
 
 
 def last_ended(session: Session, run_id: str) -> float | None:

@@ -51,9 +51,6 @@ def remove_run(session: Session, run: Run) -> None:
     """Remove the run and its data within the transaction of `session`.
 
     Answers that runs share stay, and are no longer paid by any run.
-
-    Raises:
-        InputError: it is in use, another run depends on it, or its audits contain decisions.
     """
     obstacles = list(_obstacles(session, run))
     if obstacles:
@@ -67,11 +64,7 @@ def remove_run(session: Session, run: Run) -> None:
 
 
 def rename_run(session: Session, run: Run, name: str) -> None:
-    """Rename the run; its id and references to it stay.
-
-    Raises:
-        InputError: `name` cannot name a run, or does already.
-    """
+    """Rename the run; its id and references to it stay."""
     check_name(name)
     if session.scalar(select(RunRow.id).where(RunRow.name == name)) is not None:
         raise InputError(f"a run {name!r} already exists. Choose another name or remove that run.")

@@ -1,20 +1,23 @@
 """Costs of runs, and the cap that all processes of a run share.
 
-Sums are kept in whole picodollars, in the transactions that store answers.
+Costs are whole picodollars, so that sums are exact.
 """
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, insert, select, update
+from sqlalchemy import ColumnElement, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from service.asks.tables import AskRow
+from service.asks.tables import SENT, AskRow
 from service.database import Database
 from service.errors import InputError
 from service.runs.store import Run
-from service.runs.tables import PICO_PER_USD, CapRow, RunRow, RunSpendingRow
+from service.runs.tables import PICO_PER_USD, CapRow, RunRow
+
+_PAID = func.coalesce(AskRow.cost_pico, AskRow.worst_pico, 0)
+_UNPRICED = func.count().filter(AskRow.cost_pico.is_(None), AskRow.worst_pico.is_(None))
 
 
 @dataclass(frozen=True)
@@ -36,33 +39,47 @@ class LedgerLine:
 
 def read_ledger(session: Session, run_id: str) -> list[LedgerLine]:
     """Return what this run paid for, failures included; answers reused from other runs are not in it."""
-    row = RunSpendingRow
-    rows = session.scalars(select(row).where(row.run_id == run_id).order_by(row.kind, row.model))
-    return [
-        LedgerLine(
-            line.kind,
-            line.model,
-            line.requests,
-            line.prompt_tokens,
-            line.completion_tokens,
-            line.pico_usd / PICO_PER_USD,
-            line.unpriced,
-            line.doubtful_pico_usd / PICO_PER_USD,
-        )
-        for line in rows
-    ]
+    return read_ledgers(session, [run_id])[run_id]
+
+
+def read_ledgers(session: Session, run_ids: Sequence[str]) -> dict[str, list[LedgerLine]]:
+    """Return the ledgers of runs by id."""
+    ask = AskRow
+    columns = (ask.run_id, ask.kind, ask.model)
+    sums = (
+        func.count(),
+        func.coalesce(func.sum(ask.prompt_tokens), 0),
+        func.coalesce(func.sum(ask.completion_tokens), 0),
+        func.sum(_PAID),
+        _UNPRICED,
+        func.coalesce(func.sum(ask.worst_pico).filter(ask.cost_pico.is_(None)), 0),
+    )
+    ended = (ask.run_id.in_(run_ids), ask.state != SENT)
+    ledgers: dict[str, list[LedgerLine]] = {run_id: [] for run_id in run_ids}
+    for run_id, kind, model, *counts, pico, unpriced, doubtful in session.execute(
+        select(*columns, *sums).where(*ended).group_by(*columns).order_by(*columns)
+    ):
+        usd, doubtful_usd = pico / PICO_PER_USD, doubtful / PICO_PER_USD
+        ledgers[run_id].append(LedgerLine(kind, model, *counts, usd, unpriced, doubtful_usd))
+    return ledgers
+
+
+def sum_costs(session: Session, *conditions: ColumnElement[bool]) -> tuple[float, int]:
+    """Return the USD of runs' requests, as far as prices are known, and the number of those without one."""
+    ended = (AskRow.run_id.is_not(None), AskRow.state != SENT, *conditions)
+    pico, unpriced = session.execute(select(func.sum(_PAID), _UNPRICED).where(*ended)).one()
+    return float(pico or 0) / PICO_PER_USD, int(unpriced)
 
 
 def spent_usd(session: Session, run_id: str) -> float:
     """Return the USD this run has spent, as far as prices are known."""
-    pico = session.scalar(select(func.sum(RunSpendingRow.pico_usd)).where(RunSpendingRow.run_id == run_id))
-    return float(pico or 0) / PICO_PER_USD
+    return sum_costs(session, AskRow.run_id == run_id)[0]
 
 
 def known_cost(session: Session, run_id: str) -> float | None:
     """Return what a run cost; None where a price is not known."""
-    ledger = read_ledger(session, run_id)
-    return None if any(line.unpriced for line in ledger) else sum((line.usd for line in ledger), 0.0)
+    usd, unpriced = sum_costs(session, AskRow.run_id == run_id)
+    return None if unpriced else usd
 
 
 @dataclass(frozen=True)
@@ -87,11 +104,8 @@ def read_account(session: Session, run_id: str) -> Account:
     if cap is None:
         spent = spent_usd(session, run_id)
         return Account(None, spent, spent)
-    runs = session.scalars(select(RunRow.id).where(RunRow.cap_id == cap.id)).all()
-    pico = session.scalar(select(func.sum(RunSpendingRow.pico_usd)).where(RunSpendingRow.run_id.in_(runs)))
-    return Account(
-        cap.max_pico / PICO_PER_USD, float(pico or 0) / PICO_PER_USD, cap.committed_pico / PICO_PER_USD
-    )
+    spent, _ = sum_costs(session, AskRow.run_id.in_(select(RunRow.id).where(RunRow.cap_id == cap.id)))
+    return Account(cap.max_pico / PICO_PER_USD, spent, cap.committed_pico / PICO_PER_USD)
 
 
 def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Callable[[str], None]) -> None:
@@ -108,11 +122,7 @@ def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Cal
 
 
 def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float | None:
-    """Cap what these runs may cost together, from now on; return the cap that they had before, if any.
-
-    Raises:
-        InputError: a cap that is negative or not a number.
-    """
+    """Cap what these runs may cost together, from now on; return the cap that they had before, if any."""
     if not 0 <= max_usd < math.inf:
         raise InputError(f"--max-usd {max_usd}: give an amount of at least 0.")
     max_pico = round(max_usd * PICO_PER_USD)

@@ -17,16 +17,8 @@ from service.hashing import content_hash, content_id
 from service.runs.tables import RunConfigRow, RunQuestionRow, RunRow
 
 _PACKAGES = (
-    "tagrpo",
-    "litellm",
-    "math-verify",
-    "latex2sympy2_extended",
-    "sympy",
-    "datasets",
-    "sqlalchemy",
-    "torch",
-    "transformers",
-    "vllm",
+    *("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy"),
+    *("torch", "transformers", "vllm"),
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _HASH = re.compile(r"[0-9a-f]{64}")
@@ -74,9 +66,6 @@ def find_same_run(
     """Return the run with this name, None where there is none.
 
     Its questions may be the first of these: it grows by the rest when it is opened.
-
-    Raises:
-        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
     check_name(name)
     row = session.scalar(select(RunRow).where(RunRow.name == name))
@@ -103,9 +92,6 @@ def open_run(
 
     One that holds the first of these questions gets the others too: a trial grows, and what it has stays.
     `question_ids` may be empty: an eval run's problems have their own table, and their hash is in `spec`.
-
-    Raises:
-        InputError: `name` cannot name a run, or a run of this name has other settings; they are listed.
     """
     run_there = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
     if run_there is not None:

@@ -1,11 +1,11 @@
-"""Tables of runs, of what they have spent, and of caps on it."""
+"""Tables of runs and of caps on their costs."""
 
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.database.base import BY_KEY_ALONE, Base
+from service.database.base import Base
 
 PICO_PER_USD = 10**12
 """Money is counted in whole picodollars, so that sums are exact."""
@@ -52,20 +52,3 @@ class RunQuestionRow(Base):
     run_id: Mapped[str] = mapped_column(ForeignKey("runs.id"), primary_key=True)
     position: Mapped[int] = mapped_column(primary_key=True)
     question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"), index=True)
-
-
-class RunSpendingRow(Base):
-    """What a run has paid for by kind of request and model, failures included."""
-
-    __tablename__ = "run_spending"
-    run_id: Mapped[str] = mapped_column(primary_key=True)
-    kind: Mapped[str] = mapped_column(primary_key=True)
-    model: Mapped[str] = mapped_column(primary_key=True)
-    requests: Mapped[int]  # attempts
-    prompt_tokens: Mapped[int]
-    completion_tokens: Mapped[int]
-    pico_usd: Mapped[int]  # 1e-12 USD, of requests whose price is known
-    doubtful_pico_usd: Mapped[int]  # the part of it that is a worst case
-    unpriced: Mapped[int]  # requests whose price is not known
-
-    __table_args__ = (BY_KEY_ALONE,)

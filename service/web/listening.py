@@ -65,11 +65,7 @@ def read_secret(variable: str, file: Path | None) -> str | None:
 
 
 def bind(address: Address) -> socket.socket:
-    """Return a socket that listens on the address; port 0 takes a free one.
-
-    Raises:
-        InputError: the port is taken or not allowed, or the host is none of this machine.
-    """
+    """Return a socket that listens on the address; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Where the protocol is not said, asyncio lets a small answer wait until the last one is acknowledged.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)

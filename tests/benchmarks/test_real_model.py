@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.studies import real_model, real_model_pack
 from benchmarks.studies.real_model_plan import REAL, Row, best_rate, read_jsonl, write_jsonl
-from benchmarks.studies.real_model_report import interval, tables
+from benchmarks.studies.real_model_report import mean_by_seed_and_problem, tables
 from benchmarks.studies.real_model_stages import Study
 
 
@@ -136,6 +136,6 @@ def test_an_interval_holds_seeds_and_problems() -> None:
     seeds, problems, covered, times = 4, 60, 0, 400
     for _ in range(times):
         gains = 0.05 + chance.normal(0, 0.1, problems) + chance.normal(0, 0.03, (seeds, 1))
-        _, low, high = interval(gains + chance.normal(0, 0.1, (seeds, problems)))
+        _, low, high = mean_by_seed_and_problem(gains + chance.normal(0, 0.1, (seeds, problems)))
         covered += low <= 0.05 <= high
     assert 0.93 <= covered / times <= 0.99

@@ -22,8 +22,7 @@ from benchmarks.studies.sandbox_world import World
 from sandbox.policy import write_shipped_policy
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
-from trainer_adapter.methods.recipes import find_recipe
-from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.methods.step_advantages import anchor_weights
 
 QUESTIONS = [Question([[5, 6], [7], [8], [9]], "1"), Question([[10], [11], [12], [13]], "2")]
 
@@ -46,38 +45,6 @@ class Scripted(Policy):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         own = torch.tensor([[-0.5 if p == r else -2.0] for p, r in zip(prompts, responses, strict=True)])
         return own, torch.ones_like(own)
-
-
-@pytest.mark.parametrize("name", [name for name in ALL if name != "augment"])
-def test_the_plain_loop_draws_as_the_recipe_does(name: str) -> None:
-    recipe = find_recipe(ALL[name].recipe)
-    assert ALL[name].plain.prompts == recipe.neighbors + 1
-    assert ALL[name].plain.rescue == (recipe.sampling == "rescue")
-
-
-def test_an_augmented_question_is_asked_in_one_phrasing() -> None:
-    groups = plain.draw_groups(Scripted([]), QUESTIONS * 20, ALL["augment"].plain, np.random.default_rng(0))
-    phrasings = [{response.prompt for response in group} for group in groups]
-    assert all(len(each) == 1 for each in phrasings)
-    assert set().union(*phrasings) == {0, 1, 2, 3}
-
-
-def test_a_share_of_the_neighbors_asks_another_question() -> None:
-    questions = [Question([[number, place] for place in range(4)], str(number)) for number in range(500)]
-    broken = plain.with_broken(questions, 0.05, np.random.default_rng(0))
-    foreign = 0
-    for before, after in zip(questions, broken, strict=True):
-        assert (after.prompts[0], after.answer) == (before.prompts[0], before.answer)
-        changed = [new for old, new in zip(before.prompts, after.prompts, strict=True) if new != old]
-        assert all(own == 0 and number != int(before.answer) for number, own in changed)
-        foreign += len(changed)
-    assert 45 < foreign < 105  # of 1,500
-    assert plain.with_broken(questions, 0.0, np.random.default_rng(0)) is questions
-
-
-def test_verl_trains_nothing_that_the_plain_loop_alone_has(world: World, tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError, match="augment is for the plain loop alone"):
-        study.train_by_verl(tmp_path, world, Cell("A", "augment", 1e-4, 1, (1,)))
 
 
 def test_neighbors_are_asked_only_where_half_of_the_responses_are_wrong() -> None:

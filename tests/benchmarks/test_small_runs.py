@@ -15,7 +15,6 @@ from benchmarks.__main__ import scripts
 
 ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
-    "asks": "--requests 70 --rounds 1",
     "speed.rollouts": "--rollouts 8192 --text-bytes 200",
     "studies.sandbox_study_table": "",
 }
@@ -83,7 +82,6 @@ def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite  # makes a file
-def test_pages_small(tmp_path: Path, run: Callable[..., str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="0"):
-        run("pages.latency", "--make", str(tmp_path / "t.db"), "--scale", "0.01")
-    assert json.loads(capsys.readouterr().out.splitlines()[-1])["database_mb"] > 0
+def test_pages_small(tmp_path: Path, run: Callable[..., str]) -> None:
+    output = run("pages.latency", "--make", str(tmp_path / "t.db"), "--scale", "0.01")
+    assert json.loads(output.splitlines()[-1])["database_mb"] > 0

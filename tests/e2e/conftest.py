@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 
 LONGEST = (
-    "test_sandbox_training.py",
     "test_demo.py",
+    "test_real_model.py",
+    "test_sandbox_training.py",
     "test_verl_proof.py",
     "test_training_run.py",
     "test_verl_resume.py",
@@ -25,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items[:] = [*mine, *(item for item in items if item.path.parent != here)]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with the model and the data of the proofs on verl."""
     import verl_proof

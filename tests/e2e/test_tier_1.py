@@ -7,48 +7,25 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from verl_proof import LONGEST, MINI_BATCH, QUESTIONS, ROLLOUTS, fitted
-from verl_run import VerlRun, run_main_ppo
+from verl_proof import QUESTIONS, ROLLOUTS, start
+from verl_run import VerlRun
 
 from trainer_adapter.record.files import step_path, texts_path
-from trainer_adapter.verl.plugin import REGISTRATION
-from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
-from trainer_adapter.verl.plugin.settings import RunSettings
 
 V0 = ("trainer.use_v1=false", "actor_rollout_ref.rollout.agent.agent_loop_manager_class=null")
-LIMIT_S = 500
 
 
 def train(place: Path, name: str, *overrides: str) -> VerlRun:
     """Train two steps of TA-GRPO; verl writes the rows that it trains on into `place/name/rows`."""
-    folder, rows = place / name, place / "set" / "train.parquet"
-    folder.mkdir()
-    settings = RunSettings(trainer="verl", record=str(folder / "record"))
-    return run_main_ppo(
-        [
-            *hydra_arguments(recipe_overrides(fitted("ta_grpo"), settings)),
-            f"data.train_files={rows}",
-            f"data.val_files={rows}",
-            f"data.train_batch_size={QUESTIONS}",
-            "data.max_prompt_length=96",
-            f"data.max_response_length={LONGEST}",
-            f"actor_rollout_ref.model.path={place / 'model'}",
-            f"actor_rollout_ref.actor.ppo_mini_batch_size={MINI_BATCH}",
-            "actor_rollout_ref.actor.optim.lr=1e-3",
-            "reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward",
-            "reward.custom_reward_function.name=compute_score",
-            "+reward.custom_reward_function.reward_kwargs.grader=parity_grader:grade",
-            f"trainer.rollout_data_dir={folder / 'rows'}",
-            "trainer.total_training_steps=2",
-            "trainer.experiment_name=tier-1",
-            "trainer.val_before_train=false",
-            "trainer.save_freq=-1",
-            "trainer.resume_mode=disable",
-            *overrides,
-        ],
-        folder=folder,
-        limit_s=LIMIT_S,
-        modules=[REGISTRATION],
+    return start(
+        place,
+        name,
+        ["ta_grpo", "ta_grpo"],
+        "reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward",
+        "+reward.custom_reward_function.reward_kwargs.grader=parity_grader:grade",
+        f"trainer.rollout_data_dir={place / name / 'rows'}",
+        *overrides,
+        trainer="verl",
     )
 
 

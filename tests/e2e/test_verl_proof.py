@@ -21,39 +21,19 @@ from verl_proof_reading import (
 )
 from verl_run import VerlRun
 
-from trainer_adapter.methods.recipes import RECIPES, Recipe
+from trainer_adapter.methods.recipes import RECIPES
 
 FAILED_STEP, FAILED_SESSION = 3, 5
 
 
-def path_of(recipe: Recipe) -> tuple[Any, ...]:
-    """Return what decides the way through the plug-in."""
-    return recipe.anchor, recipe.sampling, recipe.group, recipe.loss, recipe.weights, recipe.filter
-
-
-def every_recipe() -> list[str]:
-    """Return a schedule: TA-GRPO three times, then each recipe once and each path twice at least.
-
-    Rescues come more often, since in one step of a model that guesses no question may need one. Nor is a
-    question left out before it comes again. Replaying comes last.
-    """
-    paths: dict[tuple[Any, ...], list[str]] = {}
-    for name in RECIPES:
-        if name != "grpo_replay":
-            paths.setdefault(path_of(fitted(name)), []).append(name)
-    twice = [name for names in paths.values() for name in (names if len(names) > 1 else names * 2)]
-    return [
-        "ta_grpo",
-        "ta_grpo",
-        "ta_grpo",
-        *twice,
-        *["ta_rescue"] * 3,
-        *["grpo_predicted"] * 4,
-        *["grpo_replay"] * 2,
-    ]
-
-
-NAMES = every_recipe()
+NAMES = [
+    *["ta_grpo"] * 3,
+    *(name for name in RECIPES if name != "grpo_replay"),
+    *["ta_rescue"] * 3,  # in one step of a model that guesses no question may need a rescue
+    *["grpo_predicted"] * 4,  # no question is left out before it comes again
+    *["grpo_replay"] * 2,
+]
+"""The recipe of each step of the run."""
 
 
 @pytest.fixture(scope="module")

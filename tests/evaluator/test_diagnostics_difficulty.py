@@ -5,7 +5,7 @@ from math import comb
 import numpy as np
 import pytest
 
-from evaluator.signal.difficulty_tests import EVERY_STRATEGY, homogeneity, strategy_shifts
+from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.groups import PromptSample, QuestionGroup
 
 
@@ -42,23 +42,21 @@ def test_the_p_value_is_that_of_the_exact_conditional_distribution() -> None:
         c: comb(3, c) * comb(3, 3 - c) / comb(6, 3) for c in range(4)
     }  # both extreme tables are as odd
     found = homogeneity(correct, known, draws=20_000)
-    assert found.p_value == pytest.approx(weights[3] + weights[0], abs=0.01)
-    assert found.statistic == pytest.approx(2 * 6 * np.log(2))
+    assert found["p_value"] == pytest.approx(weights[3] + weights[0], abs=0.01)
+    assert found["statistic"] == pytest.approx(2 * 6 * np.log(2))
 
 
 def test_strategies_that_shift_difficulty_are_found() -> None:
     rng = np.random.default_rng(2)
     rows = strategy_shifts(make_groups(rng, 300, 16, sd=0.5, shifts=(-0.8, 0.0, 0.6)))
-    found = {row.strategy: row for row in rows}
-    assert rows[0].strategy == EVERY_STRATEGY
-    assert rows[0].adjusted is None
+    found = {row["strategy"]: row for row in rows}
+    assert rows[0]["strategy"] == EVERY_STRATEGY
+    assert rows[0]["adjusted"] is None
     for name, true in (("s1", -0.8), ("s2", 0.0), ("s3", 0.6)):
         row = found[name]
-        assert row.logit_shift == pytest.approx(true, abs=0.2)
-        assert row.low is not None
-        assert row.high is not None
-        assert row.low < (row.logit_shift or 0) < row.high
-        assert row.neighbors == row.questions == 300
-    assert (found["s1"].adjusted or 0) < 0.001
-    assert (found["s2"].adjusted or 0) > 0.05
-    assert found["s1"].rate.value < 0 < found["s3"].rate.value
+        assert row["logit_shift"] == pytest.approx(true, abs=0.2)
+        assert row["low"] < row["logit_shift"] < row["high"]
+        assert row["neighbors"] == row["questions"] == 300
+    assert found["s1"]["adjusted"] < 0.001
+    assert found["s2"]["adjusted"] > 0.05
+    assert found["s1"]["rate_value"] < 0 < found["s3"]["rate_value"]

@@ -50,10 +50,10 @@ def test_a_density_integrates_to_one() -> None:
     rng = np.random.default_rng(1)
     texts = [(f"q{n}", {0: tuple(map(str, rng.normal(0, 40, 3)))}) for n in range(200)]
     result = diversity("base", texts, angles, 3, 0)
-    rows = densities(result, points=400)
+    rows = densities(result.rows, points=400)
     axis = np.array([row["distance"] for row in rows])
     density = np.array([row["density"] for row in rows])
     assert np.trapezoid(density, axis) == pytest.approx(1.0, abs=0.1)
     assert axis.min() >= 0
     alike = diversity("base", [("a", {0: ("1", "1")}), ("b", {0: ("2", "2")})], angles, 2, 0)
-    assert densities(alike) == []
+    assert densities(alike.rows) == []

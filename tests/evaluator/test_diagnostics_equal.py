@@ -31,7 +31,7 @@ def group(name: str, *counts: tuple[int, ...]) -> QuestionGroup:
 
 
 def shares(result: ZeroGradient) -> dict[str, float]:
-    return {row.group: row.share for row in result.shares}
+    return {row["group"]: row["share"] for row in result.shares}
 
 
 def equal_by_enumeration(prompts: list[list[int]], g: int) -> float:
@@ -81,10 +81,10 @@ def test_rows_of_a_small_run() -> None:
         NEIGHBORS_GROUP: 0.5,
         JOINT_GROUP: 0.25,
     }
-    assert [(row.group, row.minus, row.difference) for row in result.gaps] == [
+    assert [(row["group"], row["minus"], row["difference"]) for row in result.gaps] == [
         (NEIGHBORS_GROUP, ORIGINAL_GROUP, -0.25),
         (JOINT_GROUP, ORIGINAL_GROUP, -0.5),
     ]
     assert "needs 6 responses" in result.notes[0]
-    assert all(row.questions == 4 and row.left_out == 0 for row in result.shares)
-    assert all(row.low is not None and row.low <= row.share <= (row.high or 0) for row in result.shares)
+    assert all(row["questions"] == 4 and row["left_out"] == 0 for row in result.shares)
+    assert all(row["low"] <= row["share"] <= row["high"] for row in result.shares)

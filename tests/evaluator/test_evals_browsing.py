@@ -5,14 +5,6 @@ from eval_runs import add_eval_run
 
 from evaluator.evals.samples import SampleFilters, browse_samples
 from service.database import Database, searching
-from service.runs.store import Run
-
-COUNTS = [(8, 2, 1), (8, 8, 0), (8, 0, 0), (4, 2, 0), (8, 2, 0)]
-
-
-@pytest.fixture
-def run(db: Database) -> Run:
-    return add_eval_run(db, "a", COUNTS, truncated=2)
 
 
 @pytest.fixture(scope="module")

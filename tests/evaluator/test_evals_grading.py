@@ -1,5 +1,6 @@
 """Grading runs: by each version of the grader, in parts, by the answers that count."""
 
+from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -7,7 +8,7 @@ from eval_runs import add_eval_run
 from sqlalchemy import select
 
 from evaluator.evals import grading
-from evaluator.evals.grading import Graded, grade_run
+from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import AnswerKind, Grader
@@ -37,7 +38,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader
 
     run = add_eval_run(db, "r", [(2, 0, 0)] * 3, problems=problems, texts=text, graded=[0, 0, 0])
     graded = grade_run(db, run.id, grader, silent)
-    assert graded == Graded(correct=3, wrong=3, unknown=0)
+    assert graded == Counter(correct=3, wrong=3)
     with db.read() as session:
         rows = session.scalars(select(GradeRow).order_by(GradeRow.sample_id)).all()
         assert [(row.value, row.reason, row.source) for row in rows] == [
@@ -49,7 +50,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader
             ("correct", "tolerance", "box"),
         ]
         assert [row.extracted for row in rows] == [None, "02", None, "(B)", None, "3.05"]
-    assert grade_run(db, run.id, grader, silent).samples == 0
+    assert not grade_run(db, run.id, grader, silent)
 
 
 def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
@@ -71,4 +72,4 @@ def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
     with pytest.raises(Stop):
         grade_run(db, run.id, grader, report)
     assert steps == [(0, 6), (4, 6)]
-    assert grade_run(db, run.id, grader, silent) == Graded(2, 0, 0)
+    assert grade_run(db, run.id, grader, silent) == Counter(correct=2)

@@ -14,10 +14,9 @@ from service.errors import InputError
 RNG = np.random.default_rng(5)
 
 
-def counts(correct: list[int], n: int = 16, unknown: list[int] | None = None) -> Counts:
-    return Counts.from_columns(
-        [f"p{row:03}" for row in range(len(correct))], [n] * len(correct), correct, unknown
-    )
+def counts(correct: list[int], unknown: list[int] | None = None) -> Counts:
+    ids = [f"p{row:03}" for row in range(len(correct))]
+    return Counts.from_columns(ids, [16] * len(correct), correct, unknown)
 
 
 def test_a_comparison_by_hand() -> None:

@@ -10,10 +10,10 @@ from service.errors import InputError
 
 
 @st.composite
-def some_counts(draw: st.DrawFn, least: int = 1) -> Counts:
+def some_counts(draw: st.DrawFn) -> Counts:
     rows = draw(
         st.lists(
-            st.integers(least, 20).flatmap(
+            st.integers(1, 20).flatmap(
                 lambda n: st.tuples(st.just(n), st.integers(0, n)).flatmap(
                     lambda pair: st.tuples(
                         st.just(pair[0]), st.just(pair[1]), st.integers(0, pair[0] - pair[1])

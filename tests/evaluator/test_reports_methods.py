@@ -12,9 +12,9 @@ from service.runs.tables import RunRow
 TWO = [(4, 2, 0), (4, 1, 1)]
 
 
-def load(db: Database, *references: str, pool_anyway: bool = False) -> list[Method]:
+def load(db: Database, *references: str) -> list[Method]:
     with db.read() as session:
-        return load_methods(session, references, pool_anyway=pool_anyway)
+        return load_methods(session, references)
 
 
 def test_the_same_seed_is_not_pooled_unasked(db: Database) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
-from evaluator.reports.documents.rendering import render_latex, render_markdown
-from evaluator.reports.records import finite
+from evaluator.reports.documents.rendering import finite, render_latex, render_markdown
 
 WHOLE = Document(
     [

@@ -12,8 +12,7 @@ from evaluator.reports.documents.document import Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
-from evaluator.reports.report import Report, build_report
-from evaluator.reports.scores import Score, average
+from evaluator.reports.report import Report, Score, average, build_report
 from service.database import Database
 from service.errors import InputError
 from service.questions.contamination.finding import Overlap, Settings
@@ -72,9 +71,9 @@ def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
     for name in (*COMPETITIONS[:3], "minerva"):
         add_eval_run(db, f"b.{name}", HALF, benchmark=name)
     report = build(db, "a", "b")
-    assert [(one.label, one.column, one.score.value) for one in report.averages] == [
-        ("a", "competition", 0.5)
-    ]
+    assert {key: [score.value for score in scores] for key, scores in report.averages.items()} == {
+        ("a", "competition"): [0.5]
+    }
     table = cells(report_document(report).tables[0])
     assert table["a"] == {
         "method": "a",
@@ -106,7 +105,7 @@ def test_no_average_over_different_problems(db: Database) -> None:
         for name in COMPETITIONS:
             text = f"{name} of {method}" if name == "aime24" else name
             add_eval_run(db, f"{method}.{name}", HALF, benchmark=name, problems=make_problems(2, text))
-    assert (report := build(db, "a", "b")).averages == ()
+    assert (report := build(db, "a", "b")).averages == {}
     assert said(report, "no average over AMC, Olympiad, AIME24, AIME25: the rows contain different problems")
     assert said(report, "aime24: the rows have different problems (a 2, b 2)")
 

@@ -5,7 +5,7 @@ import pytest
 from evaluator.grading import Grade, GradeValue
 from rephraser.checks.finding import Severity
 from rephraser.checks.programs import check_program
-from rephraser.run.judge import Case, _counts
+from rephraser.run.judge import count_classes
 from rephraser.verdict import Verdict, judge
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from rephraser.verdict.overlap import OverlapRule
@@ -66,8 +66,8 @@ def grade(*, passes: bool) -> Grade:
 def verdict(original: list[Grade | None], candidate: list[Grade | None]) -> Verdict:
     rule = rule_for_programs(OverlapRule())
     clustering = cluster_programs([*original, *candidate], len(original))
-    case = Case("c", 0, "", ("",) * len(original), ("",) * len(candidate), {}, [])
-    return judge(_counts(case, clustering), rule).verdict
+    counts = count_classes([""] * len(original), [""] * len(candidate), clustering)
+    return judge(counts, rule).verdict
 
 
 def programs(right: int, wrong: int) -> list[Grade | None]:

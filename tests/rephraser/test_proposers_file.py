@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from rephraser.config import FileProposer
 from rephraser.proposing.file import FileCandidates, read_candidates
 from service.errors import InputError
 from service.questions import make_question
@@ -17,7 +18,8 @@ FIRST, SECOND = make_question("What is $1+1$?", "2"), make_question("What is $2+
 def read(folder: Path, rows: Sequence[Any], **options: Any) -> FileCandidates:
     path = folder / "c.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
-    return read_candidates(str(path), [FIRST, SECOND], **options)
+    proposer = FileProposer(kind="file", candidates=str(path), **options)
+    return read_candidates(proposer, [FIRST, SECOND])
 
 
 def test_a_pair_is_understood_by_the_side_that_is_known(tmp_path: Path) -> None:

@@ -5,14 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, Said, World, make_spec, proposals
+from asking import Said
+from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 from sqlalchemy import select, text
 
 from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Clustering, Grader
 from rephraser.proposing.strategies import load_strategy
 from rephraser.reviews.store import Decision, record_reviews
-from rephraser.run.rejudge import Rejudged, judge_again
+from rephraser.run.rejudge import judge_again
 from rephraser.run.rephrase import FEWEST_JUDGED
 from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, SolverSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
@@ -189,7 +190,7 @@ def failing_blocks(*places: int) -> Callable[[Any], Any]:
 
 def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].say = failing_blocks(4)
+    world.endpoints["s"].script = failing_blocks(4)
     world.work()
     # 8 of the first 12 are too few for a look; then 12 of 16.
     assert world.statuses()[1:] == [(GOOD[0], "undecided", False), (GOOD[0], "accepted", True)]
@@ -249,11 +250,11 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert (len(world.asked(PROPOSE)), len(world.asked(ANSWER))) == (1, 8)  # no round more, no answers more
     with Grader(workers=1) as grader:
         again = judge_again(world.db, world.run, world.spec.rule, grader, report=lambda *_: None)
-    assert (again.judged, again.changes) == (2, ())
+    assert (again["judged"], again["changes"]) == (2, [])
     found = summary(world)
     assert (found.unreadable_questions, found.candidates) == (1, {"undecided": 2})
     assert (
-        found.unfinished[0].reason
+        found.unfinished[0]["reason"]
         == "2 undecided, too many answers to the question are truncated or cannot be parsed"
     )
     with world.db.read() as session:
@@ -324,7 +325,7 @@ def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
 def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
     """Return a run whose first candidate a person reviews while the solver answers."""
     world = World(path, make_spec(n=2, content_attempts=2), proposed=[proposals(GOOD[0]), *replies])
-    solve = world.endpoints["s"].say
+    solve = world.endpoints["s"].script
     reviews = iter([decision])
 
     def solve_and_review(request: Request) -> Said:
@@ -332,7 +333,7 @@ def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
             review(world, first, "it is 12 anyway")
         return solve(request)
 
-    world.endpoints["s"].say = solve_and_review
+    world.endpoints["s"].script = solve_and_review
     return world
 
 
@@ -347,7 +348,7 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
     with world.db.read() as session:
         ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
         assert ask_id is not None
-        assert proposing_exchange(session, ask_id).prompt[1][1] == again
+        assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
 def judged_world(path: Path) -> World:
@@ -357,7 +358,7 @@ def judged_world(path: Path) -> World:
     return world
 
 
-def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> Rejudged:
+def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> dict[str, Any]:
     with Grader(workers=1) as grader:
         return judge_again(world.db, world.run, rule, grader, dry_run=dry_run, report=lambda *_: None)
 
@@ -365,6 +366,6 @@ def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> Rej
 def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> None:
     world = judged_world(tmp_path)
     more = judge_anew(world, OverlapRule(looks=(16,)))
-    assert (more.judged, more.too_few, more.after) == (0, 1, {"accepted": 1})
+    assert (more["judged"], more["too_few"], more["after"]) == (0, 1, {"accepted": 1})
     later = judge_anew(world, OverlapRule(accept_overlap=13, looks=(12, 16)), dry_run=True)
-    assert later.after == {"undecided": 1}  # the look at 16 has no answers
+    assert later["after"] == {"undecided": 1}  # the look at 16 has no answers

@@ -2,7 +2,7 @@ import pytest
 from runs import Proposed, add_run, add_verdict
 
 from rephraser.reviews.audit import Audit, audit_groups, audit_rates, get_audit, open_audit
-from rephraser.reviews.queue import audit_queue, read_item
+from rephraser.reviews.queue import audit_queue, read_items
 from rephraser.reviews.rates import AuditMember, group_rate
 from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
 from service.database import Database
@@ -115,7 +115,7 @@ def groups(db: Database, audit: Audit) -> list[tuple[str, int]]:
     found: list[tuple[str, int]] = []
     with db.read() as session:
         for member in audit.members:
-            question = read_item(session, member.candidate_id).question
+            question = read_items(session, [member.candidate_id])[0].question
             if found and found[-1][0] == question:
                 found[-1] = (question, found[-1][1] + 1)
             else:

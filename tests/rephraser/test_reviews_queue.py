@@ -5,8 +5,7 @@ from runs import Proposed, add_run
 
 from rephraser.reviews.audit import audit_rates, list_audits, open_audit
 from rephraser.reviews.queue import ReviewProgress, audit_progress, open_queue
-from rephraser.reviews.rates import growing_false_accepts
-from rephraser.reviews.store import Decision, record_reviews, reviews_of
+from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.runs.store import Run
 
@@ -45,19 +44,14 @@ def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Databas
     assert queue(db, run, "ben", statuses=everything, seed=1) == first
 
 
-def test_rates_grow_to_those_of_the_audit(db: Database, run: Run) -> None:
+def test_the_newest_decision_counts_for_the_rate(db: Database, run: Run) -> None:
     audit, _ = open_audit(db, run, size=12, seed=1)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
     for place, id in enumerate(accepted):
         decide(db, "ada", audit.id, **{id: "rejected" if place == 1 else "accepted"})
     decide(db, "ben", audit.id, **{accepted[0]: "rejected"})
     with db.read() as session:
-        reviews = [review for id in accepted for review in reviews_of(session, id)]
-        points = growing_false_accepts(audit.members, reviews)
         rate = audit_rates(session, audit).false_accept
         assert list_audits(session, run.id)[0].id == audit.id
         assert audit_progress(session, audit.id, 12, "ada") == ReviewProgress(12, 7, 1)
-    assert [(point.reviewed, point.rejected) for point in points[:2]] == [(1, 0), (2, 1)]
-    last = points[-1]
-    assert (last.rejected, last.reviewed, last.low, last.high) == (2, 8, rate.low, rate.high)
-    assert growing_false_accepts(audit.members, []) == []
+    assert (rate.count, rate.reviewed) == (2, 8)

@@ -6,7 +6,7 @@ import pytest
 from runs import Proposed, add_run
 
 from rephraser.reviews.audit import Audit, open_audit
-from rephraser.reviews.sheet import Sheet, read_sheet, write_sheet
+from rephraser.reviews.sheet import read_sheet, write_sheet
 from rephraser.reviews.store import Decision
 from rephraser.tables import candidate_id
 from service.database import Database
@@ -25,7 +25,9 @@ def audit(db: Database) -> Audit:
     return open_audit(db, run, size=4, seed=0)[0]
 
 
-def read(db: Database, path: Path, *rows: dict[str, Any] | str, audit_id: int | None = None) -> Sheet:
+def read(
+    db: Database, path: Path, *rows: dict[str, Any] | str, audit_id: int | None = None
+) -> tuple[list[Decision], int]:
     lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     with db.read() as session:
@@ -50,9 +52,9 @@ def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tm
         row["decision"], row["reason"] = ("Accept", "") if row["candidate"] == GOOD else ("reject", "4")
     path.write_text("\ufeff" + "".join(json.dumps(row, ensure_ascii=False) + "\r\n" for row in rows))
     with db.read() as session:
-        sheet = read_sheet(session, path, reviewer="ada", audit_id=audit.id)
-    assert sheet.blank == 0
-    assert set(sheet.decisions) == {
+        decisions, blank = read_sheet(session, path, reviewer="ada", audit_id=audit.id)
+    assert blank == 0
+    assert set(decisions) == {
         Decision(GOOD, "accepted", "", "ada", audit.id),
         Decision(BAD, "rejected", "4", "ada", audit.id),
     }

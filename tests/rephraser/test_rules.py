@@ -26,10 +26,7 @@ DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / 
         ("Find the radius of the circle.", ["What is the radius of the circle?"]),
         (
             "Find the number of integers $n$ such that $n^2 < 30$.",
-            [
-                "How many integers $n$ are there such that $n^2 < 30$?",
-                "What is the number of integers $n$ such that $n^2 < 30$?",
-            ],
+            ["What is the number of integers $n$ such that $n^2 < 30$?"],
         ),
         (
             "How many edges are there in a square pyramid?",
@@ -47,11 +44,7 @@ DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / 
         ),
         (
             "If $u + v = 9$, what is the value of $2u + 2v$?",
-            [
-                "Find the value of $2u + 2v$ if $u + v = 9$.",
-                "If $u + v = 9$, find the value of $2u + 2v$.",
-                "What is the value of $2u + 2v$ if $u + v = 9$?",
-            ],
+            ["If $u + v = 9$, find the value of $2u + 2v$."],
         ),
         (
             "What is the remainder when $5^{40}$ is divided by 6?",
@@ -90,12 +83,12 @@ def test_no_candidate_where_none_is_safe(question: str) -> None:
 
 def test_smaller_n_is_a_prefix_and_seeds_repeat() -> None:
     question = (
-        "Ann has 7 coins. Ben has 12 coins. If $c + d = 4$, what is the number of ways to pay $c$ coins? "
+        "Ann has 7 coins. Ben has 12 coins. If $c + d = 4$, how many ways to pay $c$ coins are there? "
         "Express your answer as an integer."
     )
     many = propose_by_rules(question, 6, seed=5)
-    assert len(many) == 4
-    assert propose_by_rules(question, 2, seed=5) == many[:2]
+    assert len(many) == 2
+    assert propose_by_rules(question, 1, seed=5) == many[:1]
     assert propose_by_rules(question, 6, seed=5) == many
     assert propose_by_rules(question, 0) == []
 

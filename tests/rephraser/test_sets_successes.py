@@ -81,7 +81,7 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db: Database) ->
         assert sets.verify(session, "math@1").ok
         assert sets.verify(session, "math@2").ok
         found = sets.diff(session, "math@1", "math@2")
-        assert (found.same, found.changed) == (True, ())
+        assert (found["same"], found["neighbors_changed"]) == (True, [])
     forged = json.dumps(
         {"solver": "x", "question_right": 1, "question_drawn": 2, "neighbor_right": 2, "neighbor_drawn": 2}
     )

@@ -1,16 +1,11 @@
-"""What a model is asked for: strategies from files, its prompt, and how tokens are counted."""
+"""What a model is asked for: strategies from files, and its prompt."""
 
 from pathlib import Path
 
 import pytest
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import WhitespaceSplit
-from tokenizers.processors import TemplateProcessing
 
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
-from rephraser.proposing.tokens import load_token_counter
 from rephraser.run.requests import Earlier, build_messages
 from service.asks.providers import Provider
 
@@ -35,32 +30,14 @@ def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
     assert len(base.hash) == 16
 
 
-def saved(folder: Path) -> Path:
-    """Save a tokenizer that counts words and would add one special token."""
-    tokenizer = Tokenizer(WordLevel({"?": 0, "<s>": 1}, unk_token="?"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    tokenizer.post_processor = TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
-    path = folder / "tokenizer.json"
-    tokenizer.save(str(path))
-    return path
-
-
-def test_words_are_counted_without_special_tokens(tmp_path: Path) -> None:
-    path = saved(tmp_path)
-    for reference in (path, tmp_path):
-        count = load_token_counter(str(reference))
-        assert [count(text) for text in ("", "one", "what is $x + 1$ ?")] == [0, 1, 6]
-
-
 STRATEGY = Strategy("own", "1", "mine", "Say it anew.")
 QUESTION = "What is $\\frac{1}{2}+1$?"
 
 
 def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...] = ()) -> str:
     system, asked = build_messages(STRATEGY, QUESTION, count, structured=structured, avoid=avoid)
-    assert (system["role"], system["content"]) == ("system", "Say it anew.")
-    assert asked["role"] == "user"
-    return asked["content"]
+    assert (system.role, system.content, asked.role) == ("system", "Say it anew.", "user")
+    return asked.content
 
 
 def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:

@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.studies.verdict_simulation import PLAIN
-from rephraser.verdict import (
-    AnswerCounts,
-    OverlapRule,
-    Verdict,
-    count_answers,
-    judge,
-)
+from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, count_answers, judge
 from service.errors import InputError
 
 RULE = OverlapRule()

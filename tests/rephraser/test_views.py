@@ -9,7 +9,9 @@ from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.views.questions import QuestionFilters, count_questions, finding_counts, page_questions
+from rephraser.reviews.status import update_standings
+from rephraser.views.questions import QuestionFilters, count_questions, page_questions
+from rephraser.views.runs import finding_counts
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question
@@ -99,6 +101,7 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
             ),
             {"e": json.dumps(EVIDENCE), "q": question.id},
         )
+        update_standings(session, list(session.scalars(text("SELECT id FROM candidates"))))
     sets.publish(db, "ta", run="first", n=1)
     assert matching(db, run_id=run_id) == of(5, 6, 7, 8)
     assert matching(db, question_set="some") == of(6)
@@ -108,6 +111,6 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
     assert matching(db, finding="unit_lost", status="undecided", run_id=run_id) == of(6)
     assert matching(db, finding="unit_lost", strategy="perspectives") == set()
     with db.read() as session:
-        assert finding_counts(session, run_id=str(run_id)) == [("unit_lost", 1)]
+        assert finding_counts(session, str(run_id)) == {"unit_lost": 1}
         with pytest.raises(NotFoundError, match="no question set"):
             page_questions(session, QuestionFilters(question_set="none"))

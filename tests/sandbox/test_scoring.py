@@ -9,6 +9,7 @@ import pytest
 from command_line import CommandLine, words
 
 from evaluator.passk.exact_interval import exact_interval
+from rephraser.reviews.status import update_standings
 from rephraser.tables import VerdictRow
 from sandbox.scoring import read_truth
 from service.database import Database
@@ -23,13 +24,13 @@ def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp
     return CommandLine(monkeypatch, capsys)
 
 
-def prepare(cli: CommandLine, *, broken: float = 0.25) -> None:
+def prepare(cli: CommandLine) -> None:
     """Bring 40 questions with 3 candidates each to a run `checked`, which has no solver."""
     few = ("--per-question", 3)
     from_file = ("proposer=file", "proposer.candidates=c.jsonl")
     commands = [
         ("sandbox", "questions", "w", "--train", 40, "--heldout", 8),
-        ("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", broken),
+        ("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "t.jsonl", *few, "--broken", 0.25),
         ("questions", "import", "w/train.jsonl", "--name", "train"),
         ("rephrase", "run", "train", "--name", "checked", *from_file, "--n", 3),
     ]
@@ -92,6 +93,8 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
                     created_at="2026-01-01T00:00:00Z",
                 )
             )
+        session.flush()
+        update_standings(session, decided)
     assert cli("rephrase", "review", good[3], "--reject", "--reason", "no").code == 0
     found = score(cli)
     assert found["broken"]["outcomes"]["rejected by answers"] == 1

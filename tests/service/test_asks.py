@@ -138,7 +138,8 @@ async def test_an_answer_is_paid_once_and_replayed(db: Database) -> None:
         with pytest.raises(NotStored, match="has no stored reply to this answer request"):
             await replay.ask(question(3))
     assert [choice.text for choice in answer.choices] == ["seed 2"] * 2
-    assert (answer.prompt_tokens, answer.completion_tokens, answer.model, answer.seeded) == (4, 4, "m", True)
+    assert (answer.prompt_tokens, answer.completion_tokens, answer.model) == (4, 4, "test-model")
+    assert answer.seeded
     assert len(endpoint.sent) == 1
     assert spent(db, run) == (1, USED, 0)
 
@@ -430,26 +431,6 @@ def test_progress_tells_tasks_rate_cost_and_what_is_left(
     assert "requests/s" in last.words
     assert "left" in last.words
     assert replace(last, requests_per_s=0.02).words.startswith("0.02 requests/s")
-
-
-def test_tokens_of_unfinished_responses_count_but_not_those_of_earlier_runs(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(working, "REPORT_S", 0.02)
-
-    class Generating(ScriptedEndpoint):
-        generated_tokens = 10**9
-
-    endpoint, told = Generating(latency_s=0.5), list[Progress]()
-
-    def report(progress: Progress) -> None:
-        endpoint.generated_tokens += 50
-        told.append(progress)
-
-    work(db, make_run(db, tasks=1), endpoint, report=report)
-    unfinished = [each.tokens_per_s for each in told[1:] if not each.answered]
-    assert unfinished
-    assert all(0 < rate < 10**6 for rate in unfinished)
 
 
 def test_a_run_without_answers_says_what_it_waits_for(

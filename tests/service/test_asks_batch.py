@@ -12,7 +12,7 @@ from openai_faults import for_text
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
 
-from service.asks import provider_jobs
+from service.asks import batch
 from service.asks import store as rows
 from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
 from service.asks.attempts import have_answers
@@ -66,8 +66,8 @@ async def asking(db: Database, server: OpenAIServer, run_id: str, **settings: An
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     store, endpoint = Store(db), remote([server], OPENAI)
     await endpoint.load()
-    how = {"poll_s": 0.02, "quiet_s": 0.02} | settings.pop("jobs", {})
-    models = Models({}, {OPENAI: partial(BatchJobs, endpoint, **how)}, retries=QUICK, **settings)
+    jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
+    models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
     asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
     try:
         yield asker
@@ -130,15 +130,15 @@ async def test_a_killed_process_pays_nothing_twice(
     async with OpenAIServer(batch_polls=10**6) as server:
         with monkeypatch.context() as patch:
             if moment == "before the job is sent":
-                patch.setattr(provider_jobs.ProviderJobs, "submit", die)
+                patch.setattr(BatchJobs, "_submit", die)
             elif moment == "before its id is stored":
-                submit = provider_jobs.ProviderJobs.submit
+                submit = BatchJobs._submit
 
                 async def submit_and_die(*arguments: Any) -> Any:
                     await submit(*arguments)
                     await die()
 
-                patch.setattr(provider_jobs.ProviderJobs, "submit", submit_and_die)
+                patch.setattr(BatchJobs, "_submit", submit_and_die)
             store, endpoint = Store(db), remote([server], OPENAI)
             await endpoint.load()
             jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
@@ -297,7 +297,7 @@ def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
 
 
 def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(provider_jobs, "OUTAGE_S", 0.1)
+    monkeypatch.setattr(batch, "OUTAGE_S", 0.1)
     server = OpenAIServer()
     server.batches.fail_look = [503] * 1000
     outcomes = run_batch(db, server)
@@ -307,5 +307,5 @@ def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.Monk
 
 
 def test_a_failed_job_says_why(db: Database) -> None:
-    outcomes = run_batch(db, OpenAIServer(batch_end="failed"), jobs={"tries": 1})
+    outcomes = run_batch(db, OpenAIServer(batch_end="failed"))
     assert {str(each) for each in outcomes} == {"line 1 is bad"}

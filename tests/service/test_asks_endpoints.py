@@ -1,7 +1,6 @@
 """One attempt at a provider or server: what is sent, what a failure means, what is remembered."""
 
 import base64
-import json
 import time
 from typing import Any
 
@@ -13,7 +12,7 @@ from openai_server import OpenAIServer
 from pictures import picture
 
 from service.asks import request as kinds
-from service.asks.faults import blame, fault_of_status, parse_retry_after
+from service.asks.faults import parse_retry_after
 from service.asks.redaction import BLOT, redact
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Fault, Message, read_reply
@@ -32,7 +31,7 @@ FAULTS = [
     ("no_model", kinds.UNKNOWN_MODEL, False),
     ("content_filter", kinds.CONTENT_FILTER, False),
     ("context_length", kinds.CONTEXT_LENGTH, False),
-    ("no_room", kinds.SETTINGS, False),
+    ("no_room", kinds.CONTEXT_LENGTH, False),
     ("hang", kinds.TIME_OUT, True),
     ("drip", kinds.TIME_OUT, True),
     ("cut", kinds.CONNECTION, True),
@@ -192,27 +191,6 @@ def test_redaction_removes_keys(text: str) -> None:
 )
 def test_retry_after_in_all_spellings(headers: dict[str, str], seconds: float | None) -> None:
     assert parse_retry_after(headers) == seconds
-
-
-CONTEXT = (
-    "This model's maximum context length is {} tokens. However, you requested {} tokens ({} in the messages)"
-)
-
-
-@pytest.mark.parametrize(
-    ("message", "kind"),
-    [
-        (CONTEXT.format(4096, 9000, 8000), kinds.CONTEXT_LENGTH),
-        (CONTEXT.format(1000, 1003, 3), kinds.SETTINGS),
-        ("max_tokens is too large: 1000. This model supports at most 512 completion tokens", kinds.SETTINGS),
-        ("input length and `max_tokens` exceed context limit: 10 + 1000 > 900, decrease", kinds.SETTINGS),
-        ("prompt is too long: 250000 tokens > 200000 maximum", kinds.CONTEXT_LENGTH),
-        ("Invalid value for temperature", kinds.BAD_REQUEST),
-    ],
-)
-def test_a_refusal_for_length_blames_the_prompt_or_the_settings(message: str, kind: str) -> None:
-    fault = fault_of_status(400, json.dumps({"error": {"message": message}}), {})
-    assert blame(fault, 1000).kind == kind
 
 
 async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:

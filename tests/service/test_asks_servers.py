@@ -26,8 +26,7 @@ from service.questions.images import read_image
 
 @pytest.fixture(autouse=True)
 def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "FIRST_S", 0.1)
-    monkeypatch.setattr(module, "LONGEST_S", 0.4)
+    monkeypatch.setattr(module, "REST_S", 0.2)
 
 
 @asynccontextmanager
@@ -78,7 +77,7 @@ async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFi
         await ask_many(endpoint, 160)
     assert paid_once(good, bad)
     # Three failures, what was in flight with them, and one request on trial after each rest.
-    assert bad.met[fault] <= 3 + 4 + 5 * 4
+    assert bad.met[fault] <= 3 + 4 + 10
     assert good.stats["requests"] == 160 - 20
     lines = [record.getMessage() for record in caplog.records if record.name == "tagrpo.servers"]
     assert len(lines) == 1
@@ -184,17 +183,6 @@ def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:
     pictured = question(2, messages=(Message("user", "What is 2 + 3?", ("What is 2 + 3?", image)),))
     assert max_image_tokens(image) == 2_833 + 2 * 5_667
     assert worst_pico(pictured, price) == short + max_image_tokens(image) * 10**6
-
-
-async def test_a_server_that_returns_as_another_model_rests_on() -> None:
-    good, dying = OpenAIServer(root="a"), OpenAIServer(root="a")
-    async with opened([good, dying], max_concurrency=4) as endpoint:
-        await dying.__aexit__()
-        await ask_many(endpoint, 10)
-        async with OpenAIServer(port=dying.port, root="b") as other:
-            await asyncio.sleep(0.5)
-            await ask_many(endpoint, 10)
-            assert other.stats["requests"] == 0
 
 
 async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:

@@ -120,9 +120,3 @@ def test_the_same_words_below_another_picture_are_another_problem() -> None:
         ("a", "t"): "variant",
         ("b", "t"): "variant",
     }
-
-
-def test_texts_without_words_overlap_with_nothing() -> None:
-    assert find_overlaps([Text("s", "$$"), Text("t", "")], [Text("p", "..."), Text("q", "")]) == []
-    assert find_overlaps([], [Text("p", "x")]) == []
-    assert find_overlaps([Text("s", "x")], []) == []

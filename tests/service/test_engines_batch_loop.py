@@ -114,20 +114,6 @@ async def test_a_stopped_run_resumes_with_the_same_texts(model: Path) -> None:
     assert resumed == undisturbed
 
 
-async def test_tokens_count_while_a_response_is_drawn(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.engines.batch_loop._TURN_S", 0.002)
-    async with opened(model) as endpoint, asyncio.timeout(60):
-        asked = asyncio.create_task(ask(endpoint, question(1, n=1, max_tokens=60, temperature=0)))
-        counts = set()
-        while not asked.done():
-            counts.add(endpoint.generated_tokens)
-            await asyncio.sleep(0)
-        await asked
-        drawn = endpoint.generated_tokens
-    assert len(counts) > 2
-    assert max(counts) <= drawn <= 60
-
-
 async def test_a_stop_text_ends_a_response_before_it(model: Path) -> None:
     async with opened(model) as endpoint:
         (whole,) = await ask(endpoint, question(1, n=1, seed=3, max_tokens=80))

@@ -42,15 +42,6 @@ def test_configuration_tokenizer_and_older_weight_files_count(folder: Path, tmp_
     assert fingerprint(changed) not in (first, second)
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b"version https://git-lfs.github.com/spec/v1\nsize 9\n", bytes(7) + b"\x01{"]
-)
-def test_damaged_weights_are_named(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "model.safetensors").write_bytes(content)
-    with pytest.raises(PrerequisiteError, match=r"model\.safetensors is not a complete safetensors file"):
-        fingerprint(tmp_path)
-
-
 def test_an_unmerged_adapter_is_refused(folder: Path, tmp_path: Path) -> None:
     """Without the trained part, pass@k would be that of the model before its training."""
     beside = tmp_path / "merged"

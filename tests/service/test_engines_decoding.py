@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_models import STOPS, random_model, random_prompts, sampling
 
-from service.engines.decoding import Decoder, Row
+from service.engines.decoding import Decoder, Row, _bytes_per_token
 from service.errors import PrerequisiteError
 from service.models.settings import Sampling
 
@@ -66,12 +66,12 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
         raise torch.OutOfMemoryError("CUDA out of memory")
 
     monkeypatch.setattr(llama, "forward", never)
-    with pytest.raises(PrerequisiteError, match="One response does not fit into the GPU's memory"):
+    with pytest.raises(PrerequisiteError, match="do not fit into the GPU's memory"):
         draw(decoder, [(9, 10)], 1)
 
 
 def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
-    per_token = Decoder(llama, 1, PLENTY)._bytes_per_token()
+    per_token = _bytes_per_token(llama)
     decoder = Decoder(llama, 16, 120 * per_token)
     decoder.add([Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)])
     done = 0
@@ -82,15 +82,3 @@ def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
     while decoder.open_rows:
         done += len(decoder.step())
     assert done == 31
-
-
-def test_a_model_that_ignores_the_mask_shares_no_batch(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    forward = llama.forward
-
-    def without_mask(**arguments: Any) -> Any:
-        return forward(**{**arguments, "attention_mask": None})
-
-    assert Decoder(llama, 4, PLENTY).notices == []
-    monkeypatch.setattr(llama, "forward", without_mask)
-    decoder = Decoder(llama, 4, PLENTY)
-    assert "prompts of equal length" in decoder.notices[0]

@@ -208,14 +208,3 @@ async def test_a_model_of_several_roles_is_asked_at_one_place() -> None:
         ):
             await models.open(Model(model=OPENAI, base_url=("http://h/v1",)))
         assert (list(models.models().endpoints), models.models().at_once) == ([OPENAI], 300)
-
-
-async def test_generated_tokens_come_from_the_metrics(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("service.engines.vllm._COUNT_EVERY_S", 0.01)
-    async with opened(model, tmp_path / "vllm.log") as endpoint, asyncio.timeout(20):
-        assert endpoint.generated_tokens == 0
-        while not endpoint.generated_tokens:
-            await asyncio.sleep(0.01)
-        assert endpoint.generated_tokens == 42

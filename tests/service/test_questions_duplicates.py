@@ -1,9 +1,5 @@
 """Near-duplicates: found through MinHash, measured exactly, quick on thousands from one template."""
 
-import time
-
-import pytest
-
 from service.questions.duplicates import NearIndex, compare_members
 from service.questions.question import make_question
 from service.questions.store import Member
@@ -22,15 +18,6 @@ def test_a_match_with_the_same_digits_goes_before_a_closer_one_with_others() -> 
     match = index.nearest(LONG + " Give 2 facts.")
     assert match is not None
     assert (match.key, match.same_digits) == (1, True)
-
-
-@pytest.mark.slow
-def test_thousands_from_one_template_take_seconds() -> None:
-    index = NearIndex()
-    start = time.process_time()
-    for key in range(3000):
-        index.add(key, f"Tom buys {key} apples at {key % 7} dollars each. How much does he pay in all?")
-    assert time.process_time() - start < 10
 
 
 def test_look_alikes_are_sorted_by_what_they_mean() -> None:

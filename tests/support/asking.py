@@ -12,7 +12,7 @@ from service.asks.backend import Endpoint
 from service.asks.money import Price
 from service.asks.plain import PlainEndpoint
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import Answer, Fault, Message, Reply, Request, read_reply
+from service.asks.request import Answer, Choice, Fault, Message, Reply, Request, read_reply
 from service.models.settings import Sampling
 
 VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
@@ -67,23 +67,26 @@ async def answer(endpoint: Endpoint, request: Request, *, tries: int = 1) -> Ans
             await asyncio.sleep(0.02)
 
 
-class ScriptedEndpoint(Endpoint):
-    """An endpoint in this process: `script(request)` gives the text of an answer, or a fault.
+Said = str | Choice | Fault | list[str]
+"""What a model answers to a request: one text for all choices, texts, or how the request fails."""
 
-    Each answer took 4 tokens of prompt and 4 of response. `sent` holds every attempt.
-    """
+
+class ScriptedEndpoint(Endpoint):
+    """An endpoint in this process that answers by `script(request)`; `sent` holds every attempt."""
 
     model, waits_for = VLLM, "the script"
 
     def __init__(
         self,
-        script: Callable[[Request], str | Fault] = lambda request: f"seed {request.seed}",
+        script: Callable[[Request], Said] = lambda request: f"seed {request.seed}",
+        model: str = VLLM,
         *,
-        price: Price | None = PRICE,
         latency_s: float = 0.0,
         max_concurrency: int = 64,
+        tokens: tuple[int, int] = (4, 4),
     ) -> None:
-        self.script, self.price, self.latency_s = script, price, latency_s
+        self.script, self.model, self.price, self.latency_s = script, model, PRICE, latency_s
+        self.tokens = tokens
         self.sent: list[Request] = []
         self._room = asyncio.Semaphore(max_concurrency)
 
@@ -97,9 +100,17 @@ class ScriptedEndpoint(Endpoint):
     async def send(self, request: Request, server: object) -> Reply:
         self.sent.append(request)
         await asyncio.sleep(self.latency_s)
-        reply = self.script(request)
-        if isinstance(reply, Fault):
-            raise reply
-        choice = {"message": {"content": reply}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 4, "completion_tokens": 4}
-        return Reply(json.dumps({"choices": [choice] * request.n, "usage": usage, "model": "m"}))
+        said = self.script(request)
+        if isinstance(said, Fault):
+            raise said
+        texts = said if isinstance(said, list) else [said] * request.n
+        choices = [text if isinstance(text, Choice) else Choice(text, "stop") for text in texts]
+        body = {
+            "model": "test-model",
+            "choices": [
+                {"message": {"content": choice.text}, "finish_reason": choice.finish_reason}
+                for choice in choices
+            ],
+            "usage": dict(zip(("prompt_tokens", "completion_tokens"), self.tokens, strict=True)),
+        }
+        return Reply(json.dumps(body))

@@ -1,4 +1,4 @@
-"""Comparing the counts that triggers keep with counts made anew from what is stored."""
+"""Comparing the counts and standings that are kept with those made anew from what is stored."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -8,16 +8,6 @@ from sqlalchemy import text
 from service.database import Database
 
 MADE: Mapping[str, str] = {
-    "question_labels": """
-        SELECT COALESCE(subject, ''), COALESCE(level, ''), COUNT(*) FROM questions GROUP BY 1, 2""",
-    "question_set_counts": """
-        SELECT set_id, COUNT(*), COUNT(held) FROM question_set_members GROUP BY 1""",
-    "run_spending": """
-        SELECT run_id, kind, model, COUNT(*), COALESCE(SUM(prompt_tokens), 0),
-               COALESCE(SUM(completion_tokens), 0), CAST(SUM(COALESCE(cost_pico, worst_pico, 0)) AS BIGINT),
-               CAST(SUM(CASE WHEN cost_pico IS NULL THEN COALESCE(worst_pico, 0) ELSE 0 END) AS BIGINT),
-               COUNT(*) FILTER (WHERE cost_pico IS NULL AND worst_pico IS NULL)
-        FROM asks WHERE state <> 'sent' AND run_id IS NOT NULL GROUP BY 1, 2, 3""",
     "sample_counts": """
         SELECT p.id, COUNT(s.id), COUNT(s.id) FILTER (WHERE s.stop_reason = 'length'),
                COUNT(s.id) FILTER (WHERE s.stop_reason IN ('content_filter', 'refusal')),
@@ -38,9 +28,6 @@ MADE: Mapping[str, str] = {
         LEFT JOIN reviews AS r ON r.id = (
             SELECT MAX(id) FROM reviews
             WHERE candidate_id = p.candidate_id AND id NOT IN (SELECT review_id FROM review_withdrawals))""",
-    "standing_counts": """
-        SELECT run_id, proposer, strategy, strategy_hash, model, status, COUNT(*)
-        FROM standings GROUP BY 1, 2, 3, 4, 5, 6""",
     "candidate_findings": """
         SELECT DISTINCT json_extract(f.value, '$.name'), c.question_id, c.id, v.run_id
         FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
@@ -51,10 +38,7 @@ MADE: Mapping[str, str] = {
                COUNT(*) FILTER (WHERE value = 'correct')
         FROM grades GROUP BY 1, 2, 3""",
 }
-"""By table of counts the query that makes it anew.
-
-Of `run_spending` while no request goes over to another run: what the first spent on it stays its own.
-"""
+"""By table of counts the query that makes it anew."""
 
 ON_POSTGRESQL = {
     "candidate_findings": """
@@ -63,13 +47,6 @@ ON_POSTGRESQL = {
              json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
         WHERE f.value ->> 'name' IS NOT NULL""",
 }
-
-NO_ZEROS = {
-    "question_set_counts": 1,
-    "run_spending": 3,
-    "standing_counts": 6,
-}
-"""Tables of which rows may stay with zeros only, and the columns of their keys."""
 
 
 def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
@@ -82,8 +59,6 @@ def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
                 [tuple(row) for row in session.execute(text(statement.replace(":", "\\:")))]
                 for statement in (f"SELECT * FROM {table}", query)
             )
-            if table in NO_ZEROS:
-                kept = [row for row in kept if any(row[NO_ZEROS[table] :])]
             found[table] = sorted(kept, key=repr), sorted(made, key=repr)
     return found
 

@@ -14,7 +14,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.missing import Block, block_item
+from evaluator.evals.counts import Block, block_item
 from evaluator.evals.problems import (
     PlacedProblem,
     Problem,
@@ -96,12 +96,10 @@ def add_eval_run(
     """Store a run with its problems, tasks, samples, texts and grades.
 
     Args:
-        benchmark: its name, `problems` in the spec.
-        problems: as many as there are counts; `make_problems` of the benchmark's name by default.
         texts: the responses; by default `\\boxed{}` around the extracted answer.
         answers: the extracted answers of each problem's samples; by default the gold answer where correct,
             one of `WRONG_ANSWERS` where wrong, None where unknown.
-        sources: where the answers of samples were found, by their grade; in a box where not given.
+        sources: where the answers of samples were found, by their grade; in a box by default.
         truncated: how many samples of each problem, the last ones, were cut at the limit of tokens.
         graded: how many samples of each problem, the first ones, have a grade; all by default.
         tokens: a sample's completion tokens by its problem's position and its ordinal; None where the server
@@ -177,14 +175,12 @@ def add_methods(db: Database, *names: str) -> None:
             add_eval_run(db, f"{name}.{benchmark}", counts, benchmark=benchmark, seed=seed)
 
 
-def regrade(
-    db: Database, run: Run, counts: Counts, grader_version: str, sources: Sources = _IN_BOXES
-) -> None:
+def regrade(db: Database, run: Run, counts: Counts, grader_version: str) -> None:
     """Grade the samples of a run again by another version of the grader, with these counts."""
     with db.write() as session:
         for problem, (n, correct, unknown) in zip(run_problems(session, run.id), counts, strict=True):
             values = ["correct"] * correct + ["unknown"] * unknown + ["wrong"] * (n - correct - unknown)
-            _grade(session, problem.id, values, _answers(values, problem.answer), grader_version, sources)
+            _grade(session, problem.id, values, _answers(values, problem.answer), grader_version, _IN_BOXES)
 
 
 def _answers(values: Sequence[str], gold: str) -> list[str | None]:

@@ -15,11 +15,6 @@ from typing import Any
 
 from service.engines.ending import end_with_command
 
-METRICS = """# TYPE vllm:generation_tokens counter
-vllm:generation_tokens_total{engine="0",model_name="m"} 40.0
-vllm:generation_tokens_total{engine="1",model_name="m"} 2.0
-vllm:generation_tokens_created{engine="0",model_name="m"} 9e9
-"""
 ENGINE = "from service.engines.ending import end_with_command as e; e(); import time; time.sleep(300)"
 
 
@@ -32,7 +27,6 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         pages: dict[str, Any] = {
             "/health": "",
-            "/metrics": METRICS,
             "/version": {"version": "0.31.0"},
             "/v1/models": {"data": [{"id": option("served-model-name"), "max_model_len": 100}]},
         }

@@ -6,7 +6,7 @@ from typing import Any
 from evaluator.grading import Grader
 from service.database import Database
 from service.questions import Columns, ImportReport, RowLimits, read_source, store_import
-from service.telling import TellStage
+from service.telling import TellStage, tell_nobody
 
 
 def import_questions(
@@ -16,7 +16,7 @@ def import_questions(
     name: str | None = None,
     columns: Columns | None = None,
     limits: RowLimits | None = None,
-    progress: TellStage | None = None,
+    progress: TellStage = tell_nobody,
     **reading: Any,
 ) -> ImportReport:
     """Read, check and store a file."""

@@ -5,55 +5,54 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# name: (answered with status 200 and so counted as paid, what happens)
-FAULTS: dict[str, tuple[bool, str]] = {
-    "rate_limit": (False, "429, with Retry-After where `retry_after` is given"),
-    "quota": (False, "429 with code insufficient_quota, as an empty account answers"),
-    "server_error": (False, "500"),
-    "unavailable": (False, "503"),
-    "overloaded": (False, "529"),
-    "bad_request": (False, "400"),
-    "unauthorized": (False, "401, with the key of the caller in the message"),
-    "no_model": (False, "404, model_not_found"),
-    "content_filter": (False, "400, content_filter"),
-    "context_length": (False, "400, context_length_exceeded"),
-    "no_room": (False, "400, as vLLM answers where max_tokens alone fills the model's context"),
-    "no_images": (False, "400, as vLLM answers images for a model that reads text alone"),
-    "no_template": (False, "400, as vLLM answers a chat to a model without a chat template"),
-    "hang": (False, "accepts the request and never answers"),
-    "drip": (True, "sends one byte at a time for ever"),
-    "cut": (True, "cuts the connection in the middle of the answer"),
-    "cut_early": (False, "cuts the connection before the answer"),
-    "invalid_json": (True, "200 with half of the JSON"),
-    "wrong_type": (True, "200 with a page of HTML"),
-    "wrong_shape": (True, "200 with JSON that is no completion"),
-    "empty_choices": (True, "200 without choices"),
-    "fewer_choices": (True, "200 with one choice less than asked for"),
-    "null_content": (True, "200 with content null in every choice"),
-    "empty_content": (True, "200 with empty content in every choice"),
-    "wrong_content": (True, "200 with text that answers nothing"),
-    "filtered": (True, "200 with finish_reason content_filter"),
-    "truncated": (True, "200 with half of the text and finish_reason length"),
-    "aborted": (True, "200 with half of the text and finish_reason abort, as vLLM answers while it ends"),
-    "missing_usage": (True, "200 without usage"),
+STATUS = {
+    "rate_limit": (429, "rate_limit_exceeded", "Rate limit reached"),
+    "quota": (429, "insufficient_quota", "You exceeded your current quota, please check your plan"),
+    "server_error": (500, "server_error", "The server had an error"),
+    "unavailable": (503, "unavailable", "The engine is not ready"),
+    "bad_request": (400, "invalid_value", "Invalid value for 'temperature'"),
+    "no_model": (404, "model_not_found", "The model does not exist"),
+    "content_filter": (400, "content_filter", "The response was filtered by the content management policy"),
+    "context_length": (400, "context_length_exceeded", "This model's maximum context length is 4096 tokens"),
+    "no_images": (400, "BadRequestError", "test-model is not a multimodal model"),
+    "no_template": (
+        400,
+        "BadRequestError",
+        "default chat template is no longer allowed, so you must provide a chat template",
+    ),
 }
+"""Faults that are an error of the provider: status, code and message."""
+
+UNPAID = {
+    *STATUS,
+    "unauthorized",  # 401, with the key of the caller in the message
+    "no_room",  # 400, as vLLM answers if max_tokens alone fills the model's context
+    "hang",  # never answers
+    "cut_early",  # cuts the connection before the answer
+}
+PAID = {
+    *("drip", "cut"),  # a byte at a time for ever; half of the answer
+    *("invalid_json", "wrong_type", "wrong_shape"),  # no completion
+    *("empty_choices", "fewer_choices", "null_content"),
+    *("filtered", "truncated", "aborted"),  # by finish_reason
+}
+"""Faults of answers with status 200."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that goes wrong: a name of `FAULTS` and, for 429 and 503, the Retry-After header's text."""
+    """One thing that goes wrong, and the text of the Retry-After header for 429 and 503."""
 
     name: str
     retry_after: str | None = None
 
     def __post_init__(self) -> None:
-        if self.name not in FAULTS:
-            raise ValueError(f"no fault {self.name!r}, only: {', '.join(FAULTS)}")
+        assert self.name in UNPAID | PAID, f"no fault {self.name!r}"
 
     @property
     def paid(self) -> bool:
         """Whether the provider would bill the request."""
-        return FAULTS[self.name][0]
+        return self.name in PAID
 
 
 @dataclass(frozen=True)
@@ -77,19 +76,23 @@ def no_faults(_: Seen) -> Fault | None:
 
 def fault_sequence(*faults: Fault | str | None) -> FaultPlan:
     """Plan: the first request meets the first fault (None: goes well), and so on; later ones go well."""
-    made = [Fault(fault) if isinstance(fault, str) else fault for fault in faults]
+    made = _faults(faults)
     return lambda seen: made[seen.ordinal] if seen.ordinal < len(made) else None
 
 
 def always(fault: Fault | str) -> FaultPlan:
     """Plan: every request meets the fault."""
-    made = Fault(fault) if isinstance(fault, str) else fault
+    (made,) = _faults([fault])
     return lambda _: made
+
+
+def _faults(given: Sequence[Fault | str | None]) -> list[Fault | None]:
+    return [Fault(fault) if isinstance(fault, str) else fault for fault in given]
 
 
 def for_text(text: str, *faults: Fault | str | None) -> FaultPlan:
     """Plan: the first asking of a message with `text` meets the first fault, its repetition the next."""
-    made = [Fault(fault) if isinstance(fault, str) else fault for fault in faults]
+    made = _faults(faults)
 
     def plan(seen: Seen) -> Fault | None:
         told = seen.body.get("messages") or [{"content": seen.body.get("prompt")}]
@@ -99,20 +102,16 @@ def for_text(text: str, *faults: Fault | str | None) -> FaultPlan:
     return plan
 
 
-def random_faults(
-    shares: Mapping[str, float], *, seed: int = 0, retry_after: str | None = None, at_most: int = 3
-) -> FaultPlan:
+def random_faults(shares: Mapping[str, float], *, seed: int = 0, retry_after: str | None = None) -> FaultPlan:
     """Plan: each fault hits its share of requests, drawn from the seed, the key and its repetition.
 
-    The draw does not depend on the order in which requests arrive. A key that met `at_most` faults goes well,
+    The draw does not depend on the order in which requests arrive. A key that met three faults goes well,
     so that a client that tries often enough gets through.
     """
-    if sum(shares.values()) > 1:
-        raise ValueError(f"shares of faults add up to more than 1: {dict(shares)}")
     made = {name: Fault(name, retry_after if name == "rate_limit" else None) for name in shares}
 
     def plan(seen: Seen) -> Fault | None:
-        if seen.earlier >= at_most:
+        if seen.earlier >= 3:
             return None
         digest = hashlib.sha256(f"{seed}|{seen.key}|{seen.earlier}".encode()).digest()
         drawn = int.from_bytes(digest[:8], "big") / 2**64
@@ -134,16 +133,6 @@ def first_of(*plans: FaultPlan) -> FaultPlan:
     return plan
 
 
-def parse_shares(spellings: Sequence[str]) -> dict[str, float]:
-    """Return `{"rate_limit": 0.1}` for `["rate_limit=0.1"]`, as given on the command line."""
-    shares: dict[str, float] = {}
-    for spelling in spellings:
-        name, _, share = spelling.partition("=")
-        Fault(name)
-        shares[name] = float(share)
-    return shares
-
-
 def spoil(completion: dict[str, Any], name: str) -> dict[str, Any]:
     """Change a completion in place as the fault says; return it."""
     choices = completion["choices"]
@@ -151,16 +140,10 @@ def spoil(completion: dict[str, Any], name: str) -> dict[str, Any]:
         completion["choices"] = []
     elif name == "fewer_choices":
         completion["choices"] = choices[:-1]
-    elif name == "missing_usage":
-        del completion["usage"]
     for choice in choices:
         message, field = (choice["message"], "content") if "message" in choice else (choice, "text")
         if name == "null_content":
             message[field] = None
-        elif name == "empty_content":
-            message[field] = ""
-        elif name == "wrong_content":
-            message[field] = "I'm sorry, but I can't help with that."
         elif name == "filtered":
             message[field], choice["finish_reason"] = "", "content_filter"
         elif name in ("truncated", "aborted"):

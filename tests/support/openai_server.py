@@ -16,7 +16,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -25,25 +24,7 @@ from typing import Any
 from aiohttp import web
 from openai_answers import Answer, completion, default_answer, request_key
 from openai_batches import BatchStore
-from openai_faults import Fault, FaultPlan, Seen, no_faults, parse_shares, random_faults, spoil
-
-_STATUS = {
-    "rate_limit": (429, "rate_limit_exceeded", "Rate limit reached"),
-    "quota": (429, "insufficient_quota", "You exceeded your current quota, please check your plan"),
-    "server_error": (500, "server_error", "The server had an error"),
-    "unavailable": (503, "unavailable", "The engine is not ready"),
-    "overloaded": (529, "overloaded", "Overloaded"),
-    "bad_request": (400, "invalid_value", "Invalid value for 'temperature'"),
-    "no_model": (404, "model_not_found", "The model does not exist"),
-    "content_filter": (400, "content_filter", "The response was filtered by the content management policy"),
-    "context_length": (400, "context_length_exceeded", "This model's maximum context length is 4096 tokens"),
-    "no_images": (400, "BadRequestError", "test-model is not a multimodal model"),
-    "no_template": (
-        400,
-        "BadRequestError",
-        "default chat template is no longer allowed, so you must provide a chat template",
-    ),
-}
+from openai_faults import STATUS, Fault, FaultPlan, Seen, no_faults, random_faults, spoil
 
 
 class OpenAIServer:
@@ -60,11 +41,9 @@ class OpenAIServer:
         refuse_fields: Sequence[str] = (),
         key: str | None = None,
         capacity: int | None = None,
-        slots: int | None = None,
         port: int = 0,
         batch_polls: int = 1,
         batch_end: str = "completed",
-        keep: bool = True,
         version: str | None = None,
         max_model_len: int | None = None,
         root: str | None = None,
@@ -75,37 +54,26 @@ class OpenAIServer:
 
         Args:
             answer: Returns the n texts for (messages, n, seed).
-            faults: Says which request meets which fault.
-            latency_s: Time to each answer.
             models: Ids listed at /v1/models; None: that page does not exist. Any model is answered.
-            structured: False: a response_format is refused with a 400.
-            refuse_fields: Fields of the body that are refused with a 400, such as "seed".
-            key: The only key that is let in; None: no key is asked for.
+            structured: False: a response_format is refused, as a field of `refuse_fields` is.
             capacity: With more requests than this at once, further ones are answered 429.
-            slots: So many requests are worked on at once, for the latency each; others wait, as with vLLM.
-            port: 0 chooses a free one.
             batch_polls: How often a batch job is asked for before it is done.
             batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
-            keep: Whether `requests` keeps what was asked.
             version: What `/version` tells, as vLLM does; None: that page does not exist.
-            max_model_len: What the list of models tells, as vLLM's does.
             root: The weights that the list names; None: those of the model's name.
-            thinks: A chat's answer begins with a thought, unless chat_template_kwargs has enable_thinking
-                false; as Qwen3 does.
-            reasoning_parser: The thought stands in `reasoning_content`, as with vLLM's --reasoning-parser.
+            thinks: A chat's answer begins with a thought, as with Qwen3, unless enable_thinking is false.
+            reasoning_parser: The thought is in `reasoning_content`, as with vLLM's --reasoning-parser.
         """
         self.answer, self.faults, self.latency_s = answer, faults, latency_s
         self.models, self.structured, self.refuse_fields = models, structured, tuple(refuse_fields)
-        self.key, self.capacity, self.port, self.keep = key, capacity, port, keep
+        self.key, self.capacity, self.port = key, capacity, port
         self.version, self.thinks, self.reasoning_parser = version, thinks, reasoning_parser
         self.max_model_len, self.root = max_model_len, root
-        self._slots = asyncio.Semaphore(slots) if slots else contextlib.nullcontext()
         self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
         self.requests: list[Seen] = []
         self.asked: Counter[str] = Counter()
         self.paid: Counter[str] = Counter()
         self.met: Counter[str] = Counter()
-        self.arrivals: list[float] = []
         self.in_flight = self.max_in_flight = self.overlaps = self.tokens = 0
         self._open: Counter[str] = Counter()
         self._runner: web.AppRunner | None = None
@@ -201,9 +169,7 @@ class OpenAIServer:
         seen = Seen(
             sum(self.asked.values()), key, self.asked[key], body, request.headers.get("Authorization")
         )
-        if self.keep:
-            self.requests.append(seen)
-            self.arrivals.append(time.monotonic())
+        self.requests.append(seen)
         self.asked[key] += 1
         fault = self.faults(seen)
         if fault is None and self.capacity is not None and self.in_flight >= self.capacity:
@@ -237,14 +203,13 @@ class OpenAIServer:
         if fault is not None and fault.name == "hang":
             await asyncio.Event().wait()
         if self.latency_s:
-            async with self._slots:
-                await asyncio.sleep(self.latency_s)
+            await asyncio.sleep(self.latency_s)
         if fault is None:
             return web.json_response(completed)
         if fault.name == "no_room":
             return _error(400, "BadRequestError", _no_room(seen.body))
-        if fault.name in _STATUS:
-            status, code, message = _STATUS[fault.name]
+        if fault.name in STATUS:
+            status, code, message = STATUS[fault.name]
             return _error(status, code, message, fault.retry_after)
         if fault.name == "unauthorized":
             return _error(401, "invalid_api_key", f"Incorrect API key provided: {seen.authorization}")
@@ -350,18 +315,15 @@ def load_answer(spelling: str) -> Answer:
 
 
 async def _serve(options: argparse.Namespace) -> None:
+    shares = {name: float(share) for name, _, share in (each.partition("=") for each in options.fault)}
     server = OpenAIServer(
         answer=load_answer(options.answer) if options.answer else default_answer,
-        faults=random_faults(parse_shares(options.fault), seed=options.seed, retry_after=options.retry_after),
+        faults=random_faults(shares, seed=options.seed, retry_after=options.retry_after),
         latency_s=options.latency,
         models=options.model or ("test-model",),
-        structured=not options.unstructured,
         key=os.environ.get("TEST_SERVER_KEY"),
-        capacity=options.capacity,
-        slots=options.slots,
         port=options.port,
         batch_polls=options.batch_polls,
-        keep=False,
         version=options.version,
         max_model_len=options.max_model_len,
     )
@@ -384,9 +346,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the faults")
     parser.add_argument("--retry-after", help="Retry-After header of 429s")
     parser.add_argument("--model", action="append", help="id listed at /v1/models; may be repeated")
-    parser.add_argument("--unstructured", action="store_true", help="refuse response_format with a 400")
-    parser.add_argument("--capacity", type=int, help="429 for more requests than this at once")
-    parser.add_argument("--slots", type=int, help="work on so many requests at once, others wait")
     parser.add_argument("--version", help="what /version tells, as vLLM does")
     parser.add_argument("--max-model-len", type=int, help="what the list of models tells, as vLLM's does")
     parser.add_argument("--batch-polls", type=int, default=1, help="polls until a batch job is done")

@@ -118,21 +118,11 @@ class View:
         )
         return self
 
-    def settled_charts(self) -> "View":
-        """Wait until every chart is drawn, and drawn as wide as its place: twice the same page."""
+    def draw_charts(self) -> "View":
+        """Wait until every chart is drawn."""
         self.tab.wait_for_function(
             "() => [...document.querySelectorAll('[data-testid=stVegaLiteChart]')]"
             ".every(chart => chart.querySelector('svg.marks'))"
-        )
-        self.tab.wait_for_function(
-            """() => {
-                const now = JSON.stringify([...document.querySelectorAll('svg.marks')].map(
-                    drawn => [drawn.getAttribute('width'), drawn.getAttribute('height')]));
-                const same = window.drawnBefore === now;
-                window.drawnBefore = now;
-                return same;
-            }""",
-            polling=300,
         )
         return self.settle()
 
@@ -156,8 +146,3 @@ class View:
         rows = self.tab.locator(TABLE).filter(visible=True).nth(table).locator("tbody tr")
         rows.first.locator("td").nth(1).click()
         self.tab.wait_for_function("name => new URLSearchParams(location.search).has(name)", arg=named)
-
-    def picture(self, path: Path) -> None:
-        """Write what is shown as PNG."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        self.tab.screenshot(path=str(path))

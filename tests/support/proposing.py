@@ -10,8 +10,8 @@ def propose(*more: str, name: str = "r") -> list[str]:
     return ["rephrase", "run", "world", "--name", name, *more]
 
 
-def llm(url: str, *more: str, name: str = "r", model: str = "openai/test-model") -> list[str]:
-    return propose("--model", model, "--base-url", url, *more, name=name)
+def llm(url: str, *more: str, model: str = "openai/test-model") -> list[str]:
+    return propose("--model", model, "--base-url", url, *more)
 
 
 def from_file(source: Path | str, *more: str, name: str = "r") -> list[str]:

@@ -10,13 +10,13 @@ RECIPE = {"name": "ta_rescue", "sampling": "rescue", "anchor": "tapered"}
 ALIVE, REVIVED, NEVER = range(3)
 
 
-def write_rescues(folder: Path, steps: int = 2, run: str = "rescue") -> Path:
+def write_rescues(folder: Path, steps: int = 2) -> Path:
     """Write a run of `steps` steps, 8 responses to each of three questions, 4 of them first.
 
     Question 0 has a right first response and draws only its own prompt. Of the others the second four go to
     neighbors 1 to 3: question 1 has one right response to neighbor 2 at each step, question 2 none.
     """
-    with RolloutWriter(folder, run, spec={"recipe": RECIPE}, versions={"tagrpo": "0"}) as writer:
+    with RolloutWriter(folder, "rescue", spec={"recipe": RECIPE}, versions={"tagrpo": "0"}) as writer:
         for step in range(1, steps + 1):
             records = []
             for question in (ALIVE, REVIVED, NEVER):

@@ -17,6 +17,7 @@ from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.strategies import Strategy
+from rephraser.reviews.status import update_standings
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
@@ -146,6 +147,7 @@ def add_run(
         for table, rows in ((ProposalRow, proposals), (VerdictRow, verdicts)):
             if rows:
                 session.execute(insert(table), [{**row, "run_id": run.id} for row in rows])
+        update_standings(session, [row["candidate_id"] for row in proposals])
         finish_run(session, run.id, finished=finished)
     return run
 
@@ -155,6 +157,7 @@ def add_verdict(db: Database, run: Run, question: Question, text: str, status: s
     row = _verdict(candidate_id(question.id, text), status, utc_now())
     with db.write() as session:
         session.execute(insert(VerdictRow).values(run_id=run.id, **row))
+        update_standings(session, [row["candidate_id"]])
 
 
 def add_review(db: Database, question: Question, text: str, decision: str, reason: str = "read it") -> None:
@@ -170,6 +173,7 @@ def add_review(db: Database, question: Question, text: str, decision: str, reaso
                 created_at=utc_now(),
             )
         )
+        update_standings(session, [candidate_id(question.id, text)])
 
 
 def neighbor_texts(db: Database, reference: str) -> dict[str, list[str]]:

@@ -5,12 +5,12 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from asking import Said, ScriptedEndpoint
 from runs import open_empty
 from sqlalchemy import select
 
@@ -20,9 +20,7 @@ from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
 from rephraser.run.start import KIND
 from rephraser.tables import CandidateRow, VerdictRow
 from service.asks.ask import Models, RetryPolicy
-from service.asks.backend import Endpoint
-from service.asks.money import Price
-from service.asks.request import Choice, Fault, Reply, Request
+from service.asks.request import Request
 from service.asks.store import add_tasks
 from service.asks.work import Outcome
 from service.models.settings import Sampling
@@ -40,9 +38,6 @@ CHANGED = (
 )
 GOOD = ("What is the value of $x$ if $x + 7 = 19$?", "Given that $x + 7 = 19$, find the value of $x$.")
 BAD_NUMBER = "If $x + 8 = 19$, what is the value of $x$?"
-
-Said = str | Choice | Fault | list[str]
-"""What a model says to a request: one text for all choices, texts, or how the request fails."""
 
 
 def make_spec(**changes: Any) -> RunSpec:
@@ -64,42 +59,6 @@ def make_spec(**changes: Any) -> RunSpec:
 def proposals(*texts: str) -> str:
     """Return a proposer's reply with these candidates."""
     return json.dumps({"rephrasings": texts})
-
-
-class ScriptedEndpoint(Endpoint):
-    """An endpoint that answers by a function and keeps the requests."""
-
-    model, waits_for = "", "the script"
-
-    def __init__(self, model: str, say: Callable[[Request], Said], price: Price | None = None) -> None:
-        self.model, self.say, self.price = model, say, price
-        self.requests: list[Request] = []
-
-    async def open(self) -> None: ...
-
-    @asynccontextmanager
-    async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
-        yield None
-
-    async def send(self, request: Request, server: Any) -> Reply:
-        self.requests.append(request)
-        said = self.say(request)
-        if isinstance(said, Fault):
-            raise said
-        texts = said if isinstance(said, list) else [said] * request.n
-        choices = [text if isinstance(text, Choice) else Choice(text, "stop") for text in texts]
-        return Reply(
-            json.dumps(
-                {
-                    "model": "test-model",
-                    "choices": [
-                        {"message": {"content": choice.text}, "finish_reason": choice.finish_reason}
-                        for choice in choices
-                    ],
-                    "usage": {"prompt_tokens": 10, "completion_tokens": 20},
-                }
-            )
-        )
 
 
 class World:
@@ -127,7 +86,7 @@ class World:
         self.proposed = {key: list(said) for key, said in by_question.items()}
         self.answers, self.premises = dict(answers or {"": "12"}), list(premises)
         self.endpoints = {
-            model: ScriptedEndpoint(model, self._say, Price(100.0, 200.0))
+            model: ScriptedEndpoint(self._say, model, tokens=(10, 20))
             for model in (
                 spec.model,
                 *(solver.model for solver in spec.solvers),
@@ -158,7 +117,7 @@ class World:
 
     def asked(self, kind: str) -> list[Request]:
         """Return the requests of a kind that were sent, in order."""
-        sent = [request for endpoint in self.endpoints.values() for request in endpoint.requests]
+        sent = [request for endpoint in self.endpoints.values() for request in endpoint.sent]
         return [request for request in sent if request.kind == kind]
 
     def prompts(self) -> list[str]:

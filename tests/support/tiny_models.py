@@ -26,7 +26,7 @@ def sampling(temperature: float = 1.0, top_p: float = 1.0, **more: Any) -> Sampl
     return Sampling(temperature=temperature, top_p=top_p, **more)
 
 
-def random_model(name: str, *, double: bool = True) -> Any:
+def random_model(name: str) -> Any:
     """Return llama, qwen3, gpt2, mistral (a window of 8), gemma2 (every second layer) or lfm2 (hybrid)."""
     import torch
     import transformers as hf
@@ -54,13 +54,13 @@ def random_model(name: str, *, double: bool = True) -> Any:
     for parameter in model.parameters():
         if parameter.dim() > 1:
             parameter.data.mul_(4)  # else it says the same whatever it reads
-    return (model.double() if double else model).eval()
+    return model.double().eval()
 
 
-def random_prompts(count: int, *, longest: int = 24) -> list[tuple[int, ...]]:
+def random_prompts(count: int) -> list[tuple[int, ...]]:
     """Return prompts of several lengths, two of them of the same."""
     draw = random.Random(1)
-    lengths = [draw.randrange(1, longest + 1) for _ in range(count - 1)]
+    lengths = [draw.randrange(1, 25) for _ in range(count - 1)]
     return [
         tuple(draw.randrange(max(STOPS) + 1, VOCABULARY) for _ in range(length))
         for length in [*lengths, lengths[0]]

@@ -18,8 +18,8 @@ _TEMPLATE = (
 )
 
 
-def save_tiny_vision_model(folder: Path, *, seed: int = 0, context: int = 512) -> Path:
-    """Save a random Qwen 2.5 VL of two layers, with a vision tower of two; the same for the same seed.
+def save_tiny_vision_model(folder: Path) -> Path:
+    """Save a random Qwen 2.5 VL of two layers, with a vision tower of two; always the same.
 
     Its tokens are bytes, of which it writes printable ASCII alone, so that its texts are the same whoever
     decodes them. It never draws a token that stands for an image, as a trained model hardly does, so that
@@ -29,7 +29,7 @@ def save_tiny_vision_model(folder: Path, *, seed: int = 0, context: int = 512) -
     from transformers import Qwen2_5_VLConfig, Qwen2_5_VLForConditionalGeneration
 
     pieces = _save_processor(folder)
-    torch.manual_seed(seed)
+    torch.manual_seed(0)
     common = {"hidden_act": "silu", "initializer_range": 0.2}
     ids = {
         name: pieces.index(f"<|{token}|>")
@@ -50,7 +50,7 @@ def save_tiny_vision_model(folder: Path, *, seed: int = 0, context: int = 512) -
         "num_hidden_layers": 2,
         "num_attention_heads": 2,
         "num_key_value_heads": 1,
-        "max_position_embeddings": context,
+        "max_position_embeddings": 512,
         "rope_scaling": {"type": "mrope", "mrope_section": [4, 6, 6]},
         "bos_token_id": None,
         "eos_token_id": ids["eos_token_id"],

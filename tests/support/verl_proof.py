@@ -92,22 +92,32 @@ def save_place(folder: Path) -> Path:
 
 
 def start(
-    place: Path, name: str, names: Sequence[str], *overrides: str, data: str = "set", **environment: str
+    place: Path,
+    name: str,
+    names: Sequence[str],
+    *overrides: str,
+    data: str = "set",
+    trainer: str = "tagrpo_probe",
+    **environment: str,
 ) -> VerlRun:
-    """Train one step with each recipe named, in one run of verl; `place/name` keeps what the probe sees."""
+    """Train one step with each recipe named, in one run of verl; `place/name` keeps what the probe sees.
+
+    `trainer` "verl" is verl's own, which trains the first recipe in every step.
+    """
     folder, rows = place / name, place / data / "train.parquet"
     folder.mkdir()
-    settings = RunSettings(
-        engine_correction="token", poll_interval_s=0.05, draw_again=0.01, record=str(folder / "record")
-    )
-    of_recipe = recipe_overrides(fitted(names[0]), settings) | {"trainer.v1.trainer_mode": "tagrpo_probe"}
+    probing = trainer == "tagrpo_probe"
+    given = {"engine_correction": "token", "poll_interval_s": 0.05, "draw_again": 0.01}
+    settings = RunSettings(**(given if probing else {"trainer": trainer}), record=str(folder / "record"))
+    of_recipe = recipe_overrides(fitted(names[0]), settings)
+    if probing:
+        of_recipe |= {"trainer.v1.trainer_mode": trainer, "data.gen_batch_size": 1}
     return run_main_ppo(
         [
             *hydra_arguments(of_recipe),
             f"data.train_files={rows}",
             f"data.val_files={rows}",
             f"data.train_batch_size={QUESTIONS}",
-            "data.gen_batch_size=1",
             "data.max_prompt_length=96",
             f"data.max_response_length={LONGEST}",
             f"actor_rollout_ref.model.path={place / 'model'}",
@@ -125,7 +135,7 @@ def start(
         ],
         folder=folder,
         limit_s=LIMIT_S,
-        modules=[REGISTRATION, "verl_probe"],
+        modules=[REGISTRATION, *(["verl_probe"] if probing else [])],
         environment={
             "TAGRPO_PROBE_FOLDER": str(folder),
             "TAGRPO_PROBE_SCHEDULE": json.dumps(scheduled(names)),

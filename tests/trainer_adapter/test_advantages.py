@@ -13,8 +13,7 @@ from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
 from trainer_adapter.methods.advantages.pass_k import pass_k_advantages
 from trainer_adapter.methods.groups import Groups
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
-from trainer_adapter.methods.response_weights import anchor_weights
-from trainer_adapter.methods.step_advantages import StepAdvantages, step_advantages
+from trainer_adapter.methods.step_advantages import StepAdvantages, anchor_weights, step_advantages
 
 DGPO_REWARDS = [1.0, 0, 0, 0, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 0, 0, 1, 1, 1, 1]
 DGPO_LENGTHS = torch.tensor([10, 20, 30, 40, 5, 5, 5, 5, 50, 50, 50, 50, 7, 11, 13, 9, 8, 8, 8, 8])

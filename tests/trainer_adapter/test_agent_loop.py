@@ -61,7 +61,8 @@ class Loop:
         loop = NeighborAgentLoop.__new__(NeighborAgentLoop)
         loop.recipe, loop.settings = RECIPES[recipe], RunSettings(seed=7)
         loop.never_drawn, loop.response_length = frozenset({9}), ROOM
-        loop.rollout_config = SimpleNamespace(name="vllm")
+        rollout = SimpleNamespace(name="vllm")
+        loop.config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=rollout))
         loop.tokenizer = SimpleNamespace(decode=lambda ids: f"a prompt of {len(ids)}{end}")
         loop.ct_build_initial_tokens = build
         self._loop = loop

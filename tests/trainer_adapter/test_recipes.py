@@ -16,31 +16,6 @@ def test_every_recipe_is_explained_once() -> None:
     assert explained == list(RECIPES)
 
 
-@pytest.mark.parametrize(
-    ("name", "rollouts", "group_size", "anchor", "filter"),
-    [
-        ("grpo", 8, 8, "question", "none"),
-        ("grpo_matched", 32, 32, "question", "none"),
-        ("grpo_ds", 8, 8, "question", "dynamic"),
-        ("ta_grpo", 32, 32, "question", "none"),
-        ("ta_grpo_v1", 32, 32, "own", "none"),
-        ("ta_grpo_star", 32, 8, "own", "none"),
-        ("ta_grpo_corrected", 32, 32, "corrected", "none"),
-        ("dapo_a_grae", 8, 8, "question", "none"),
-    ],
-)
-def test_axes_are_those_of_the_papers(
-    name: str, rollouts: int, group_size: int, anchor: str, filter: str
-) -> None:
-    recipe = RECIPES[name]
-    assert (recipe.rollouts, recipe.group_size, recipe.anchor, recipe.filter) == (
-        rollouts,
-        group_size,
-        anchor,
-        filter,
-    )
-
-
 def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text(

@@ -1,8 +1,5 @@
 """Recording a step of training: decoded beside it, for a share of the questions, none lost without a word."""
 
-import signal
-import subprocess
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,7 +16,6 @@ from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.step_texts import record_step
 
 QUESTIONS, SESSIONS, VARIANTS = 50, 8, 2
-ROOT = Path(__file__).resolve().parents[2]
 
 
 class Bytes:
@@ -166,37 +162,3 @@ def test_a_step_whose_making_fails_is_named_and_the_others_are_there(tmp_path: P
         assert "step 2" in writer.failures[0]
         assert "No space left" in writer.failures[0]
     assert not list(tmp_path.glob(".*.tmp"))
-
-
-_STOPPED = """
-import signal, sys, time
-sys.path[:0] = [{root!r}, {support!r}]
-from pathlib import Path
-from rollout_shards import make_step
-from trainer_adapter.record import RolloutWriter
-
-def late(step):
-    time.sleep(0.5)
-    yield from make_step(step)
-
-signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # as Ray does in its workers
-writer = RolloutWriter(Path({folder!r}), "ta")
-try:
-    for step in (1, 2):
-        writer.write(step, lambda step=step: late(step))
-    print("going", flush=True)
-    time.sleep(60)
-finally:
-    writer.close()
-"""
-
-
-@pytest.mark.slow
-def test_what_was_given_is_written_at_sigterm(tmp_path: Path) -> None:
-    code = _STOPPED.format(root=str(ROOT), support=str(ROOT / "tests" / "support"), folder=str(tmp_path))
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "going\n"
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 1
-    assert sorted({record.step for record in read_rollouts(tmp_path)}) == [1, 2]

@@ -77,6 +77,7 @@ def flip(path: Path, bit: int) -> None:
     path.write_bytes(content)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", ["anywhere", "footer"])
 def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, part: str) -> None:
@@ -87,7 +88,7 @@ def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, 
     size = (folder / f"{kind}.parquet").stat().st_size
     footer = int.from_bytes((folder / f"{kind}.parquet").read_bytes()[-8:-4], "little") + 8
     noticed = 0
-    for number in range(20):
+    for number in range(8):
         place = shutil.copytree(folder, tmp_path / str(number))
         path = place / f"{kind}.parquet"
         first = 0 if part == "anywhere" else size - footer
@@ -103,7 +104,7 @@ def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, 
                 noticed += 1
                 continue
             assert answer == whole[name][0], (number, name)  # type: ignore[index]
-    assert noticed >= 20
+    assert noticed >= 8
 
 
 def test_half_files_are_named_and_the_rest_answers(folder: Path, tmp_path: Path) -> None:

@@ -70,11 +70,10 @@ def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "gpus"), [("Qwen3-4B", 1), *((model, 4) for model in MODELS)])
+@pytest.mark.parametrize(("model", "gpus"), [("Qwen/Qwen3-4B", 1), *((model, 4) for model in MODELS)])
 def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
-    known = MODELS[model]
     composition = compose_run(
-        RECIPES["ta_grpo"], Machine(gpus), model=known.repositories[0], folder=Path("/runs/x"), name="x"
+        RECIPES["ta_grpo"], Machine(gpus), model=model, folder=Path("/runs/x"), name="x"
     )
     config = compose_with_hydra(composition, Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
@@ -94,7 +93,7 @@ def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int
     assert config["trainer"]["n_gpus_per_node"] == gpus
     assert actor["fsdp_config"]["optimizer_offload"] is (gpus == 1)
     assert rollout["max_model_len"] == 3584
-    thinking = {"enable_thinking": False} if model.startswith("Qwen3") else {}
+    thinking = {"enable_thinking": False} if "Qwen3" in model else {}
     assert config["data"]["apply_chat_template_kwargs"] == thinking
     assert recipe_of(config) == RECIPES["ta_grpo"]
     assert settings_of(config).record == "/runs/x/rollouts"

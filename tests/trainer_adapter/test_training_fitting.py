@@ -40,21 +40,19 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
     assert composed(f"{tokens}=9000", flash_attention=False).value(tokens) == 9000
     logits = [
         next(
-            part.gib
-            for part in plan_memory(each, MODELS["Qwen3-4B"].shape, 80).parts
-            if part.what == "logits"
+            part.gib for part in plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80).parts if part.what == "logits"
         )
         for each in (with_it, without)
     ]
     assert logits[1] == pytest.approx(logits[0])  # 4,096 tokens and three times as many around them
-    assert [plan_memory(each, MODELS["Qwen3-4B"].shape, 80).packed for each in (with_it, without)] == [
+    assert [plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80).packed for each in (with_it, without)] == [
         True,
         False,
     ]
     # A plan for a machine without it can be made on any.
     asked = composed(f"{model}.use_remove_padding=false")
     assert asked.value(tokens) == 4096
-    assert not plan_memory(asked, MODELS["Qwen3-4B"].shape, 80).packed
+    assert not plan_memory(asked, MODELS["Qwen/Qwen3-4B"], 80).packed
     chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
     assert chosen.value(f"{model}.use_remove_padding") is True
 

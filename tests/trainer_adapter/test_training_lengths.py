@@ -56,11 +56,10 @@ def exported(
     return read_data(folder)
 
 
-def checked(data: TrainingData, model: Path | None, *texts: str, recipe: str = "ta_grpo") -> list[str]:
+def checked(data: TrainingData, model: Path, *texts: str, recipe: str = "ta_grpo") -> list[str]:
     assigned = assign(RECIPES[recipe], texts)
-    named = None if model is None else str(model)
     composition = compose_run(
-        assigned.recipe, Machine(1), model=named, data=data, overrides=assigned.overrides
+        assigned.recipe, Machine(1), model=str(model), data=data, overrides=assigned.overrides
     )
     return check_lengths(composition, data)
 

@@ -120,17 +120,6 @@ def test_numbers_without_sense_are_refused_by_their_names(text: str) -> None:
         compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
 
 
-def test_lora_is_merged_on_the_cpu() -> None:
-    rank, merge = "actor_rollout_ref.model.lora_rank=8", "actor_rollout_ref.model.lora.merge=true"
-    for machine, texts in ((Machine(4), [rank]), (Machine(cpu=True), [rank, merge])):
-        overrides = assign(RECIPES["ta_grpo"], texts).overrides
-        assert compose_run(RECIPES["ta_grpo"], machine, overrides=overrides).user == overrides
-    with pytest.raises(InputError, match=r"Set actor_rollout_ref\.model\.lora\.merge=true"):
-        compose_run(
-            RECIPES["ta_grpo"], Machine(cpu=True), overrides=assign(RECIPES["ta_grpo"], [rank]).overrides
-        )
-
-
 def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
     overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides
     composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)

@@ -12,7 +12,7 @@ from service.errors import InputError
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.losses.aggregation import aggregate
 from trainer_adapter.methods.losses.policy import clipped_surrogate
-from trainer_adapter.methods.response_weights import anchor_weights
+from trainer_adapter.methods.step_advantages import anchor_weights
 from trainer_adapter.record.listing import list_rollouts
 from trainer_adapter.record.reading import Record
 from trainer_adapter.trl import NeighborRollout, NeighborWeights, Recorded, correctness, load_export

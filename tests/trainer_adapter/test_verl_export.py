@@ -196,9 +196,7 @@ def test_the_same_set_gives_the_same_bytes(tmp_path: Path) -> None:
             r"longer than 20 tokens \(the shortest",
         ),
         (ENTRIES, {"answers": AnswerForm(AnswerKind.CHOICE)}, "its answer '5' is not a valid choice"),
-        (ENTRIES, {"validation_share": 1.0}, "validation share is 1.0"),
         ((LONE,), {"validation_share": 0.1}, "leaves none of 1 questions"),
-        (ENTRIES, {"layout": "wide"}, 'layout "wide" is unknown'),
     ],
 )
 def test_what_cannot_be_exported_is_refused_and_nothing_is_left(

@@ -10,6 +10,7 @@ from command_line import CommandLine, squeezed
 from runs import add_ask, add_run, completion
 from sqlalchemy import insert, update
 
+from rephraser.reviews.status import update_standings
 from rephraser.tables import ProposalRow, VerdictRow
 from service.database import Database
 from service.runs.store import Run
@@ -49,6 +50,7 @@ def add_evidence(db: Path, run: Run, identity: str, evidence: dict[str, Any], ve
         row = {"candidate_id": identity, "run_id": run.id, "status": verdict}
         more = {"reason": "11 of 11 shared.", "final": True, "created_at": "2030-01-01T00:00:00Z"}
         session.execute(insert(VerdictRow).values(**row, **more, evidence=evidence))
+        update_standings(session, [identity])
 
 
 def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
@@ -86,7 +88,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
         (("--finding", "number_ded", "--run", "run"), "Similar: number_added"),
         (("--strategy", "rename", "--run", "run"), "Available: format, perspectives"),
         (("--run", "nope"), "there is no run 'nope'"),
-        (("--after", "c_zz", "--run", "run"), "similar ids"),
+        (("--after", "c_zz", "--run", "run"), "no candidate has an id"),
         (("--reviews", "--status", "accepted"), "--reviews allows only --run"),
     ):
         code, _, err = cli("list", *arguments)

@@ -61,7 +61,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
         ((ADD, "--reject"), "needs a reason"),
         ((ADD, "--accept", "--audit", "3"), "there is no audit 3"),
         ((ADD, "--accept", "--reviewer", " "), "the reviewer has no name"),
-        (("c_zz", "--accept"), "similar ids"),
+        (("c_zz", "--accept"), "no candidate has an id"),
         (("--sheet", "nowhere.jsonl"), "cannot be read"),
         (("--sheet", "nowhere.jsonl", "--accept"), "require a candidate"),
     ],

@@ -16,7 +16,7 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -30,7 +30,7 @@ from rollout_shards import write_run
 from runs import Proposed, add_run, make_spec
 from sqlalchemy import text
 from tiny_model import save_tiny_model
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from world_runs import world_server
 
 from sandbox.__main__ import COMMANDS as SANDBOX
@@ -45,24 +45,39 @@ COMMANDS_PAGE, SETTINGS_PAGE = "docs/reference/commands.md", "docs/reference/set
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
 
+OTHER_TOOLS = {  # options of other programs that pages name
+    *("--api-key", "--reasoning-parser"),  # vllm serve
+    *("--requeue", "--signal"),  # sbatch
+    *("--build-arg", "--cap-add", "--security-opt"),  # podman, docker
+    "--log_samples",  # lm-evaluation-harness
+    "--no-push",  # prime
+}
+
+_SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _NUMBER = re.compile(r"\d[\d,.]*")
 _ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
+
+
+def find_command(words: Sequence[str]) -> tuple[TyperCommand, list[str]]:
+    """Return the command or group that `words` name, and the words after its name."""
+    command, rest = all_commands(), list(words)
+    while isinstance(command, TyperGroup) and rest and rest[0] in command.commands:
+        command = command.commands[rest.pop(0)]
+    return command, rest
 
 
 def resolve(words: tuple[str, ...]) -> str:
     """Return the name of the command that `words` call; raise where there is none or an option is unknown."""
     if words[0] == "sandbox":
         return f"sandbox {sandbox_parser().parse_args(words[1:]).command}"
-    found, names = all_commands(), []
-    while isinstance(found, TyperGroup):
-        names.append(words[len(names)])
-        found = found.commands[names[-1]]
-    rest = list(words[len(names) :])
+    command, rest = find_command(words)
+    assert not isinstance(command, TyperGroup), "there is no such command"
+    name = " ".join(words[: len(words) - len(rest)])
     for option in {"--config", "--endpoint"} & set(rest):  # read from files that a page has written
         at = rest.index(option)
         del rest[at : at + 2]
-    found.make_context(names[-1], rest, **SETTINGS)
-    return " ".join(names)
+    command.make_context(name, rest, **SETTINGS)
+    return name
 
 
 def public_commands(group: TyperGroup, names: tuple[str, ...] = ()) -> Iterator[str]:
@@ -115,6 +130,54 @@ def is_setting(config: type[Config], key: str) -> bool:
 def test_every_command_is_on_a_page() -> None:
     shown = {resolve(found.words) for page in NAMES for found in commands(page)}
     assert shown == {*public_commands(all_commands()), *(f"sandbox {name}" for name in SANDBOX)}
+
+
+def options(command: TyperCommand) -> set[str]:
+    """Return the options of a command, or of all commands of a group."""
+    own = {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {"--help"}
+    if isinstance(command, TyperGroup):
+        own |= set().union(*(options(each) for each in command.commands.values()))
+    return own
+
+
+def options_of_scripts(source: str, *, depth: int = 2) -> set[str]:
+    """Return the options of the modules of benchmarks/ that `source` names, and of what these import."""
+    found: set[str] = set()
+    source = re.sub(r"from (benchmarks[\w.]*) import (\w+)", r"\1 \1.\2", source)
+    for name in set(re.findall(r"\bbenchmarks[./]\w[\w./]*\w", source)):
+        script = ROOT / (name if name.endswith(".py") else f"{name.replace('.', '/')}.py")
+        if depth and script.is_file():
+            code = script.read_text(encoding="utf-8")
+            found |= {*re.findall(r'"(--[a-z][\w-]*)"', code), *options_of_scripts(code, depth=depth - 1)}
+    return found
+
+
+@pytest.mark.parametrize("page", NAMES)
+def test_inline_commands_and_options_exist(page: str) -> None:
+    """An option in backticks belongs to a command or a script that the page names."""
+    content = (ROOT / page).read_text(encoding="utf-8")
+    spans = [span.split() for span in _SPAN.findall(FENCE.sub("", content)) if span.strip()]
+    known = OTHER_TOOLS | options_of_scripts(content) | {"--help", "--version", "--quiet", "--verbose"}
+    if "python -m sandbox" in content:
+        known |= set(re.findall(r'"(--[a-z][\w-]*)"', (ROOT / "sandbox" / "__main__.py").read_text()))
+    for words in [*(found.words for found in commands(page)), *spans]:
+        command, rest = find_command(words[words[0] == "tagrpo" :])
+        if command is not all_commands():
+            known |= options(command)
+    for words in spans:
+        shown = f"{page}: `{' '.join(words)}`"
+        command, rest = find_command(words[words[0] == "tagrpo" :])
+        if isinstance(command, TyperGroup) and (words[0] == "tagrpo" or command is not all_commands()):
+            assert not (rest and re.fullmatch(r"[a-z][a-z-]*", rest[0])), f"{shown}: no such command"
+        if words[0] == "tagrpo" or command is not all_commands():
+            # `resume` takes the options of the command that it continues.
+            allowed = options(all_commands() if command.name == "resume" else command)
+        elif words[0].startswith("--"):
+            allowed = known
+        else:
+            continue
+        named = {word.partition("=")[0].rstrip(".,") for word in rest if re.match("--[a-z][^.]*(=|$)", word)}
+        assert named <= allowed, f"{shown}: no command or script on this page has {sorted(named - allowed)}"
 
 
 def anchors(page: Path) -> set[str]:

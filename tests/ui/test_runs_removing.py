@@ -13,6 +13,7 @@ from runs import Proposed, add_ask, completion, open_empty
 from sqlalchemy import func, insert, select, text, update
 
 from evaluator.evals.tables import RunProblemRow, SampleRow
+from rephraser.reviews.status import update_standings
 from rephraser.tables import AuditRow, ProposalRow, ReviewRow, VerdictRow
 from service.asks.store import add_tasks, claim, enter, note
 from service.asks.tables import AskRow, JobRow, WorkerRow
@@ -24,7 +25,6 @@ from service.runs.store import Run, find_run, open_run
 
 LASTING = {
     "questions",
-    "question_labels",
     "candidates",
     "problems",
     "graders",
@@ -63,6 +63,7 @@ def add_neighbor_run(db: Database, name: str) -> tuple[Run, str]:
         }
         found = {"findings": [{"name": "numbers"}]}
         session.execute(insert(VerdictRow).values(**row, evidence=found, created_at="now"))
+        update_standings(session, [candidate])
     return run, candidate
 
 

@@ -43,21 +43,22 @@ exec {sys.executable} -c 'from ui.cli.app import main; main()' "$@"
 """
 
 
+def provide(job: Path, programs: dict[str, str]) -> None:
+    """Put programs on the path of a job."""
+    for name, text in programs.items():
+        (job / "bin" / name).write_text(text)
+        (job / "bin" / name).chmod(0o755)
+
+
 @pytest.fixture
 def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the folder of a job whose commands of Slurm are stand-ins; scontrol writes down its orders."""
     monkeypatch.chdir(tmp_path)
-    programs = tmp_path / "bin"
-    programs.mkdir()
-    for name, text in (
-        ("srun", SRUN),
-        ("scontrol", f'#!/bin/bash\necho "$@" >> {tmp_path}/scontrol\n'),
-        ("sleep", "#!/bin/bash\nexec /bin/sleep 0.1\n"),
-        ("tagrpo", TAGRPO),
-    ):
-        (programs / name).write_text(text)
-        (programs / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    (tmp_path / "bin").mkdir()
+    orders = f'#!/bin/bash\necho "$@" >> {tmp_path}/scontrol\n'
+    wait = "#!/bin/bash\nexec /bin/sleep 0.1\n"
+    provide(tmp_path, {"srun": SRUN, "scontrol": orders, "sleep": wait, "tagrpo": TAGRPO})
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     monkeypatch.setenv("STEP", str(tmp_path / "step"))
     monkeypatch.setenv("SERVERS", str(tmp_path / "servers"))
@@ -136,12 +137,9 @@ def test_a_job_that_is_sent_back_too_often_stays_away(job: Path, monkeypatch: py
 
 def test_a_server_is_listed_while_it_answers(job: Path) -> None:
     port = 20000 + 17
-    server = job / "bin" / "serve"
     script = ROOT / "tests" / "support" / "openai_server.py"
-    server.write_text(f'#!/bin/bash\nexec {sys.executable} {script} "$@"\n')
-    server.chmod(0o755)
-    (job / "bin" / "hostname").write_text("#!/bin/bash\necho 127.0.0.1\n")
-    (job / "bin" / "hostname").chmod(0o755)
+    serve = f'#!/bin/bash\nexec {sys.executable} {script} "$@"\n'
+    provide(job, {"serve": serve, "hostname": "#!/bin/bash\necho 127.0.0.1\n"})
     process = submit("servers.sbatch", "serve")
     entry = job / "servers" / "17"
     try:
@@ -175,25 +173,18 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
 def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
     job: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, content in (
-        ("ray", RAY),
-        ("tagrpo", TRAINS),
-        ("hostname", "#!/bin/bash\necho 10.0.0.1 fe80::1\n"),
-        ("squeue", '#!/bin/bash\n[[ ! -e "$STEP" ]] || echo 17.3 driver; echo 17.2 ray\n'),
-        ("scancel", '#!/bin/bash\n[[ $* == "--signal=TERM 17.3" ]] && kill -TERM "$(cat "$STEP")"\n'),
-        (
-            "scontrol",
-            f'#!/bin/bash\n[[ $1 == show ]] && printf "n1\\nn2\\n" || echo "$@" >> {job}/scontrol\n',
-        ),
-    ):
-        (job / "bin" / name).write_text(content)
-        (job / "bin" / name).chmod(0o755)
-    for name, value in (
-        ("HOME", job),
-        ("RUN", "second"),
-        ("ASKED", job / "asked"),
-        ("RAY_CALLS", job / "ray"),
-    ):
+    nodes = f'#!/bin/bash\n[[ $1 == show ]] && printf "n1\\nn2\\n" || echo "$@" >> {job}/scontrol\n'
+    programs = {
+        "ray": RAY,
+        "tagrpo": TRAINS,
+        "hostname": "#!/bin/bash\necho 10.0.0.1 fe80::1\n",
+        "squeue": '#!/bin/bash\n[[ ! -e "$STEP" ]] || echo 17.3 driver; echo 17.2 ray\n',
+        "scancel": '#!/bin/bash\n[[ $* == "--signal=TERM 17.3" ]] && kill -TERM "$(cat "$STEP")"\n',
+        "scontrol": nodes,
+    }
+    provide(job, programs)
+    settings = {"HOME": job, "RUN": "second", "ASKED": job / "asked", "RAY_CALLS": job / "ray"}
+    for name, value in settings.items():
         monkeypatch.setenv(name, str(value))
     monkeypatch.setenv("SLURM_JOB_NODELIST", "n[1-2]")
     asked = "train run ta_grpo --name second"

@@ -30,11 +30,7 @@ class Groups:
 
     @classmethod
     def of(cls, group_ids: "Ids | Groups", *, device: Any = None) -> "Groups":
-        """Number the groups of a batch.
-
-        Raises:
-            ValueError: no responses, or ids that do not form one axis.
-        """
+        """Number the groups of a batch."""
         if isinstance(group_ids, Groups):
             return group_ids
         if isinstance(group_ids, torch.Tensor):
@@ -95,11 +91,7 @@ class Groups:
 
 
 def rewards_tensor(rewards: Any, groups: "Ids | Groups") -> tuple[Tensor, Groups]:
-    """Return rewards as float64, shape B, and the groups on their device.
-
-    Raises:
-        ValueError: not one reward per response, or a reward that is not finite.
-    """
+    """Return rewards as float64, shape B, and the groups on their device."""
     rewards_B = torch.as_tensor(rewards).to(torch.float64)
     numbered = Groups.of(groups, device=rewards_B.device)
     if rewards_B.dim() != 1 or len(rewards_B) != len(numbered.index_B):

@@ -34,70 +34,51 @@ _OF_TWO_PARTS = ("accuracy_10_format_90", "accuracy_90_format_10")
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss axis.
+    """The loss axis."""
 
-    Attributes:
-        surrogate: the loss of a token, a name of `FORMULAS` or `module:function`.
-        clip_low: how far the importance ratio may fall below 1.
-        clip_high: how far it may rise above 1.
-        dual_clip: bound of the loss of negative advantages; None: Eq. 4 as printed.
-        aggregation: from tokens to one number.
-        kl_coef: weight of the KL penalty against the reference policy; 0: no reference policy is loaded.
-        kl: its estimator, by verl's name.
-    """
-
-    surrogate: str = "clipped"
-    clip_low: float = 0.2
-    clip_high: float = 0.2
-    dual_clip: float | None = None
-    aggregation: Aggregation = "seq-mean-token-mean"
+    surrogate: str = "clipped"  # the loss of a token, a name of `FORMULAS` or `module:function`
+    clip_low: float = 0.2  # how far the importance ratio may fall below 1
+    clip_high: float = 0.2  # how far it may rise above 1
+    dual_clip: float | None = None  # bound of the loss of negative advantages; None: Eq. 4 as printed.
+    aggregation: Aggregation = "seq-mean-token-mean"  # from tokens to one number
+    # weight of the KL penalty against the reference policy; 0: no reference policy is loaded
     kl_coef: float = 0.001
-    kl: KlEstimator = "low_var_kl"
+    kl: KlEstimator = "low_var_kl"  # its estimator, by verl's name
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A training method.
+    """A training method."""
 
-    Attributes:
-        name: the recipe's name.
-        summary: description with its source.
-        neighbors: N, the sampled neighbors of a question; a question with fewer has the same number of
-            responses, spread over its prompts.
-        responses: G; a question draws (N + 1) G responses.
-        sampling: prompts of the responses: split evenly over the question and its neighbors; or rescue: half
-            of them for the question, and the rest for its neighbors if all of the first half are wrong,
-            otherwise for the question too.
-        group: responses that form a group: all of a question, or those of one prompt.
-        advantage: the formula inside the group, a name of `FORMULAS` or `module:function`.
-        settings: of the advantage, all of them; for example `alpha`, where A-GRAE's suppression of positive
-            advantages ends.
-        weights: weights of tokens: none, a name of `FORMULAS`, or `module:function`.
-        anchor: the prompt on which log-probs are conditioned: the original question, the prompt that produced
-            the response (own), or the question with a weight for the sampling mismatch: truncated, on all
-            responses (corrected); on neighbors' responses that are not better than their group, min(1, ratio)
-            (tapered) or 0 (dropped).
-        loss: clip range, aggregation, KL.
-        filter: dynamic: all-right and all-wrong groups are dropped and replaced by new draws. predicted: also
-            skips questions whose last groups had no gradient, with some probability (`skipping`). replay:
-            such groups are replaced by mixed ones of earlier steps, without new draws (`replaying`).
-        reward: 0 and 1, GRPO-LEAD's length-dependent one, 1 and -1 with DAPO's soft overlong penalty, 1 for a
-            correct answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as
-            printed for A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
-    """
-
-    name: str
-    summary: str = "custom recipe"
+    name: str  # the recipe's name
+    summary: str = "custom recipe"  # description with its source
+    # N, the sampled neighbors of a question; a question with fewer has the same number of responses, spread
+    # over its prompts
     neighbors: int = 0
-    responses: int = 8
+    responses: int = 8  # G; a question draws (N + 1) G responses
+    # prompts of the responses: split evenly over the question and its neighbors; or rescue: half of them for
+    # the question, and the rest for its neighbors if all of the first half are wrong, otherwise for the
+    # question too
     sampling: SamplingAxis = "split"
-    group: GroupAxis = "joint"
-    advantage: str = "grpo"
+    group: GroupAxis = "joint"  # responses that form a group: all of a question, or those of one prompt
+    advantage: str = "grpo"  # the formula inside the group, a name of `FORMULAS` or `module:function`
+    # of the advantage, all of them; for example `alpha`, where A-GRAE's suppression of positive advantages
+    # ends
     settings: Mapping[str, float] = field(default_factory=dict)
-    weights: str = "none"
+    weights: str = "none"  # weights of tokens: none, a name of `FORMULAS`, or `module:function`
+    # the prompt on which log-probs are conditioned: the original question, the prompt that produced the
+    # response (own), or the question with a weight for the sampling mismatch: truncated, on all responses
+    # (corrected); on neighbors' responses that are not better than their group, min(1, ratio) (tapered) or 0
+    # (dropped)
     anchor: AnchorAxis = "question"
-    loss: Loss = field(default_factory=Loss)
+    loss: Loss = field(default_factory=Loss)  # clip range, aggregation, KL
+    # dynamic: all-right and all-wrong groups are dropped and replaced by new draws. predicted: also skips
+    # questions whose last groups had no gradient, with some probability (`skipping`). replay: such groups are
+    # replaced by mixed ones of earlier steps, without new draws (`replaying`).
     filter: FilterAxis = "none"
+    # 0 and 1, GRPO-LEAD's length-dependent one, 1 and -1 with DAPO's soft overlong penalty, 1 for a correct
+    # answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as printed for
+    # A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
     reward: RewardAxis = "binary"
 
     def __post_init__(self) -> None:
@@ -382,11 +363,7 @@ RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _ALL}
 
 
 def find_recipe(name: str) -> Recipe:
-    """Return the recipe of that name, or the one that a TOML file of that path composes.
-
-    Raises:
-        InputError: there is neither; or the file cannot be used (see `read_recipe`).
-    """
+    """Return the recipe of that name, or the one that a TOML file of that path composes."""
     if name in RECIPES:
         return RECIPES[name]
     if name.endswith(".toml"):
@@ -398,10 +375,6 @@ def read_recipe(path: Path) -> Recipe:
     """Return the recipe of a TOML file: `base`, the name of a recipe, and the axes that differ from it.
 
     The loss axis is a separate table, `[loss]`.
-
-    Raises:
-        InputError: the file is missing, not TOML, names an unknown base, axis or choice, or an invalid
-            combination.
     """
     try:
         content = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -424,9 +397,6 @@ def compose(base: Recipe, changes: Mapping[str, Any]) -> Recipe:
     """Return `base` with other choices on some axes; `loss` is a mapping.
 
     A name that is no axis is a setting of the advantage.
-
-    Raises:
-        InputError: an unknown axis, setting or choice, a value of another type, or an invalid combination.
     """
     changes = dict(changes)
     loss = changes.pop("loss", {})

@@ -40,11 +40,7 @@ FORMULAS: dict[str, dict[str, str]] = {
 
 
 def find_formula(axis: str, name: str) -> Callable[..., Any]:
-    """Return the function of a formula.
-
-    Raises:
-        InputError: there is none with this name, or its module cannot be imported.
-    """
+    """Return the function of a formula."""
     formulas = FORMULAS[axis]
     if name in formulas:
         reference = formulas[name]
@@ -56,11 +52,7 @@ def find_formula(axis: str, name: str) -> Callable[..., Any]:
 
 
 def settings_of_advantage(name: str) -> dict[str, float]:
-    """Return the settings of an advantage and their defaults.
-
-    Raises:
-        InputError: see `find_formula`.
-    """
+    """Return the settings of an advantage and their defaults."""
     parameters = inspect.signature(find_formula("advantage", name)).parameters.values()
     return {each.name: each.default for each in parameters if type(each.default) in (int, float)}
 
@@ -77,14 +69,7 @@ def call(function: Callable[..., Any], /, *arguments: Any, **offered: Any) -> An
 
 
 def user_sources(names: Mapping[str, str]) -> dict[str, str]:
-    """Return a hash of the file of each of the user's own formulas, by its name; {} where there are none.
-
-    Args:
-        names: of formulas, by axis.
-
-    Raises:
-        InputError: see `find_formula`.
-    """
+    """Return a hash of the file of each of the user's own formulas, by its name; {} where there are none."""
     hashes = {}
     for axis, name in names.items():
         if is_own(name):

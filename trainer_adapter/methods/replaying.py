@@ -32,10 +32,6 @@ class MixedGroups:
 
     With `most` equal to the groups of one step, nothing is lost. A step needs at most one for each question
     without a mixed group, and sets aside at most one for each of the others.
-
-    Args:
-        steps: maximum age of a group in steps.
-        most: maximum number of groups; the oldest are dropped first.
     """
 
     def __init__(self, steps: int, most: int) -> None:
@@ -53,11 +49,7 @@ class MixedGroups:
         self._groups = dict(list(self._groups.items())[-self._most :])
 
     def choose(self, wanted: int, step: int, without: AbstractSet[str] = frozenset()) -> list[MixedGroup]:
-        """Return up to `wanted` groups for a step, latest first, and drop those that are too old for it.
-
-        Args:
-            without: questions that have a later group in this step.
-        """
+        """Return up to `wanted` groups for a step, latest first, and drop those that are too old for it."""
         self._groups = {
             question: group for question, group in self._groups.items() if step - group.step <= self._steps
         }
@@ -70,11 +62,5 @@ class MixedGroups:
 
 
 def replay_weights(old_log_probs: Tensor, drawn_log_probs: Tensor, most: float) -> Tensor:
-    """Return w_t of tokens, of any shape: 1 if the policy is the one that drew them.
-
-    Args:
-        old_log_probs: of the policy at the start of this step.
-        drawn_log_probs: of the policy at the start of the step that drew the tokens, on the same prompt.
-        most: where weights are truncated.
-    """
+    """Return w_t of tokens, of any shape: 1 if the policy is the one that drew them."""
     return (old_log_probs - drawn_log_probs).exp().clamp(max=most)

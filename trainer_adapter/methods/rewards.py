@@ -23,9 +23,6 @@ def shaped_rewards(
         scores_B: of the reward function: for rewards that include format, 1 for a correct answer and 1 for
             format.
         buffer: DAPO's L_cache; None uses a fifth of `max_length`.
-
-    Raises:
-        ValueError: scores that are not a sum of 0 or 1 for the answer and 0 to 1 for format.
     """
     if recipe.reward == "grpo_lead":
         return lead_rewards(correct_B, lengths_B, groups)
@@ -46,14 +43,6 @@ def overlong_penalty(lengths: Tensor, max_length: int, cache: int) -> Tensor:
 
     0 up to max_length - cache tokens, then falling linearly to -1 at max_length, and -1 beyond. It is added
     to the reward, never to the correctness that filters use.
-
-    Args:
-        lengths: tokens of each response.
-        max_length: L_max, the longest response that sampling allows.
-        cache: L_cache, the tokens before it over which the penalty grows (a fifth of L_max in the paper).
-
-    Raises:
-        ValueError: a cache outside 1 to `max_length`.
     """
     if not 1 <= cache <= max_length:
         raise ValueError(f"the overlong buffer has {cache} tokens. Give 1 to {max_length}")

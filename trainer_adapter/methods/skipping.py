@@ -6,26 +6,21 @@ wrong.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from service.hashing import content_hash
 
 
 class DeadGroups:
-    """Counts, for each question, the groups without a gradient since its last group with one.
-
-    Args:
-        draw_again: p.
-        seed: of the probabilities, which depend only on it, the step and the question.
-    """
+    """Counts, for each question, the groups without a gradient since its last group with one."""
 
     def __init__(self, draw_again: float, seed: int) -> None:
         self._draw_again, self._seed = draw_again, seed
-        self._in_a_row: Counter[str] = Counter()
+        self.in_a_row: Counter[str] = Counter()
 
     def chance(self, question_id: str) -> float:
         """Return the probability with which a question is drawn."""
-        return float(self._draw_again ** self._in_a_row[question_id])
+        return float(self._draw_again ** self.in_a_row[question_id])
 
     def skips(self, question_id: str, step: int) -> bool:
         """Say whether to leave a question out of this step."""
@@ -34,14 +29,6 @@ class DeadGroups:
 
     def count(self, dead: Iterable[str], alive: Iterable[str]) -> None:
         """Count the groups of a step, by their questions."""
-        self._in_a_row.update(dead)
+        self.in_a_row.update(dead)
         for question_id in alive:
-            self._in_a_row.pop(question_id, None)
-
-    def to_json(self) -> dict[str, int]:
-        """Return the counts, for a checkpoint."""
-        return dict(sorted(self._in_a_row.items()))
-
-    def replace(self, counts: Mapping[str, int]) -> None:
-        """Restore these counts."""
-        self._in_a_row = Counter(counts)
+            self.in_a_row.pop(question_id, None)

@@ -6,9 +6,8 @@ import torch
 
 from service.own_code import is_own
 from trainer_adapter.methods.groups import Groups, Tensor
-from trainer_adapter.methods.recipes import Recipe
+from trainer_adapter.methods.recipes import AnchorAxis, Recipe
 from trainer_adapter.methods.registry import call, find_formula
-from trainer_adapter.methods.response_weights import anchor_weights
 from trainer_adapter.methods.rewards import shaped_rewards
 
 
@@ -52,10 +51,6 @@ def step_advantages(
         log_ratio_B: log of a response's probability on the anchor over that on its sampled prompt.
         overlong_buffer: with reward overlong, the last tokens in which the penalty grows.
         generator: draws the tokens that Clip-Cov leaves out.
-
-    Raises:
-        InputError: a formula that cannot be found.
-        ValueError: inputs that the formulas refuse, or a formula's result of another shape or not finite.
     """
     groups, lengths_B = Groups.of(group_B), mask_BT.sum(-1)
     rewards_B = shaped_rewards(
@@ -102,3 +97,26 @@ def _check(name: str, values: Tensor, shape: torch.Size, *, finite: bool = True)
         raise ValueError(f"{name}: returned {got}, but needs shape {tuple(shape)}")
     if finite and not torch.isfinite(values).all():
         raise ValueError(f"{name}: returned a value that is not finite")
+
+
+def anchor_weights(
+    anchor: AnchorAxis, advantages_B: Tensor, foreign_B: Tensor, log_ratio_B: Tensor | None
+) -> Tensor | None:
+    """Return the weight of each response under `anchor`, shape B, float64; None if all are 1.
+
+    Responses to the question itself and those with a positive advantage weigh 1. For a neighbor's response o
+    with an advantage of 0 or less, let rho = pi_old(o | question) / pi_old(o | neighbor). Its weight is
+    min(1, rho) with anchor `tapered` (the rule of TOPR, arXiv 2503.14286) and 0 with `dropped`. Without it, a
+    response that the policy would never give to the question could be pushed down there without bound.
+
+    A weight multiplies the advantage. The clipped surrogate is homogeneous in it, w L(A) = L(w A) for w >= 0,
+    and a constant of the gradient.
+    """
+    if anchor not in ("tapered", "dropped"):
+        return None
+    spared_B = ~foreign_B | (advantages_B > 0)
+    if anchor == "dropped":
+        return spared_B.double()
+    if log_ratio_B is None:
+        raise ValueError("anchor tapered needs the sampling log-probs, but the rollout engine returned none")
+    return log_ratio_B.double().clamp(max=0.0).exp().where(~spared_B, 1.0)

@@ -18,49 +18,30 @@ _HOUR = 3600.0
 
 @dataclass(frozen=True)
 class Speed:
-    """How fast the machine is; None where it is not known, and then no time is given.
+    """How fast the machine is; None where it is not known, and then no time is given."""
 
-    Attributes:
-        tokens_per_second: response tokens that one GPU generates.
-        training_tflops: 10^12 operations a second that one GPU achieves in training.
-        mean_tokens: of a response; None takes the longest response for a bound.
-    """
-
-    tokens_per_second: float | None = None
-    training_tflops: float | None = None
-    mean_tokens: float | None = None
+    tokens_per_second: float | None = None  # response tokens that one GPU generates
+    training_tflops: float | None = None  # 10^12 operations a second that one GPU achieves in training
+    mean_tokens: float | None = None  # of a response; None takes the longest response for a bound
 
 
 @dataclass(frozen=True)
 class ComputePlan:
-    """What one way of training draws, and how long it takes.
-
-    Attributes:
-        method: what it is.
-        epochs: over the training questions.
-        steps: batches of questions that are trained on.
-        updates: of the weights, one for each mini-batch and pass over it.
-        responses: trained on in all, without those that dynamic sampling drops.
-        tokens: of the responses, at the mean or, `at_most`, at the longest length.
-        generation_hours, training_hours: None where the speed is not known.
-        no_gradient: predicted share of groups with equal rewards; None without a pilot.
-        drops: whether dynamic sampling draws responses that are not trained on.
-        drawn: responses with those; None where there are none or nothing is known of them.
-    """
+    """What one way of training draws, and how long it takes."""
 
     method: str
     responses_per_question: int
-    epochs: float
-    steps: int
-    updates: int
-    responses: int
-    tokens: float
+    epochs: float  # over the training questions
+    steps: int  # batches of questions that are trained on
+    updates: int  # of the weights, one for each mini-batch and pass over it
+    responses: int  # trained on in all, without those that dynamic sampling drops
+    tokens: float  # of the responses, at the mean or, `at_most`, at the longest length
     at_most: bool
-    generation_hours: float | None
+    generation_hours: float | None  # None where the speed is not known
     training_hours: float | None
-    no_gradient: float | None = None
-    drops: bool = False
-    drawn: float | None = None
+    no_gradient: float | None = None  # predicted share of groups with equal rewards; None without a pilot
+    drops: bool = False  # dynamic sampling draws responses that are not trained on
+    drawn: float | None = None  # responses with those; None where nothing is known of them
 
     @property
     def hours(self) -> float | None:
@@ -82,10 +63,6 @@ def plan_compute(
 ) -> tuple[ComputePlan, ...]:
     """Return the plan of a run, and of others at equal responses; by default of GRPO, at equal epochs too.
 
-    At equal epochs a recipe with N neighbors and G responses to each prompt draws N+1 times the responses of
-    GRPO, a cost that the paper leaves out; at equal responses GRPO trains for N+1 times the epochs, or draws
-    (N+1)G a question.
-
     Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
     bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
     and 8P for each pass of the update (`ppo_epochs`) with gradient checkpointing (6P where an adapter alone
@@ -98,9 +75,6 @@ def plan_compute(
         compare: recipes to set beside the run, in place of GRPO.
         responses: drawn in all by each, also those that dynamic sampling drops where `no_gradient` predicts
             them; by default those of the run.
-
-    Raises:
-        InputError: fewer questions than a batch, or fewer responses than a step draws.
     """
     recipe = composition.recipe
     batch = int(composition.value("data.train_batch_size"))
@@ -113,7 +87,7 @@ def plan_compute(
 
     def planned(method: str, recipe: Recipe, steps: int, epochs: float) -> ComputePlan:
         share = None if no_gradient is None else no_gradient(recipe)
-        return _plan(method, recipe, epochs, steps, batch, composition, shape, speed, share)
+        return _plan(method, recipe, epochs, steps, composition, shape, speed, share)
 
     steps = composition.count_steps(questions)
     if steps < questions // batch * epochs:
@@ -169,11 +143,7 @@ def group_shape(recipe: Recipe) -> "GroupShape | None":
 
 
 def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
-    """Return the predicted share of a recipe's groups with equal rewards.
-
-    Raises:
-        InputError: a recipe with neighbors, and a pilot without (see `Forecast.share`).
-    """
+    """Return the predicted share of a recipe's groups with equal rewards."""
     from evaluator.signal.forecast import GroupShape
 
     shape = group_shape(recipe)
@@ -189,12 +159,12 @@ def _plan(
     recipe: Recipe,
     epochs: float,
     steps: int,
-    batch: int,
     composition: Composition,
     shape: ModelShape,
     speed: Speed,
     no_gradient: float | None,
 ) -> ComputePlan:
+    batch = int(composition.value("data.train_batch_size"))
     responses = steps * batch * recipe.rollouts
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)

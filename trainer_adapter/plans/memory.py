@@ -36,29 +36,21 @@ class Part:
 
 @dataclass(frozen=True)
 class MemoryPlan:
-    """The memory of one GPU by phase, of the machine, and of the disk.
+    """The memory of one GPU by phase, of the machine, and of the disk."""
 
-    Attributes:
-        parts: of both phases.
-        gpu_gib: what a GPU has.
-        host_gib: held by the machine, all ranks together: what is offloaded, a reference policy, and vLLM's
-            weights while it sleeps where adapters alone are sent to it.
-        checkpoint_gib: a checkpoint on the disk: what `save_contents` names, and of weights an adapter's
-            alone with `save_lora_only`.
-        cache_tokens: tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit.
-        concurrent: responses of full length that it holds at a time.
-        adapter_parameters: of the adapter that is trained (LoRA); 0 where the whole model is.
-        packed: whether flash-attn packs the rows of a micro-batch.
-    """
-
-    parts: tuple[Part, ...]
-    gpu_gib: float
+    parts: tuple[Part, ...]  # of both phases
+    gpu_gib: float  # what a GPU has
+    # held by the machine, all ranks together: what is offloaded, a reference policy, and vLLM's weights while
+    # it sleeps where adapters alone are sent to it
     host_gib: float
+    # a checkpoint on the disk: what `save_contents` names, and of weights an adapter's alone with
+    # `save_lora_only`
     checkpoint_gib: float
+    # tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit
     cache_tokens: int
-    concurrent: float
-    adapter_parameters: int
-    packed: bool
+    concurrent: float  # responses of full length that it holds at a time
+    adapter_parameters: int  # of the adapter that is trained (LoRA); 0 where the whole model is
+    packed: bool  # whether flash-attn packs the rows of a micro-batch
 
     def total(self, phase: Phase) -> float:
         """Return the sum of a phase, GiB."""
@@ -95,13 +87,7 @@ class MemoryPlan:
 
 
 def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> MemoryPlan:
-    """Return what one of the GPUs has to hold.
-
-    Args:
-        composition: of a GPU machine.
-        shape: of the policy; the reference policy has the same.
-        gpu_gib: memory of a GPU.
-    """
+    """Return what one of the GPUs has to hold."""
     parameters, n, rank = shape.parameters, composition.machine.devices, composition.lora_rank
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))

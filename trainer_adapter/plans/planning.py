@@ -28,18 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Pilot:
-    """What an eval run over the neighbor set says of a training.
-
-    Attributes:
-        forecast: for groups of any shape.
-        interval: 95%, of the recipe's share of groups without a gradient; None for groups of several kinds.
-        mean_tokens: of a response, over all prompts of the recipe; None if unknown.
-    """
+    """What an eval run over the neighbor set says of a training."""
 
     run: str
-    forecast: "Forecast"
+    forecast: "Forecast"  # for groups of any shape
+    # 95%, of the recipe's share of groups without a gradient; None for groups of several kinds
     interval: tuple[float, float] | None
-    mean_tokens: float | None
+    mean_tokens: float | None  # of a response, over all prompts of the recipe; None if unknown
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,20 +87,7 @@ def plan_training(
     compare: Sequence[str] = (),
     responses: int | None = None,
 ) -> TrainingPlan:
-    """Plan a training; formulas, not measurements.
-
-    Args:
-        config: The training.
-        assumed: What a plan cannot know.
-        database: Opens the database with the pilot.
-        questions: Their number, if the config has no data.
-        pilot: Eval run of this model over the neighbor set.
-        compare: Recipes to compare with at equal responses, instead of GRPO.
-        responses: Total responses of each training.
-
-    Raises:
-        InputError: something is missing, or the settings do not fit together.
-    """
+    """Plan a training; formulas, not measurements."""
     model = config.model
     if model is None or config.cpu:
         raise InputError("a plan is for a model on GPUs. Pass --model, and remove cpu=true.")
@@ -155,11 +137,11 @@ def _read_pilot(
     with database() as opened:
         source = eval_source(opened, [run])
     wanted = DiagnosisSettings(g=recipe.responses, n=n, shift_sd=assumed.shift_sd, seed=assumed.seed)
-    [prediction] = diagnose(source, ["forecast"], wanted).predictions
+    [(label, forecast)] = diagnose(source, ["forecast"], wanted).forecasts.items()
     tokens, of_neighbor = mean_tokens(source.checkpoints[0])
     if n and tokens is not None:
         tokens = None if of_neighbor is None else (tokens + n * of_neighbor) / (n + 1)
     shape = group_shape(recipe)
-    row = None if shape is None else prediction.forecast.row(shape)
+    row = None if shape is None else forecast.row(shape)
     interval = None if row is None else (row.low, row.high)
-    return Pilot(prediction.checkpoint, prediction.forecast, interval, tokens)
+    return Pilot(label, forecast, interval, tokens)

@@ -75,16 +75,7 @@ tagrpo eval report "${{rows[@]}}" --db "$DB" --overwrite --out "$REPORT.csv"
 
 
 def write_script(target: Path, plan: "TrainingPlan", others: Sequence[str]) -> None:
-    """Write the script that trains, evaluates and reports what a plan compares.
-
-    Args:
-        target: The script. It must not exist.
-        plan: Changed axes are for its own recipe; everything else in its config is for every recipe.
-        others: Names of the other recipes, or TOML files, as the plan compares them.
-
-    Raises:
-        InputError: two recipes have one name, something is missing, or the file cannot be written.
-    """
+    """Write the script that trains, evaluates and reports what a plan compares."""
     config = plan.config
     if config.data is None or not others:
         raise InputError("--script requires --data and --compare.")

@@ -69,9 +69,6 @@ def current_counts(folder: Path, run: str | None, footers: dict[int, Footer]) ->
     """Return the counts of all steps as a pyarrow table, and what is wrong with the files.
 
     Steps that the file lacks are counted now: a kill between a step and its counts leaves them out.
-
-    Args:
-        footers: as `read_footers` returns them; a step whose headers cannot be counted becomes damaged.
     """
     import numpy as np
     import pyarrow as pa
@@ -99,11 +96,7 @@ def current_counts(folder: Path, run: str | None, footers: dict[int, Footer]) ->
 
 
 def count_prompts(step: int, headers: Any, content: str) -> Any:
-    """Return the counts of each prompt of a step by question and variant, as in `counts.parquet`.
-
-    Args:
-        content: the hash of the footer of the step's file.
-    """
+    """Return the counts of each prompt of a step by question and variant, as in `counts.parquet`."""
     import pyarrow as pa
     import pyarrow.compute as pc
 

@@ -19,11 +19,7 @@ from trainer_adapter.record.tables import TRAIN
 
 
 def training_source(record: Record, name: str, stretches: Sequence[tuple[int, int]]) -> ResponseSource:
-    """Return the responses of a training as checkpoints, one per stretch of steps (first, last).
-
-    Args:
-        name: of the training.
-    """
+    """Return the responses of a training as checkpoints, one per stretch of steps (first, last)."""
     counts = record.counts()
     checkpoints = tuple(_load_visits(counts, name, stretch) for stretch in stretches)
     by_label = {checkpoint.label: stretch for checkpoint, stretch in zip(checkpoints, stretches, strict=True)}

@@ -80,12 +80,7 @@ def about_file(run: str | None, step: int | None = None) -> dict[bytes, str]:
 
 
 def read_headers(folder: Path, run: str | None, step: int) -> Any:
-    """Return the headers of a step as a pyarrow table.
-
-    Raises:
-        FileNotFoundError: the step has no file.
-        DamagedFileError: the file is damaged, or another run's or step's.
-    """
+    """Return the headers of a step as a pyarrow table."""
     return read_parquet(step_path(folder, step), HEADER_TYPES, about_file(run, step))
 
 

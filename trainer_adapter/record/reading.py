@@ -65,11 +65,7 @@ class JointGroup:
 
 
 class Record:
-    """The record in one folder. Safe for threads.
-
-    Raises:
-        InputError: there is no such folder, it holds no record, or its `run.json` cannot be used.
-    """
+    """The record in one folder. Safe for threads."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -119,12 +115,7 @@ class Record:
         return self._metrics[2]
 
     def headers(self, step: int) -> Any:
-        """Return the headers of a step as a pyarrow table.
-
-        Raises:
-            NotFoundError: the step has none; they may have been pruned.
-            DamagedFileError: its file is damaged.
-        """
+        """Return the headers of a step as a pyarrow table."""
         try:
             return read_headers(self.folder, self.run.name, step)
         except FileNotFoundError as error:
@@ -136,9 +127,6 @@ class Record:
         """Return the texts in these rows of a step, by row; rows without one are left out.
 
         Only their row groups are read.
-
-        Raises:
-            DamagedFileError: the file of texts is damaged, missing, or was written with other headers.
         """
         about = headers.schema.metadata
         step = int(about[STEP_KEY])
@@ -159,12 +147,7 @@ class Record:
         return texts
 
     def joint_group(self, step: int, question_id: str) -> JointGroup:
-        """Return a question's group at a step, one column per prompt, the original first.
-
-        Raises:
-            NotFoundError: there are no responses to the question at this step.
-            DamagedFileError: the step's headers are damaged.
-        """
+        """Return a question's group at a step, one column per prompt, the original first."""
         groups = [group for group in self.counts().question_history(question_id) if group.step == step]
         if not groups:
             raise NotFoundError(f"step {step} has no responses to question {question_id}.")
@@ -191,13 +174,7 @@ class Record:
         return JointGroup(groups[0], columns, bool(ratios), problem)
 
     def rollout(self, rollout_id: str) -> RolloutRecord:
-        """Return a rollout with its texts.
-
-        Raises:
-            InputError: this is not the id of a rollout.
-            NotFoundError: there is no such rollout.
-            DamagedFileError: its files are damaged.
-        """
+        """Return a rollout with its texts."""
         step, row = place_of(rollout_id)
         headers = self.headers(step)
         if row >= len(headers):

@@ -134,12 +134,7 @@ def page_rescues(
     after: str | None = None,
     limit: int = 25,
 ) -> list[RescuedQuestion]:
-    """Return up to `limit` questions that were dead and had their neighbors asked, most often dead first.
-
-    Args:
-        outcome: one of `OUTCOMES`; None for both.
-        after: the question to continue after; if it is not in the list, this begins at the first one.
-    """
+    """Return up to `limit` questions that were dead and had their neighbors asked, most often dead first."""
     _check_stages(spec)
     if outcome is not None and outcome not in OUTCOMES:
         raise InputError(f"{outcome!r} is not an outcome. Choose {' or '.join(OUTCOMES)}.")

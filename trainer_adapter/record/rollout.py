@@ -105,12 +105,7 @@ class TokenRatios:
 
 
 def token_ratios_text(lengths: Sequence[int], log_ratios: NDArray[np.floating]) -> str:
-    """Return the form in which they are recorded and stored: two lists, log-ratios in thousandths of a nat.
-
-    Args:
-        lengths: as `TokenRatios.lengths`.
-        log_ratios: of the same tokens, in nats.
-    """
+    """Return the form in which they are recorded: two lists, log-ratios in thousandths of a nat."""
     if len(lengths) != len(log_ratios):
         raise ValueError(f"{len(lengths)} token lengths, but {len(log_ratios)} log-ratios")
     finite = np.isfinite(log_ratios)
@@ -125,10 +120,6 @@ class TokenLengths:
 
     Each token is decoded once, after another one: some decoders drop a leading space. Tokens that make up one
     character are decoded together, and its length counts for the last of them.
-
-    Args:
-        decode: returns the text of some token ids, without special tokens.
-        before: the id of a token of letters, such as "A".
     """
 
     def __init__(self, decode: Callable[[list[int]], str], before: int) -> None:

@@ -51,11 +51,7 @@ _record_in = lru_cache(maxsize=4)(Record)
 
 
 def register(session: Session, record: Record, name: str | None = None) -> Run:
-    """Store where a training has its record; also the new place of a folder that was moved.
-
-    Args:
-        name: of the run in the database; by default as training called it.
-    """
+    """Store where a training has its record; also the new place of a folder that was moved."""
     about, folder = record.run, record.folder
     if (run_name := name or about.name) is None:
         raise InputError(f"{folder}: the folder does not name its run. Add it as `NAME={folder}`.")

@@ -60,9 +60,6 @@ class RolloutWriter:
         spec: the run's settings (recipe, model, overrides), stored once as the run's specification.
         versions: of the packages that shape the run.
         background: False writes within `write`.
-
-    Raises:
-        InputError: the folder belongs to another run, or cannot be written.
     """
 
     def __init__(
@@ -97,10 +94,6 @@ class RolloutWriter:
         Args:
             records: in any order; or a function that yields them by question, session and group. It is
                 called by the writing thread, so that training does not wait for it.
-
-        Raises:
-            ValueError: a record of another step, or a reward that is not finite (without a background; with
-                one it counts as a failure).
         """
         if not callable(records):
             records = partial(iter, sorted(records, key=_ORDER))
@@ -200,7 +193,7 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
     """Yield the tables of a step's texts, and collect the columns of its headers meanwhile."""
     import pyarrow as pa
 
-    last, rows = None, iter(records)
+    rows = iter(records)
     while part := list(islice(rows, TEXTS_PER_GROUP)):
         for record in part:
             if record.step != step:
@@ -209,9 +202,6 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
                 raise ValueError(
                     f"step {step}, question {record.question_id}: reward {record.reward} is not finite"
                 )
-            if last is not None and _ORDER(record) < last:
-                raise ValueError(f"step {step}: records are not sorted by question, session and group")
-            last = _ORDER(record)
         for name, column in columns.items():
             column += [_encodable(getattr(record, name)) for record in part]
         texts = {name: [_encodable(getattr(record, name)) for record in part] for name in _TEXT_TYPES}

@@ -35,6 +35,7 @@ _REFUSED = {
     f"{_ACTOR}.loss_scale_factor": "token sums are divided by data.max_response_length",
     f"{_ROLLOUT}.multi_turn": "recipes support only single-turn responses without tools",
     "trainer.v1.sampler.custom_sampler": "the recipe's filter selects the groups of a step",
+    "trainer.v1.sampler.sync_refill_failed_groups": "a step goes on without a question that fails",
     "trainer.v1.sync.parameter_sync_step": "all responses of a step come from the same policy, in one batch",
     "distillation.enabled": "no recipe supports a teacher model",
 }
@@ -72,11 +73,7 @@ class Override:
 
 
 def read_overrides(texts: Iterable[str]) -> tuple[Override, ...]:
-    """Return overrides of verl's config from Hydra's grammar; of those with one key the last counts.
-
-    Raises:
-        InputError: it is none, or sets what belongs to tagrpo.
-    """
+    """Return overrides of verl's config from Hydra's grammar; of those with one key the last counts."""
     overrides: dict[str, Override] = {}
     for text in texts:
         override = _parse(text)
@@ -115,9 +112,6 @@ def changed_recipe(config: RecipeConfig, preset: Preset) -> Recipe:
     """Return the recipe of a config; its name says what was changed.
 
     Axes that a preset sets are no part of the name, and give way to those of the config.
-
-    Raises:
-        InputError: no such recipe, an unknown choice, or a combination that makes no sense.
     """
     recipe = find_recipe(config.name)
     axes, loss = config.changes()
@@ -138,18 +132,8 @@ def changed_axes(config: RecipeConfig) -> list[str]:
     return [f"{key}={str(value).removesuffix('.0')}" for key, value in named.items()]
 
 
-def check_overrides(
-    overrides: Sequence[Override], recipe: Recipe, of_recipe: Collection[str], *, on_cpu: bool
-) -> None:
-    """Raise where an override would change what is decided elsewhere, or would be ignored.
-
-    Args:
-        of_recipe: keys that the recipe decides.
-        on_cpu: whether the training runs on the CPU.
-
-    Raises:
-        InputError: with the way out.
-    """
+def check_overrides(overrides: Sequence[Override], recipe: Recipe, of_recipe: Collection[str]) -> None:
+    """Raise where an override would change what is decided elsewhere, or would be ignored."""
     refused = dict(_REFUSED)
     if not rewards_by_another(overrides):
         refused[BOXED_ONLY] = "set run.answers=all or =boxed"
@@ -186,10 +170,6 @@ def check_overrides(
             f"{_MODEL}.lora_adapter_path: verl loads no adapter if lora_rank is 0. Set the adapter's rank "
             f"with {_MODEL}.lora_rank."
         )
-    if on_cpu and rank and values.get(f"{_MODEL}.lora.merge") is not True:
-        raise InputError(
-            f"{_MODEL}.lora_rank={rank}: the CPU rollout needs merged weights. Set {_MODEL}.lora.merge=true."
-        )
     if values.get("reward.reward_model.enable") is True and values.get(_REWARD_PATH) is None:
         raise InputError(
             "reward.reward_model.enable=true: recipes use a reward function, and tagrpo's reward function "
@@ -199,11 +179,7 @@ def check_overrides(
 
 
 def updates_of_a_batch(batch: int, update: int) -> int:
-    """Return by how many updates of so many questions a batch of questions is learnt from, once.
-
-    Raises:
-        InputError: they do not divide it.
-    """
+    """Return by how many updates of so many questions a batch of questions is learnt from, once."""
     if update > batch or batch % update:
         raise InputError(
             f"a batch of {batch} questions is not a multiple of {update} questions per update. Pass another "

@@ -9,9 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError, TagrpoError
-from service.own_code import is_own
-from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.methods.registry import find_formula
 from trainer_adapter.plans.memory import GIB, plan_memory
 from trainer_adapter.runs.assignments import updates_of_a_batch
 from trainer_adapter.runs.composing import Composition
@@ -30,11 +27,7 @@ PACKAGES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue
 
 
 def check_packages(hooks: tuple[Hook, ...]) -> None:
-    """Raise unless the packages of the extra `train` are installed, with a verl that has these hooks.
-
-    Raises:
-        PrerequisiteError: names everything that is missing.
-    """
+    """Raise unless the packages of the extra `train` are installed, with a verl that has these hooks."""
     modules = {"TransferQueue": "transfer_queue"}
     missing = [
         package for package in PACKAGES if importlib.util.find_spec(modules.get(package, package)) is None
@@ -49,24 +42,10 @@ def has_verl() -> bool:
     return importlib.util.find_spec("verl") is not None and importlib.util.find_spec("hydra") is not None
 
 
-def check_formulas(recipe: Recipe) -> None:
-    """Raise unless the user's own formulas can be imported.
-
-    Raises:
-        InputError: one cannot.
-    """
-    for axis, name in recipe.formulas.items():
-        if is_own(name):
-            find_formula(axis, name)
-
-
 def check_machine(composition: Composition) -> list[str]:
     """Raise unless this machine has the rollout engine and the GPUs; return what a user should know.
 
     GPUs are counted if verl starts its own Ray; a running cluster counts its own.
-
-    Raises:
-        PrerequisiteError: too few GPUs, or no rollout engine.
     """
     machine = composition.machine
     if machine.cpu:
@@ -98,12 +77,7 @@ def check_machine(composition: Composition) -> list[str]:
 
 
 def check_fit(composition: Composition, data: TrainingData) -> list[str]:
-    """Raise where recipe, settings and data do not go together; return what a user should know.
-
-    Raises:
-        InputError: neighbors wanted and none there, a batch larger than the data, validation without data, or
-            prompts over the limit.
-    """
+    """Raise where recipe, settings and data do not go together; return what a user should know."""
     recipe = composition.recipe
     if recipe.neighbors and data.layout != "grouped":
         raise InputError(
@@ -166,11 +140,7 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
 
 
 def check_configuration(composition: Composition, folder: Path) -> list[str]:
-    """Raise unless verl's config accepts the overrides and trains the recipe; return what a user should know.
-
-    Raises:
-        InputError: see `compose_with_hydra` and `check_config`.
-    """
+    """Raise unless verl's config accepts the overrides and trains the recipe; return notes for the user."""
     if not has_verl():  # a dry run on another machine; training itself asks for verl first
         return ["verl is not installed here, so these overrides were not checked against its config"]
     check_config(compose_with_hydra(composition, folder), composition.recipe, composition.settings)
@@ -178,12 +148,7 @@ def check_configuration(composition: Composition, folder: Path) -> list[str]:
 
 
 def compose_with_hydra(composition: Composition, folder: Path) -> dict[str, Any]:
-    """Return verl's whole configuration as `main_ppo` will read it; verl is not imported for it.
-
-    Raises:
-        InputError: an override that verl's configuration does not take.
-        PrerequisiteError: verl or hydra is not installed.
-    """
+    """Return verl's whole configuration as `main_ppo` will read it; verl is not imported for it."""
     spec = importlib.util.find_spec("verl")
     if spec is None or spec.origin is None or not has_verl():
         raise PrerequisiteError(f"verl is not installed. {_INSTALL}.")
@@ -237,22 +202,18 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
     longest is. Any other export, and one with images, is read here and counted again: the questions of the
     training and the validation file, and those of their neighbors that the recipe asks. A note says if this
     machine cannot load the tokenizer.
-
-    Raises:
-        InputError: prompts over the limit, with the first of them, or a tokenizer without a chat template.
-        PrerequisiteError: the model is a folder of this machine without a tokenizer that can be loaded.
     """
     limit = int(composition.value("data.max_prompt_length"))
-    model = _tokenizer(composition)
-    if not data.images and _is_counted(composition, data):
+    named = composition.value(f"{_MODEL}.tokenizer_path") or composition.value(f"{_MODEL}.path")
+    model, counted_by = str(named), data.tokenizer
+    same = counted_by is not None and _resolved(counted_by) == _resolved(model)
+    if same and not data.images and composition.value(_TEMPLATE) is None:
         if data.longest_prompt > limit:
             raise InputError(
                 f"data.max_prompt_length is {limit}, but the longest prompt of {data.folder} has "
                 f"{data.longest_prompt} tokens. Export with --max-prompt-tokens {limit}."
             )
         return []
-    if model is None:
-        return ["prompt lengths in the export are estimates; pass --model to count the tokens"]
     try:
         count = _prompt_counter(composition, data, model)
     except PrerequisiteError as error:
@@ -310,20 +271,6 @@ def _prompt_counter(
             yield from zip(names, count(messages), strict=True)
 
     return lengths
-
-
-def _is_counted(composition: Composition, data: TrainingData) -> bool:
-    """Say whether the export counted its prompts with the model's own tokenizer and chat template."""
-    tokenizer = _tokenizer(composition)
-    if data.lengths_estimated or tokenizer is None:
-        return not data.lengths_estimated
-    of_export = data.tokenizer is not None and _resolved(data.tokenizer) == _resolved(tokenizer)
-    return of_export and composition.value(_TEMPLATE) is None
-
-
-def _tokenizer(composition: Composition) -> str | None:
-    named: str | None = composition.value(f"{_MODEL}.tokenizer_path") or composition.value(f"{_MODEL}.path")
-    return named
 
 
 def _resolved(model: str) -> str:

@@ -19,9 +19,9 @@ from trainer_adapter.runs.assignments import (
     rewards_by_another,
 )
 from trainer_adapter.runs.data import TrainingData
-from trainer_adapter.runs.model_sizes import known_model
+from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
-from trainer_adapter.runs.settings import MACHINES, OURS, Setting, bare
+from trainer_adapter.runs.settings import OURS, Setting, bare, gpu_settings
 from trainer_adapter.verl.cpu.fork_server import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, keeps_log_probs, recipe_overrides
@@ -201,21 +201,6 @@ def compose_run(
     Later sources win over earlier ones: the preset's and our values, the machine's, the model's, the data's,
     the run's, the recipe's, the user's. What a recipe decides cannot be overridden: another value would make
     another method of the same name.
-
-    Args:
-        settings: of the plug-in; its record is set to a folder of the run.
-        model: folder or name on the Hub.
-        data: the export.
-        folder: of the run.
-        name: of the run.
-        resume: whether to go on from the last checkpoint in the folder.
-        overrides: the user's.
-        preset: settings of a paper; its axes stand in `recipe` already.
-        flash_attention: whether flash-attn is installed; PyTorch's own attention is taken where it is not.
-
-    Raises:
-        InputError: an override of a key that the recipe or an option of the command decides, or of a number
-            that has to be above 0 and is not.
     """
     chosen = dict(settings or PlugInSettings())
     if chosen["engine_correction"] is None:
@@ -225,7 +210,7 @@ def compose_run(
         chosen["record"] = str(folder / "rollouts")
     settings = RunSettings(**chosen)
     of_recipe = [Setting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()]
-    check_overrides(overrides, recipe, {setting.name for setting in of_recipe}, on_cpu=machine.cpu)
+    check_overrides(overrides, recipe, {setting.name for setting in of_recipe})
     values: dict[str, Setting] = {}
     for group in (
         _of_preset(preset, overrides),
@@ -287,10 +272,9 @@ which the user may want more."""
 
 def _size_queue(values: dict[str, Setting], recipe: Recipe) -> None:
     """Make room for a large step: verl's queue fails where it is full, after responses were drawn."""
-    questions = values["data.train_batch_size"].value
     under_way = values.get("algorithm.filter_groups.max_inflight_gen_batches")
     steps = _STEPS_AT_ONCE + (under_way.value - 1 if under_way and isinstance(under_way.value, int) else 0)
-    rows = steps * questions * recipe.rollouts if isinstance(questions, int) else 0
+    rows = int(steps * values["data.train_batch_size"].value * recipe.rollouts)
     if rows > _QUEUE_ROWS and _QUEUE not in values:
         values[_QUEUE] = Setting(_QUEUE, rows, "ours", "capacity for the responses of a step")
 
@@ -308,10 +292,7 @@ def _complete_tier_1(values: dict[str, Setting], recipe: Recipe) -> None:
 
 def _fit_lengths(values: dict[str, Setting]) -> None:
     """Set what follows from the longest prompt and response on GPUs, where the user says nothing."""
-    ends = [values[f"data.max_{part}_length"].value for part in ("prompt", "response")]
-    if not all(isinstance(tokens, int) for tokens in ends):
-        return
-    longest = sum(ends)
+    longest = sum(values[f"data.max_{part}_length"].value for part in ("prompt", "response"))
     if (key := "actor_rollout_ref.rollout.max_model_len") not in values:
         values[key] = Setting(key, longest, "machine", "prompt and response together")
     packed, tokens = values.get("actor_rollout_ref.model.use_remove_padding"), values[_TOKENS]
@@ -323,12 +304,10 @@ def _fit_lengths(values: dict[str, Setting]) -> None:
 
 def _end_with_the_epochs(values: dict[str, Setting], rows: int) -> None:
     """Lower a number of steps that the epochs do not reach: verl saves after the last step alone."""
-    batch, epochs, steps = (
-        values[key].value if key in values else None for key in ("data.train_batch_size", _EPOCHS, _STEPS)
-    )
-    if not (isinstance(batch, int) and isinstance(epochs, int) and isinstance(steps, int)):
-        return
-    if 0 < (reached := _taken(rows, values.get(_MOST_ROWS)) // batch * epochs) < steps:
+    steps = values[_STEPS].value if _STEPS in values else None
+    batches = int(_taken(rows, values.get(_MOST_ROWS)) // values["data.train_batch_size"].value)
+    epochs = values[_EPOCHS].value
+    if steps is not None and 0 < (reached := int(batches * epochs)) < steps:
         values[_STEPS] = Setting(_STEPS, reached, "data", f"maximum number of steps in {epochs} epochs")
 
 
@@ -343,9 +322,8 @@ def _of_reward(settings: RunSettings, overrides: Sequence[Override]) -> list[Set
 def _of_machine(machine: Machine, flash_attention: bool) -> list[Setting]:
     if machine.cpu:
         return [Setting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in cpu_settings()]
-    kind = "one GPU" if machine.devices == 1 else "several GPUs"
     settings = [
-        *MACHINES[kind],
+        *gpu_settings(machine.devices),
         Setting("trainer.n_gpus_per_node", machine.gpus, "machine"),
         Setting("trainer.nnodes", machine.nodes, "machine"),
     ]
@@ -389,9 +367,9 @@ def _of_model(model: str | None, data: TrainingData | None) -> list[Setting]:
 
 
 def template_arguments(model: str | None) -> dict[str, Any]:
-    """Return the arguments for the chat template of one of the paper's models; none for others."""
-    paper_model = known_model(model) if model else None
-    return dict(paper_model.chat_template_kwargs) if paper_model else {}
+    """Return the arguments for the chat template of one of the papers' models; none for others."""
+    shape = known_shape(model) if model else None
+    return {"enable_thinking": False} if shape is not None and shape.norms_qk else {}  # of Qwen 3
 
 
 def _of_data(data: TrainingData | None, overrides: Sequence[Override]) -> list[Setting]:

@@ -27,51 +27,30 @@ from trainer_adapter.verl.image_prompts import holds_images
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
-_LAYOUTS: Mapping[str, Layout] = {name: name for name in ROWS}
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """An export for verl.
-
-    Attributes:
-        folder: where it lies.
-        set_ref: the set, NAME@VERSION.
-        strategies: of its neighbors; none if all were exported.
-        content_hash: of the set.
-        layout: grouped or flat.
-        questions: for training.
-        neighbors_per_question: number of training questions by number of neighbors.
-        validation_questions: held back; 0 where there is no validation file.
-        max_prompt_tokens: the limit that the export kept to.
-        longest_prompt: tokens of its longest prompt.
-        lengths_estimated: whether these lengths are estimates.
-        tokenizer: whose they are; None where estimated.
-        chat_template_kwargs: that the lengths were counted with, and that verl has to use.
-        sha256: of the files, by name.
-        answers: how they are graded; an export that does not say has LaTeX.
-        instruction, system: the words of its prompts.
-        images: whether questions of it may have some.
-    """
+    """An export for verl."""
 
     folder: Path
-    set_ref: str
-    content_hash: str
+    set_ref: str  # NAME@VERSION
+    content_hash: str  # of the set
     layout: Layout
-    questions: int
-    neighbors_per_question: Mapping[int, int]
-    validation_questions: int
-    max_prompt_tokens: int
-    longest_prompt: int
+    questions: int  # for training
+    neighbors_per_question: Mapping[int, int]  # number of training questions by number of neighbors
+    validation_questions: int  # held back; 0 without a validation file
+    max_prompt_tokens: int  # the limit that the export kept to
+    longest_prompt: int  # in tokens
     lengths_estimated: bool
-    tokenizer: str | None
-    chat_template_kwargs: Mapping[str, Any]
-    sha256: Mapping[str, str]
-    strategies: tuple[str, ...] = ()
-    answers: AnswerForm = LATEX
+    tokenizer: str | None  # that lengths were counted with
+    chat_template_kwargs: Mapping[str, Any]  # that lengths were counted with, and that verl has to use
+    sha256: Mapping[str, str]  # of the files, by name
+    strategies: tuple[str, ...] = ()  # of its neighbors; none if all were exported
+    answers: AnswerForm = LATEX  # how they are graded
     instruction: str = DEFAULT_INSTRUCTION
     system: str | None = None
-    images: bool = False
+    images: bool = False  # whether questions may have some
 
     @property
     def train_file(self) -> Path:
@@ -106,40 +85,28 @@ class TrainingData:
         }
 
 
-EXPORT_ANEW = "export the set again"
-
-
-def read_data(folder: Path, *, verify: bool = False, way_out: str = EXPORT_ANEW) -> TrainingData:
+def read_data(folder: Path, *, verify: bool = False, way_out: str = "export the set again") -> TrainingData:
     """Return the export in `folder`.
 
     Args:
         verify: compare the checksums of the files with the manifest's.
         way_out: what the user is told to do where the export is damaged.
-
-    Raises:
-        InputError: the folder holds no export of this version, a part of the manifest or a file is missing,
-            or a file was changed.
     """
     path = folder / MANIFEST_NAME
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
+        if (manifest["format"], manifest["format_version"]) != (FORMAT, FORMAT_VERSION):
+            raise InputError(f"{path}: not the manifest of such an export. Export with --format verl.")
+        data = _read(folder, manifest)
     except OSError as error:
         raise InputError(
             f"{folder}: not an export for verl ({path.name}: {error.strerror}). Create one with `tagrpo "
             "sets export NAME --format verl --out FOLDER`, or pass the set with --set."
         ) from error
-    except ValueError as error:
-        raise InputError(f"{path}: not valid JSON ({error}); {way_out}.") from error
-    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise InputError(f"{path}: not the manifest of a verl export. Export with --format verl.")
-    if manifest.get("format_version") != FORMAT_VERSION:
-        raise InputError(
-            f"{path}: format {manifest.get('format_version')}; tagrpo reads {FORMAT_VERSION}. Export again."
-        )
-    try:
-        data = _read(folder, manifest)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{path}: an entry is missing or invalid ({error!r}); {way_out}.") from error
+        raise InputError(
+            f"{path}: damaged, or not of `sets export --format verl` ({error!r}); {way_out}."
+        ) from error
     for name, expected in data.sha256.items():
         file = folder / name
         if not file.is_file():
@@ -186,12 +153,7 @@ def read_again(
     strategies: Sequence[str],
     validation_share: float,
 ) -> TrainingData:
-    """Return the export that a run began with.
-
-    Raises:
-        InputError: see `read_data`; or it is of another set, prompt, kind of answers or validation share than
-            those named now.
-    """
+    """Return the export that a run began with."""
     way_out = f"remove {folder} and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
     held_back = validation_size(validation_share, data.questions + data.validation_questions)
@@ -212,13 +174,13 @@ def read_again(
 
 
 def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
-    counts, prompt, answers = manifest["counts"], manifest["prompt"], manifest.get("answers")
+    counts, prompt = manifest["counts"], manifest["prompt"]
     per_question = {int(size): int(count) for size, count in counts["neighbors_per_question"].items()}
     return TrainingData(
         folder=folder,
         set_ref=str(manifest["set"]),
         content_hash=str(manifest["content_hash"]),
-        layout=_LAYOUTS[manifest["layout"]],
+        layout={name: name for name in ROWS}[manifest["layout"]],
         questions=int(counts["questions"]),
         neighbors_per_question=per_question,
         validation_questions=int(counts["validation_questions"]),
@@ -229,7 +191,7 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         chat_template_kwargs=dict(prompt["chat_template_kwargs"]),
         sha256=dict(manifest["sha256"]),
         strategies=tuple(manifest.get("strategies", ())),
-        answers=AnswerForm(AnswerKind(answers["kind"]), answers["tolerance"]) if answers else LATEX,
+        answers=AnswerForm(AnswerKind(manifest["answers"]["kind"]), manifest["answers"]["tolerance"]),
         instruction=prompt["instruction"],
         system=prompt["system"],
         images=holds_images(folder / TRAIN_NAME),

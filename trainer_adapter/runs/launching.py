@@ -13,10 +13,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import IO
 
 import psutil
@@ -32,21 +31,13 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 @dataclass(frozen=True)
 class Ended:
-    """How a training ended.
+    """How a training ended."""
 
-    Attributes:
-        returncode: of the process; negative where a signal ended it.
-        stopped_by: the signal that this process got and passed on; None where none came.
-        killed: whether it had to be killed.
-        left_behind: processes it had started that had to be killed after its end.
-        seconds: how long it ran.
-    """
-
-    returncode: int
-    stopped_by: str | None
-    killed: bool
-    left_behind: int
-    seconds: float
+    returncode: int  # of the process; negative where a signal ended it
+    stopped_by: str | None  # the signal that this process got and passed on; None where none came
+    killed: bool  # whether it had to be killed
+    left_behind: int  # processes it had started that had to be killed after its end
+    seconds: float  # how long it ran
 
 
 def run_child(
@@ -65,19 +56,12 @@ def run_child(
 
     The process writes into `log` itself and not into a pipe, so that it neither waits for us nor dies with
     us, and what it leaves behind keeps nobody waiting. It has a session of its own: Ctrl-C reaches this
-    process only, which passes it on as SIGTERM, waits, and then kills.
-
-    Args:
-        environment: all of the process's environment; the mark is added.
-        folder: its working folder.
-        mark: by which its processes are known, see `MARK`.
-        ray_folder: of its Ray, removed afterwards.
-        echo: gets each line of the log as it appears.
-        patience_s: how long processes that it left behind may take to end.
+    process only, which passes it on as SIGTERM, waits, and then kills. Processes that it left behind may take
+    `patience_s` to end. The folder of its Ray is removed.
     """
     started = time.monotonic()
     killed = False
-    with log.open("ab") as written, log.open("rb") as reading, _stop_signals() as stop:
+    with log.open("ab") as written, log.open("rb") as reading, _stop_signals() as received:
         reading.seek(0, os.SEEK_END)
         lines = _Lines(reading, echo)
         process = subprocess.Popen(
@@ -91,66 +75,49 @@ def run_child(
         )
         try:
             deadline: float | None = None
-            while True:
+            while process.poll() is None:
                 lines.pass_on()
-                try:
-                    returncode = process.wait(_LOOK_EVERY_S)
-                    break
-                except subprocess.TimeoutExpired:
-                    pass
-                if stop.received and deadline is None:
+                if received and deadline is None:
                     deadline = time.monotonic() + grace_s
                     _signal_group(process, signal.SIGTERM)
-                if (
-                    deadline is not None
-                    and not killed
-                    and (len(stop.received) > 1 or time.monotonic() > deadline)
-                ):
+                late = deadline is not None and time.monotonic() > deadline
+                if not killed and (late or len(received) > 1):
                     killed = True
                     _signal_group(process, signal.SIGKILL)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(_LOOK_EVERY_S)
         finally:
             if process.poll() is None:
                 _signal_group(process, signal.SIGKILL)
-                process.wait()
-            asked_to_hurry = bool(stop.received)
-            left = end_processes(mark, ray_folder, patience_s=0.0 if asked_to_hurry else patience_s)
+            returncode = process.wait()
+            left = end_processes(mark, ray_folder, patience_s=0.0 if received else patience_s)
         lines.pass_on(to_the_end=True)
-    stopped_by = signal.Signals(stop.received[0]).name if stop.received else None
+    stopped_by = signal.Signals(received[0]).name if received else None
     return Ended(returncode, stopped_by, killed, left, time.monotonic() - started)
 
 
-class _Stop:
-    def __init__(self) -> None:
-        self.received: list[int] = []
-
-    def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.received.append(number)
-
-
 @contextmanager
-def _stop_signals() -> Iterator[_Stop]:
+def _stop_signals() -> Iterator[list[int]]:
     """Collect the signals that ask to stop, where this is the thread that gets them.
 
     One that is ignored stays ignored: `nohup` says by it that the terminal may close.
     """
-    stop = _Stop()
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield stop
+        yield received
         return
     heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
-    before = {number: signal.signal(number, stop) for number in heard}
+    before = {number: signal.signal(number, lambda got, _: received.append(got)) for number in heard}
     try:
-        yield stop
+        yield received
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _signal_group(process: subprocess.Popen[bytes], number: int) -> None:
-    try:
+    with suppress(ProcessLookupError):
         os.killpg(process.pid, number)
-    except ProcessLookupError:
-        return
 
 
 class _Lines:
@@ -191,16 +158,7 @@ def find_processes(mark: str, ray_folder: Path | None) -> list[psutil.Process]:
 
 
 def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0) -> int:
-    """End what is left of a training and remove Ray's folder; return how many processes had to be killed.
-
-    Args:
-        mark: of the training.
-        ray_folder: of its Ray; None where it used a cluster that ran already.
-        patience_s: how long they may take to end by themselves.
-
-    Raises:
-        RuntimeError: some do not die, which only the kernel can keep them from.
-    """
+    """End what is left of a training and remove Ray's folder; return how many processes had to be killed."""
     processes = find_processes(mark, ray_folder)
     deadline = time.monotonic() + patience_s
     while processes and time.monotonic() < deadline:
@@ -211,11 +169,9 @@ def end_processes(mark: str, ray_folder: Path | None, *, patience_s: float = 5.0
         if not processes:
             break
         for process in processes:
-            try:
+            with suppress(psutil.NoSuchProcess):
                 process.kill()
                 killed += 1
-            except psutil.NoSuchProcess:
-                continue
         psutil.wait_procs(processes, timeout=5)
         processes = find_processes(mark, ray_folder)
     if processes:
@@ -284,14 +240,12 @@ HINTS: tuple[tuple[str, str], ...] = (
 
 def step_of(line: str) -> int | None:
     """Return the step whose metrics a line of the log shows; None where it shows none."""
-    match = _STEP.search(line)
-    return int(match[1]) if match else None
+    return int(match[1]) if (match := _STEP.search(line)) else None
 
 
 def total_steps_of(line: str) -> int | None:
     """Return how many steps a training has, where a line of its log says so."""
-    match = _TOTAL.search(line)
-    return int(match[1]) if match else None
+    return int(match[1]) if (match := _TOTAL.search(line)) else None
 
 
 def last_step(log: Path) -> int | None:
@@ -369,9 +323,6 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
 
     They inherit the environment that Ray was started with. Secrets are left out, since this stands in the
     command that is printed and kept.
-
-    Args:
-        environment: see `training_environment`.
     """
     of_user = {
         name: value

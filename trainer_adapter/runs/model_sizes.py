@@ -11,31 +11,18 @@ from service.errors import InputError, PrerequisiteError, first_line
 
 @dataclass(frozen=True)
 class ModelShape:
-    """A dense decoder of the Llama or Qwen family.
+    """A dense decoder of the Llama or Qwen family."""
 
-    Attributes:
-        vocabulary: rows of the embedding.
-        hidden: its width.
-        layers: blocks.
-        heads: of the queries.
-        kv_heads: of keys and values.
-        head_dim: width of a head.
-        intermediate: width inside the gated feed-forward part.
-        tied: whether the output layer is the embedding.
-        norms_qk: whether queries and keys are normalised (Qwen 3).
-        biases: whether queries, keys and values have biases (Qwen 2).
-    """
-
-    vocabulary: int
-    hidden: int
+    vocabulary: int  # rows of the embedding
+    hidden: int  # its width
     layers: int
-    heads: int
+    heads: int  # of the queries
     kv_heads: int
     head_dim: int
-    intermediate: int
-    tied: bool = True
-    norms_qk: bool = False
-    biases: bool = False
+    intermediate: int  # width inside the gated feed-forward part
+    tied: bool = True  # the output layer is the embedding
+    norms_qk: bool = False  # queries and keys are normalised (Qwen 3)
+    biases: bool = False  # queries, keys and values have biases (Qwen 2)
 
     @property
     def parameters(self) -> int:
@@ -77,71 +64,38 @@ class ModelShape:
         return 2 * self.layers * self.kv_heads * self.head_dim * 2
 
 
-@dataclass(frozen=True)
-class KnownModel:
-    """A model of one of the papers.
-
-    Attributes:
-        repositories: its names on the Hub.
-        shape: its size, so that plans need no download.
-        chat_template_kwargs: for its chat template.
-    """
-
-    repositories: tuple[str, ...]
-    shape: ModelShape
-    chat_template_kwargs: tuple[tuple[str, Any], ...] = ()
-
-
-_NO_THINKING = (("enable_thinking", False),)
 _QWEN_7B = ModelShape(152064, 3584, 28, 28, 4, 128, 18944, tied=False, biases=True)
+_LLAMA_1B = ModelShape(128256, 2048, 16, 32, 8, 64, 8192)
+_LLAMA_3B = ModelShape(128256, 3072, 28, 24, 8, 128, 8192)
 
-MODELS: dict[str, KnownModel] = {
-    "Qwen3-1.7B": KnownModel(
-        ("Qwen/Qwen3-1.7B",), ModelShape(151936, 2048, 28, 16, 8, 128, 6144, norms_qk=True), _NO_THINKING
+MODELS: dict[str, ModelShape] = {
+    "Qwen/Qwen3-1.7B": ModelShape(151936, 2048, 28, 16, 8, 128, 6144, norms_qk=True),
+    "Qwen/Qwen3-4B": ModelShape(151936, 2560, 36, 32, 8, 128, 9728, norms_qk=True),
+    "meta-llama/Llama-3.2-1B": _LLAMA_1B,
+    "meta-llama/Llama-3.2-1B-Instruct": _LLAMA_1B,
+    "meta-llama/Llama-3.2-3B": _LLAMA_3B,
+    "meta-llama/Llama-3.2-3B-Instruct": _LLAMA_3B,
+    "Qwen/Qwen2.5-Math-7B": _QWEN_7B,
+    "Qwen/Qwen2.5-Math-7B-Instruct": _QWEN_7B,
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": ModelShape(
+        151936, 1536, 28, 12, 2, 128, 8960, tied=False, biases=True
     ),
-    "Qwen3-4B": KnownModel(
-        ("Qwen/Qwen3-4B",), ModelShape(151936, 2560, 36, 32, 8, 128, 9728, norms_qk=True), _NO_THINKING
-    ),
-    "Llama-3.2-1B": KnownModel(
-        ("meta-llama/Llama-3.2-1B-Instruct", "meta-llama/Llama-3.2-1B"),
-        ModelShape(128256, 2048, 16, 32, 8, 64, 8192),
-    ),
-    "Llama-3.2-3B": KnownModel(
-        ("meta-llama/Llama-3.2-3B-Instruct", "meta-llama/Llama-3.2-3B"),
-        ModelShape(128256, 3072, 28, 24, 8, 128, 8192),
-    ),
-    "Qwen2.5-Math-7B": KnownModel(("Qwen/Qwen2.5-Math-7B",), _QWEN_7B),
-    "Qwen2.5-Math-7B-Instruct": KnownModel(("Qwen/Qwen2.5-Math-7B-Instruct",), _QWEN_7B),
-    "DeepSeek-R1-Distill-Qwen-1.5B": KnownModel(
-        ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B",),
-        ModelShape(151936, 1536, 28, 12, 2, 128, 8960, tied=False, biases=True),
-    ),
-    "DeepSeek-R1-Distill-Qwen-7B": KnownModel(("deepseek-ai/DeepSeek-R1-Distill-Qwen-7B",), _QWEN_7B),
-    "Qwen2.5-VL-3B": KnownModel(
-        ("Qwen/Qwen2.5-VL-3B-Instruct",),
-        ModelShape(151936, 2048, 36, 16, 2, 128, 11008, biases=True),
-    ),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B": _QWEN_7B,
+    "Qwen/Qwen2.5-VL-3B-Instruct": ModelShape(151936, 2048, 36, 16, 2, 128, 11008, biases=True),
 }
 """The models of arXiv 2601.22478, 2602.05548 and 2605.11538; sizes as in their config.json."""
 
 
-def known_model(name: str) -> KnownModel | None:
-    """Return the papers' model of this name, with or without its owner; None for any other."""
-    for short, model in MODELS.items():
-        if name == short or name in model.repositories:
-            return model
-    return None
+def known_shape(name: str) -> ModelShape | None:
+    """Return the shape of the papers' model of this name, with or without its owner; None for any other."""
+    return next((shape for known, shape in MODELS.items() if name in (known, known.split("/")[1])), None)
 
 
 _FAMILIES = ("llama", "mistral", "qwen2", "qwen3")
 
 
 def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
-    """Return the shape that a config.json describes.
-
-    Raises:
-        InputError: no dense decoder of the known families, or a size is missing.
-    """
+    """Return the shape that a config.json describes."""
     family = config.get("model_type")
     if family not in _FAMILIES:
         raise InputError(f"{place}: model_type is {family!r}. Supported: {', '.join(_FAMILIES)}.")
@@ -164,18 +118,12 @@ def read_shape(config: Mapping[str, Any], place: str) -> ModelShape:
 
 
 def find_shape(model: str) -> ModelShape:
-    """Return the shape of a local folder, of a model of the papers, or of a model on the Hub.
-
-    Raises:
-        InputError: the folder has no config.json, or see `read_shape`.
-        PrerequisiteError: the Hub does not give the config.json.
-    """
+    """Return the shape of a local folder, of a model of the papers, or of a model on the Hub."""
     folder = Path(model)
     if folder.is_dir():
         return _read_file(folder / "config.json")
-    paper_model = known_model(model)
-    if paper_model is not None:
-        return paper_model.shape
+    if (shape := known_shape(model)) is not None:
+        return shape
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError, LocalEntryNotFoundError
 
@@ -190,11 +138,9 @@ def find_shape(model: str) -> ModelShape:
 
 def _read_file(path: Path) -> ModelShape:
     try:
-        config = json.loads(path.read_text(encoding="utf-8"))
+        config = dict(json.loads(path.read_text(encoding="utf-8")))
     except OSError as error:
         raise InputError(f"{path}: {error.strerror}. Give the folder of a transformers model.") from error
-    except ValueError as error:
+    except (ValueError, TypeError) as error:
         raise InputError(f"{path}: not valid JSON ({error}).") from error
-    if not isinstance(config, dict):
-        raise InputError(f"{path}: contains no JSON object.")
     return read_shape(config, str(path))

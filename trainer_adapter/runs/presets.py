@@ -21,46 +21,27 @@ _G = 8
 
 @dataclass(frozen=True)
 class Preset:
-    """What a paper trains with, whatever the method.
+    """What a paper trains with, whatever the method."""
 
-    Attributes:
-        name: as `--preset` takes it.
-        summary: whose it is.
-        settings: for verl.
-        prompt_words: where the paper's own words of the prompt stand.
-        instruction: below the question, in our words.
-        system: the system message, in our words; None for none.
-        responses: G, of each prompt.
-        kl_coef: of recipes that have a KL term; None leaves theirs.
-        reward: of recipes whose reward is binary; None leaves it.
-        alpha: of A-GRAE's recipes; None leaves it.
-        oddity: of its reward, which a user should know of; None for none.
-        models: that the paper trains, by their names on the Hub.
-    """
-
-    name: str
-    summary: str
-    settings: tuple[Setting, ...]
-    prompt_words: str
-    models: tuple[str, ...]
-    instruction: str = ""
-    system: str | None = None
-    responses: int = _G
-    kl_coef: float | None = None
-    reward: str | None = None
-    alpha: float | None = None
-    oddity: str | None = None
+    name: str  # as `--preset` takes it
+    summary: str  # whose it is
+    settings: tuple[Setting, ...]  # for verl
+    prompt_words: str  # where the paper's own words of the prompt stand
+    models: tuple[str, ...]  # that the paper trains, by their names on the Hub
+    instruction: str = ""  # below the question, in our words
+    system: str | None = None  # the system message, in our words; None for none
+    responses: int = _G  # G, of each prompt
+    kl_coef: float | None = None  # of recipes that have a KL term; None leaves theirs
+    reward: str | None = None  # of recipes whose reward is binary; None leaves it
+    alpha: float | None = None  # of A-GRAE's recipes; None leaves it
+    oddity: str | None = None  # of its reward, which a user should know of; None for none
 
     def value(self, key: str) -> Any:
         """Return the preset's value of a key of verl."""
         return next(setting.value for setting in self.settings if setting.name == key)
 
     def changes(self, recipe: Recipe, advantage: str | None = None) -> dict[str, Any]:
-        """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file.
-
-        Args:
-            advantage: that the user takes in place of the recipe's.
-        """
+        """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file."""
         if RECIPES.get(recipe.name) is not recipe:
             return {}
         changed: dict[str, Any] = {}
@@ -76,11 +57,7 @@ class Preset:
         return changed
 
     def applied(self, recipe: Recipe, changes: Mapping[str, Any] | None = None) -> Recipe:
-        """Return the recipe with the preset's axes, and above them with `changes`, the user's.
-
-        Raises:
-            InputError: see `compose`; where the preset's axes are the reason, it says so.
-        """
+        """Return the recipe with the preset's axes, and above them with `changes`, the user's."""
         given = dict(changes or {})
         own = self.changes(recipe, given.get("advantage"))
         loss = {**own.pop("loss", {}), **given.pop("loss", {})}
@@ -98,12 +75,7 @@ class Preset:
             ) from error
 
     def prompt(self, words: str | None = None, **template: Any) -> PromptTemplate:
-        """Return how questions are asked: in `words`, at the place where the paper has its own, else in ours.
-
-        Args:
-            words: of a user's file.
-            template: whatever else a `PromptTemplate` takes.
-        """
+        """Return how questions are asked: in `words`, where the paper has its own, else in ours."""
         asked = PromptTemplate(self.instruction, self.system, **template)
         if words is None:
             return asked

@@ -156,26 +156,10 @@ def loaded_parts(overrides: Iterable[Override]) -> tuple[str, ...]:
     return tuple(file for content, file in _FILES.items() if content in contents)
 
 
-def fresh_parts(parts: Collection[str]) -> list[str]:
-    """Return what begins anew at a resume, since these parts are all that verl loads of a checkpoint."""
-    anew = {
-        "optim": "the optimizer state: moments restart at 0",
-        "extra_state": "the learning-rate schedule and random state: they restart from step 1",
-    }
-    return [
-        f"checkpoints are loaded without {what} (checkpoint.save_contents, .load_contents)"
-        for part, what in anew.items()
-        if part not in parts
-    ]
-
-
 def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
     """Return what the checkpoint of a step lacks; None where it is whole.
 
     verl writes the parts of all ranks first and the state of the data loader after them.
-
-    Args:
-        parts: see `loaded_parts`.
     """
     place = folder / f"global_step_{step}"
     if not place.is_dir():
@@ -197,13 +181,6 @@ def mend(folder: Path, parts: Collection[str], *, ended: bool = False) -> str | 
 
     verl stops at a tracker that a kill left empty and at a part that is missing, and begins at step 1 without
     a word where the checkpoint it names is gone.
-
-    Args:
-        parts: see `loaded_parts`.
-        ended: nothing is left to train, so that only the weights are looked at.
-
-    Raises:
-        InputError: a checkpoint was saved, and none is whole, or none holds weights to go on with.
     """
     tracker, step = folder / TRACKER, tracked_step(folder)
     if not tracker.exists():

@@ -28,25 +28,16 @@ _OWN = {COMMAND, _LOCK, _ATTEMPTS, _PROCESS, "data", "checkpoints", "rollouts", 
 
 @dataclass(frozen=True)
 class Attempt:
-    """One start of a run.
+    """One start of a run."""
 
-    Attributes:
-        number: from 1.
-        started_at: UTC.
-        seconds: how long it ran; for one whose tagrpo was killed, until its log ended.
-        returncode: of verl; 0 where training came to its end, None where tagrpo was killed before it.
-        stopped_by: the signal that stopped it.
-        step: the last whose metrics it logged.
-        checkpoint: the last step that was saved when it ended.
-    """
-
-    number: int
-    started_at: str
-    seconds: float
+    number: int  # from 1
+    started_at: str  # UTC
+    seconds: float  # how long it ran; for one whose tagrpo was killed, until its log ended
+    # of verl; 0 where training came to its end, None where tagrpo was killed before it
     returncode: int | None
-    stopped_by: str | None
-    step: int | None
-    checkpoint: int | None
+    stopped_by: str | None  # the signal that stopped it
+    step: int | None  # the last whose metrics it logged
+    checkpoint: int | None  # the last step that was saved when it ended
 
 
 @dataclass(frozen=True)
@@ -78,13 +69,9 @@ class RunFolder:
         return self.path / "metrics" / f"{attempt}.jsonl"
 
     def checked(self) -> "RunFolder":
-        """Return this folder, unless it cannot be the run's: a file, or one with things that are not a run's.
-
-        Raises:
-            InputError: with what stands in the way.
-        """
+        """Return this folder, unless it is a file, or has things in it that are not a run's."""
         for place in (self.path, *self.path.parents):
-            if place.exists() and not place.is_dir():
+            if place.is_file():
                 raise InputError(f"{place}: is a file. Set a folder with folder=FOLDER.")
         if self.exists() or not self.path.exists():
             return self
@@ -123,10 +110,8 @@ class RunFolder:
             return []
         attempts = []
         for line in lines:
-            try:
+            with contextlib.suppress(ValueError, TypeError):
                 attempts.append(Attempt(**json.loads(line)))
-            except (ValueError, TypeError):
-                continue
         return attempts
 
     def next_attempt(self) -> int:
@@ -139,23 +124,14 @@ class RunFolder:
             file.write(json.dumps(asdict(attempt)) + "\n")
 
     def read_config(self) -> dict[str, Any]:
-        """Return what the run was told when it was first started.
-
-        Raises:
-            InputError: the file is damaged, or of another version.
-        """
+        """Return what the run was told when it was first started."""
         path = self.path / CONFIG
         try:
-            config = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            config = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (OSError, ValueError, TypeError) as error:
             raise InputError(f"{path}: cannot be read ({error}). Start a run with another --name.") from error
-        if not isinstance(config, dict) or config.get("format") != FORMAT:
-            raise InputError(f"{path}: not a tagrpo training run. Choose another folder.")
-        if config.get("format_version") != FORMAT_VERSION:
-            raise InputError(
-                f"{path}: format {config.get('format_version')}; tagrpo reads {FORMAT_VERSION}. Start a run "
-                "with another --name."
-            )
+        if (config.get("format"), config.get("format_version")) != (FORMAT, FORMAT_VERSION):
+            raise InputError(f"{path}: not a training run of this version. Start a run with another --name.")
         return config
 
     def write_config(self, config: Mapping[str, Any]) -> None:
@@ -169,11 +145,7 @@ class RunFolder:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the folder: two processes never train the same run.
-
-        Raises:
-            InputError: another one holds it.
-        """
+        """Hold the folder: two processes never train the same run."""
         self.path.mkdir(parents=True, exist_ok=True)
         with (self.path / _LOCK).open("w") as file:
             try:
@@ -195,12 +167,8 @@ class RunFolder:
 
     def note_process(self, number: int, started_at: str, mark: str, ray_folder: Path | None) -> None:
         """Keep by what the processes of an attempt are known, should this process be killed."""
-        about = {
-            "number": number,
-            "started_at": started_at,
-            "mark": mark,
-            "ray_folder": None if ray_folder is None else str(ray_folder),
-        }
+        about = {"number": number, "started_at": started_at, "mark": mark}
+        about["ray_folder"] = None if ray_folder is None else str(ray_folder)
         (self.path / _PROCESS).write_text(json.dumps(about), encoding="utf-8")
 
     def forget_process(self) -> None:

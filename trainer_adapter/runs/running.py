@@ -34,9 +34,9 @@ from trainer_adapter.runs.launching import (
     training_environment,
     worker_environment,
 )
-from trainer_adapter.runs.model_sizes import known_model
+from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
-from trainer_adapter.runs.resuming import differences, fresh_parts, loaded_parts, make_spec, mend
+from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import Attempt, RunFolder
 from trainer_adapter.verl.hooks import hooks_of
 from trainer_adapter.verl.prompts import PromptTemplate, read_words, without_thinking
@@ -99,15 +99,7 @@ class Trained:
 
 
 def dry_run(config: TrainConfig, open_database: Callable[[], Database]) -> Prepared:
-    """Return the run as it would be started; nothing is written that stays.
-
-    Args:
-        config: see `train`.
-        open_database: opens the database with the set; not called where an export is given.
-
-    Raises:
-        InputError, NotFoundError, PrerequisiteError: as `train`, but for what the machine lacks.
-    """
+    """Return the run as it would be started; nothing is written that stays."""
     name, folder = _named(config)
     with tempfile.TemporaryDirectory() as hidden:
         resume = folder.exists()
@@ -138,11 +130,6 @@ def train(
         announce: gets the run before it is started.
         echo: gets each line that verl prints.
         grace_s: see `run_child`.
-
-    Raises:
-        InputError: the run was started with other settings; or data, recipe and settings do not go together.
-        NotFoundError: no such set.
-        PrerequisiteError: packages, GPUs or a tokenizer are missing.
 
     Example:
         config = TrainConfig(
@@ -220,7 +207,7 @@ def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
     What the model's own tokenizer counted was settled by the export; where none is to be loaded, `check_fit`
     says so.
     """
-    if known_model(model) is not None:
+    if known_shape(model) is not None:
         return replace(data, chat_template_kwargs={**template_arguments(model), **data.chat_template_kwargs})
     if data.tokenizer == model:
         return data
@@ -243,7 +230,6 @@ def _prepare(
         resume=resume,
         flash_attention=find_spec("flash_attn") is not None,
     )
-    checking.check_formulas(composition.recipe)
     notes = checking.check_fit(composition, data)
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)
@@ -273,12 +259,10 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     """Return how the run ended where its last step is saved, else None; verl's tracker is mended before."""
     attempts, composition = prepared.folder.attempts(), prepared.composition
     ended = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
-    parts = loaded_parts(composition.user)
-    mended = mend(prepared.folder.checkpoints, parts, ended=ended)
+    mended = mend(prepared.folder.checkpoints, loaded_parts(composition.user), ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
         notes.append(mended or "the run has no checkpoint yet; training restarts from step 1")
-    notes += fresh_parts(parts) if saved is not None else []
     if not ended or saved is None or saved < composition.count_steps(prepared.data.rows):
         return None
     # It logged no step itself where it was a resume of a run that had nothing left to do.
@@ -358,11 +342,10 @@ def _start(
         folder.checkpoint(),
     )
     folder.add_attempt(attempt)
-    well = ended.returncode == 0
-    if well and ended.stopped_by is None:
+    if ended.returncode == 0 and ended.stopped_by is None:
         with open_database() as database, database.write() as session:
             finish_run(session, find_run(session, prepared.name).id, finished=True)
-    failed = not well and ended.stopped_by is None
+    failed = ended.returncode != 0 and ended.stopped_by is None
     return Trained(
         prepared.name,
         folder.path,

@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
+from trainer_adapter.verl.plugin import REWARD
+
 OfPaper: TypeAlias = Literal["Table 2", "v1 runs", "AG 4.1", "AG C.2", "AG code", "CW Table 5", "CW code"]
 Source: TypeAlias = Literal["recipe", OfPaper, "ours", "model", "machine", "data", "run", "user"]
 
@@ -28,19 +30,12 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 @dataclass(frozen=True)
 class Setting:
-    """One value for verl.
+    """One value for verl."""
 
-    Attributes:
-        key: Hydra's key, with a leading `+` where verl's own configuration lacks it.
-        value: a plain value.
-        source: where it comes from, a key of `SOURCES`.
-        reason: why, where the source alone does not say it.
-    """
-
-    key: str
-    value: Any
-    source: Source
-    reason: str = ""
+    key: str  # Hydra's key, with a leading `+` where verl's own configuration lacks it
+    value: Any  # a plain value
+    source: Source  # where it comes from, a key of `SOURCES`
+    reason: str = ""  # why, where the source alone does not say it
 
     @property
     def name(self) -> str:
@@ -56,9 +51,7 @@ def bare(key: str) -> str:
 OURS: tuple[Setting, ...] = (
     Setting("data.seed", 42, "ours", "otherwise the order of the questions differs between runs"),
     Setting("data.truncation", "error", "ours", "the export excluded long prompts; none is truncated"),
-    Setting(
-        "reward.custom_reward_function.path", "pkg://trainer_adapter.verl.reward", "ours", "the shared grader"
-    ),
+    Setting("reward.custom_reward_function.path", REWARD, "ours", "the shared grader"),
     Setting("reward.custom_reward_function.name", "compute_score", "ours"),
     Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples as the evaluation does"),
     Setting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),
@@ -69,37 +62,24 @@ OURS: tuple[Setting, ...] = (
     Setting("trainer.max_actor_ckpt_to_keep", 2, "ours", "a checkpoint has 12 bytes per parameter"),
 )
 
-_GPU: tuple[Setting, ...] = (
-    Setting(f"{_ROLLOUT}.name", "vllm", "v1 runs"),
-    Setting(
-        f"{_ROLLOUT}.tensor_model_parallel_size",
-        1,
-        "machine",
-        "models up to 4B fit one GPU; verl's default is 2",
-    ),
-    Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine of tagrpo's CPU tests"),
-    Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
-)
 
-MACHINES: dict[str, tuple[Setting, ...]] = {
-    "one GPU": (
-        *_GPU,
-        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", 8192, "machine", "tokens of a micro-batch"),
-        Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
+def gpu_settings(gpus: int) -> tuple[Setting, ...]:
+    """Return the settings of so many GPUs; the CPU's are `configs/tagrpo/cpu.yaml`."""
+    alone, fsdp = gpus == 1, f"{_ACTOR}.fsdp_config"
+    tokens, reason = 8192 if alone else 16384, "tokens of a micro-batch"
+    offload = "16 bytes per parameter leave no memory for vLLM" if alone else "sharded weights stay"
+    return (
+        Setting(f"{_ROLLOUT}.name", "vllm", "v1 runs"),
         Setting(
-            f"{_ACTOR}.fsdp_config.param_offload",
-            True,
+            f"{_ROLLOUT}.tensor_model_parallel_size",
+            1,
             "machine",
-            "16 bytes per parameter leave no memory for vLLM",
+            "models up to 4B fit one GPU; verl's default is 2",
         ),
-        Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", True, "machine", "as above"),
-    ),
-    "several GPUs": (
-        *_GPU,
-        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", 16384, "machine", "tokens of a micro-batch"),
+        Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine of tagrpo's CPU tests"),
+        Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
+        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", tokens, "machine", reason),
         Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
-        Setting(f"{_ACTOR}.fsdp_config.param_offload", False, "machine", "sharded weights stay"),
-        Setting(f"{_ACTOR}.fsdp_config.optimizer_offload", False, "machine", "sharded state stays"),
-    ),
-}
-"""Settings by kind of machine; the CPU's are `configs/tagrpo/cpu.yaml`."""
+        Setting(f"{fsdp}.param_offload", alone, "machine", offload),
+        Setting(f"{fsdp}.optimizer_offload", alone, "machine", "as above"),
+    )

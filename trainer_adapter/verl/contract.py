@@ -7,7 +7,6 @@ is not installed. Paths are relative to the package's folder.
 import ast
 import importlib.util
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,22 +15,8 @@ from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.verl.hooks import HOOKS, Hook, hooks_of
 
 
-@dataclass(frozen=True)
-class _Function:
-    names: tuple[str, ...]
-    required: frozenset[str]
-    takes_any: bool
-
-
-_Definition = _Function | Literal["name"]
-
-
 def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) -> list[str]:
-    """Return every hook that the packages in these folders do not have as tagrpo uses it.
-
-    Args:
-        folders: of the installed packages, by name.
-    """
+    """Return every hook that the packages in these folders do not have as tagrpo uses it."""
     return [
         f"{hook.place}: {problem}"
         for hook in hooks
@@ -40,19 +25,13 @@ def differences(folders: Mapping[str, Path], hooks: tuple[Hook, ...] = HOOKS) ->
 
 
 class RecipeSupport(NamedTuple):
-    """Whether a recipe runs with the installed verl.
+    """Whether a recipe runs with the installed verl."""
 
-    Attributes:
-        recipe: its name.
-        tier: 1 if verl's registered extension points are enough, 2 if it needs tagrpo's trainer.
-        runs: yes; run.trainer=verl if only with verl's own trainer; no.
-        reason: why not, or not with tagrpo's trainer; "" if it runs.
-    """
-
-    recipe: str
-    tier: int
+    recipe: str  # its name
+    tier: int  # 1 if verl's registered extension points are enough, 2 if it needs tagrpo's trainer
+    # yes; run.trainer=verl if only with verl's own trainer; no
     runs: Literal["yes", "run.trainer=verl", "no"]
-    reason: str
+    reason: str  # why not, or not with tagrpo's trainer; "" if it runs
 
 
 def recipe_support(folders: Mapping[str, Path]) -> list[RecipeSupport]:
@@ -90,26 +69,25 @@ def _problem(hook: Hook, folder: Path | None) -> str | None:
     file = folder / hook.file
     if not file.is_file():
         return "there is no such file"
-    if hook.use == "line":
-        return None if hook.name in _text(file) else "has no such line"
-    defined = _definitions(file).get(hook.name)
-    if defined is None:
+    if hook.text.startswith("`"):
+        return None if hook.text[1:] in _text(file) else "has no such line"
+    defined, (_, bracket, listed) = _definitions(file), hook.text.partition("(")
+    if hook.name not in defined:
         return "does not exist"
-    if hook.use == "reads":
+    if not bracket:
         return None
-    if not isinstance(defined, _Function):
+    function = defined[hook.name]
+    if function is None:
         return "is not a function"
-    if hook.use == "overrides":
-        if defined.names == hook.parameters:
-            return None
-        return (
-            f"has the parameters ({', '.join(defined.names)}), but the override has "
-            f"({', '.join(hook.parameters)})"
-        )
-    unknown = [name for name in hook.parameters if name not in defined.names and not defined.takes_any]
-    more = sorted(defined.required - set(hook.parameters))
+    given = listed.removesuffix(")").split(", ")
+    places, named = [*function.posonlyargs, *function.args], function.kwonlyargs
+    needed = [each.arg for each in places[: len(places) - len(function.defaults)] if each.arg != "self"]
+    needed += [each.arg for each, default in zip(named, function.kw_defaults, strict=True) if default is None]
+    known = {each.arg for each in (*places, *named)}
+    unknown = [name for name in given if name and name not in known and function.kwarg is None]
     if unknown:
         return f"does not accept {', '.join(unknown)}"
+    more = sorted(set(needed) - {*given, "cls"})
     return f"also requires {', '.join(more)}" if more else None
 
 
@@ -119,52 +97,25 @@ def _text(file: Path) -> str:
 
 
 @cache
-def _definitions(file: Path) -> Mapping[str, _Definition]:
-    """Return what a module defines: functions, classes and values, `Class.method` and `Class.attribute`."""
+def _definitions(file: Path) -> Mapping[str, ast.arguments | None]:
+    """Return what a module defines, `Class.method` and `Class.attribute` too; functions with parameters."""
     return dict(_walk(ast.parse(_text(file)), ""))
 
 
-def _walk(node: ast.AST, within: str) -> Iterator[tuple[str, _Definition]]:
+def _walk(node: ast.AST, within: str) -> Iterator[tuple[str, ast.arguments | None]]:
     for each in ast.iter_child_nodes(node):
         if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield within + each.name, _function(each.args, method=bool(within))
+            yield within + each.name, each.args
             if within:
-                yield from _attributes(each, within)
+                stored = (part for part in ast.walk(each) if isinstance(part, ast.Attribute))
+                yield from ((within + part.attr, None) for part in stored if isinstance(part.ctx, ast.Store))
         elif isinstance(each, ast.ClassDef):
-            yield within + each.name, "name"
+            yield within + each.name, None
             yield from _walk(each, f"{each.name}.")
         elif isinstance(each, ast.Assign | ast.AnnAssign):
             targets = each.targets if isinstance(each, ast.Assign) else [each.target]
-            yield from ((within + target.id, "name") for target in targets if isinstance(target, ast.Name))
+            yield from ((within + target.id, None) for target in targets if isinstance(target, ast.Name))
         elif isinstance(each, ast.Import | ast.ImportFrom):
-            yield from ((within + (name.asname or name.name), "name") for name in each.names)
+            yield from ((within + (name.asname or name.name), None) for name in each.names)
         elif isinstance(each, ast.If | ast.Try | ast.With):
             yield from _walk(each, within)
-
-
-def _attributes(function: ast.AST, within: str) -> Iterator[tuple[str, _Definition]]:
-    for each in ast.walk(function):
-        if (
-            isinstance(each, ast.Attribute)
-            and isinstance(each.ctx, ast.Store)
-            and isinstance(each.value, ast.Name)
-            and each.value.id == "self"
-        ):
-            yield within + each.attr, "name"
-
-
-def _function(arguments: ast.arguments, *, method: bool) -> _Function:
-    placed = [*arguments.posonlyargs, *arguments.args]
-    without = placed[: len(placed) - len(arguments.defaults)]
-    required = {each.arg for each in without}
-    required |= {
-        each.arg
-        for each, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
-        if default is None
-    }
-    names = [each.arg for each in (*placed, *arguments.kwonlyargs)]
-    names += [f"*{arguments.vararg.arg}"] if arguments.vararg else []
-    names += [f"**{arguments.kwarg.arg}"] if arguments.kwarg else []
-    if method and names and names[0] in ("self", "cls"):
-        required.discard(names.pop(0))
-    return _Function(tuple(names), frozenset(required), arguments.kwarg is not None)

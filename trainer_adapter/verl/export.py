@@ -40,37 +40,23 @@ class DroppedPrompt:
 
 @dataclass(frozen=True)
 class VerlExportReport:
-    """What was written and what was left out.
-
-    Attributes:
-        questions: with a row in the training file.
-        validation_questions: in the validation file, where they stand without their neighbors.
-        neighbors: in the training file.
-        rows: of the training file.
-        verdicts: number of those neighbors by verdict.
-        neighbors_per_question: number of training questions by number of neighbors.
-        dropped_neighbors: over the limit.
-        dropped_questions: over the limit themselves; their neighbors are left out with them.
-        neighbors_of_dropped_questions: how many those are.
-        longest_prompt: tokens of the longest prompt that was kept.
-        lengths_estimated: whether token counts are estimates, because no tokenizer was named.
-        files: the parquet files.
-    """
+    """What was written and what was left out."""
 
     directory: Path
     layout: Layout
-    questions: int
-    validation_questions: int
-    neighbors: int
-    rows: int
-    verdicts: Mapping[str, int]
-    neighbors_per_question: Mapping[int, int]
-    dropped_neighbors: tuple[DroppedPrompt, ...]
+    questions: int  # with a row in the training file
+    validation_questions: int  # in the validation file, where they stand without their neighbors
+    neighbors: int  # in the training file
+    rows: int  # of the training file
+    verdicts: Mapping[str, int]  # number of those neighbors by verdict
+    neighbors_per_question: Mapping[int, int]  # number of training questions by number of neighbors
+    dropped_neighbors: tuple[DroppedPrompt, ...]  # over the limit
+    # over the limit themselves; their neighbors are left out with them
     dropped_questions: tuple[DroppedPrompt, ...]
-    neighbors_of_dropped_questions: int
-    longest_prompt: int
-    lengths_estimated: bool
-    files: tuple[Path, ...]
+    neighbors_of_dropped_questions: int  # how many those are
+    longest_prompt: int  # tokens of the longest prompt that was kept
+    lengths_estimated: bool  # whether token counts are estimates, because no tokenizer was named
+    files: tuple[Path, ...]  # the parquet files
 
 
 def export_verl(
@@ -97,29 +83,17 @@ def export_verl(
     Args:
         layout: "grouped", one row a question with its neighbors inside, for joint groups; or "flat", one row
             a prompt, which any trainer reads that takes chat messages (stock verl, TRL).
-        data_source: stock verl picks its reward function by this name, unless
-            `reward.custom_reward_function` is set ("DigitalLearningGmbH/MATH-lighteval" takes its MATH rule).
-        set_ref: the set, `NAME@VERSION`; stands in every row.
-        content_hash: of the set; stands in the manifest.
-        answers: how the answers are graded; stands in every row, for the reward.
+        data_source: stock verl picks its reward function by this name.
         strategies: of the neighbors to export; none given exports all.
         validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
             always the same ones for the same questions. They stand there without neighbors, since validation
             asks the question as it is, and nowhere in the training file.
         load_images: gives the images of questions that have some. Their tokens are not among those counted.
-
-    Raises:
-        InputError: there are no questions, no neighbors of these strategies, a question has no answer or one
-            of another kind, none fits the limit, the share leaves none for training, the folder is not empty
-            and `overwrite` is off, or it cannot be written.
-        PrerequisiteError: the template's tokenizer cannot be loaded.
     """
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)
     entries = tuple(entries)
     if load_images is None and any(entry.question.images for entry in entries):
         raise ValueError("questions with images need load_images")
-    if layout not in ROWS:
-        raise InputError(f'layout "{layout}" is unknown. Use one of {", ".join(ROWS)}.')
     chosen = select_strategies(_checked(entries, set_ref, answers), strategies, set_ref)
     kept, fitted = _fit(chosen, template)
     if not kept:
@@ -155,12 +129,24 @@ def export_verl(
                 "tolerance": answers.tolerance,
             }
             _write_parquet(folder / name, members, layout, template, place, load_images)
-        origin: dict[str, Any] = {"set": set_ref, "content_hash": content_hash, "data_source": data_source}
-        if strategies:
-            origin["strategies"] = sorted(strategies)
-        described = _manifest(
-            report, template, answers, origin, {name: file_sha256(folder / name) for name in splits}
-        )
+        counts = asdict(report)
+        for written_elsewhere in ("directory", "layout", "lengths_estimated", "files"):
+            del counts[written_elsewhere]
+        described = {
+            "format": FORMAT,
+            "format_version": FORMAT_VERSION,
+            "set": set_ref,
+            "content_hash": content_hash,
+            "data_source": data_source,
+            **({"strategies": sorted(strategies)} if strategies else {}),
+            "layout": layout,
+            "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
+            "answers": asdict(answers),
+            "prompt_lengths": "estimated" if report.lengths_estimated else "tokenizer",
+            "counts": counts,
+            "sha256": {name: file_sha256(folder / name) for name in splits},
+            "exported_with": package_versions(),
+        }
         text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
         (folder / MANIFEST_NAME).write_text(text, encoding="utf-8", newline="\n")
 
@@ -225,8 +211,6 @@ def validation_size(share: float, questions: int) -> int:
 
 def _split(entries: Sequence[SetEntry], share: float) -> tuple[list[SetEntry], list[SetEntry]]:
     """Return training and validation entries; a question's place among the others is a hash of its id."""
-    if not 0 <= share < 1:
-        raise InputError(f"the validation share is {share}. Give a number of at least 0 and below 1.")
     if share == 0:
         return list(entries), []
     size = validation_size(share, len(entries))
@@ -273,27 +257,3 @@ def _write_parquet(
                 row["extra_info"]["index"] = written + offset
             written += len(rows)
             writer.write_table(pa.Table.from_pylist(rows, schema=columns))
-
-
-def _manifest(
-    report: VerlExportReport,
-    template: PromptTemplate,
-    answers: AnswerForm,
-    origin: Mapping[str, Any],
-    checksums: Mapping[str, str],
-) -> dict[str, Any]:
-    counts = asdict(report)
-    for written_elsewhere in ("directory", "layout", "lengths_estimated", "files"):
-        del counts[written_elsewhere]
-    return {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        **origin,
-        "layout": report.layout,
-        "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
-        "answers": asdict(answers),
-        "prompt_lengths": "estimated" if report.lengths_estimated else "tokenizer",
-        "counts": counts,
-        "sha256": dict(checksums),
-        "exported_with": package_versions(),
-    }

@@ -29,11 +29,7 @@ class SetRows(Config):
 
     @property
     def answers(self) -> "AnswerForm":
-        """How the answers of the set are graded.
-
-        Raises:
-            InputError: a tolerance that cannot be read, or one of another kind than tolerance.
-        """
+        """How the answers of the set are graded."""
         from evaluator.grading import AnswerKind
         from trainer_adapter.verl.export_rows import AnswerForm
 

@@ -25,12 +25,7 @@ def holds_images(file: Path) -> bool:
 
 
 def load_processor(model: str) -> Any:
-    """Return the processor of a model that verl trains with images.
-
-    Raises:
-        InputError: the model takes no images, or verl does not train it with images.
-        PrerequisiteError: transformers is missing, or the model cannot be loaded.
-    """
+    """Return the processor of a model that verl trains with images."""
     if importlib.util.find_spec("transformers") is None:
         raise PrerequisiteError("transformers is not installed: pip install 'tagrpo[train]'")
     from transformers import AutoConfig
@@ -64,16 +59,7 @@ def load_processor(model: str) -> Any:
 def prompt_lengths(
     file: Path, processor: Any, template: Mapping[str, Any], options: Mapping[str, Any], neighbors: int
 ) -> Iterator[tuple[str, int]]:
-    """Yield the name and the number of tokens of each prompt of a file, those of its images among them.
-
-    Args:
-        template: arguments of the chat template.
-        options: arguments of the processor, verl's `data.mm_processor_kwargs`.
-        neighbors: how many of a question are asked.
-
-    Raises:
-        InputError: a prompt with more or fewer places than images.
-    """
+    """Yield the name and the number of tokens of each prompt of a file, those of its images among them."""
     # Not above: every process of verl loads this module, by way of the hooks.
     from trainer_adapter.verl.export_rows import prompts_of, read_rows
 

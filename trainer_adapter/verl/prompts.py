@@ -30,24 +30,20 @@ Llama 3.2 writes a system header with two dates of its own; Qwen 3 needs a third
 
 @dataclass(frozen=True)
 class PromptTemplate:
-    """How a question becomes a prompt, and how long the prompt may be.
+    """How a question becomes a prompt, and how long the prompt may be."""
 
-    Attributes:
-        instruction: stands below the question; "" for none. In place of the default one questions that ask
-            for programs get `PROGRAM_INSTRUCTION`.
-        system: a system message; None for none.
-        tokenizer: name on the Hub or local folder of the tokenizer whose chat template gives the exact
-            length; None estimates it (`estimated_length`).
-        chat_template_kwargs: passed to the chat template (`{"enable_thinking": False}`); give verl the same
-            as `data.apply_chat_template_kwargs`.
-        max_prompt_tokens: the most tokens a prompt may have with its chat template [TA Table 2]; give verl
-            the same as `data.max_prompt_length`.
-    """
-
+    # stands below the question; "" for none. In place of the default one questions that ask for programs get
+    # `PROGRAM_INSTRUCTION`.
     instruction: str = DEFAULT_INSTRUCTION
-    system: str | None = None
+    system: str | None = None  # a system message; None for none
+    # name on the Hub or local folder of the tokenizer whose chat template gives the exact length; None
+    # estimates it (`estimated_length`)
     tokenizer: str | None = None
+    # passed to the chat template (`{"enable_thinking": False}`); give verl the same as
+    # `data.apply_chat_template_kwargs`
     chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    # the most tokens a prompt may have with its chat template [TA Table 2]; give verl the same as
+    # `data.max_prompt_length`
     max_prompt_tokens: int = 512
 
     def __post_init__(self) -> None:
@@ -74,10 +70,6 @@ def without_thinking(template: PromptTemplate) -> PromptTemplate:
 
     Those of Qwen 3 and others think unless `enable_thinking` is false, and a thought seldom fits the lengths
     that recipes are trained at.
-
-    Raises:
-        PrerequisiteError: the tokenizer cannot be loaded.
-        InputError: it has no chat template.
     """
     arguments = template.chat_template_kwargs
     if template.tokenizer is None or _THINKING in arguments:
@@ -88,11 +80,7 @@ def without_thinking(template: PromptTemplate) -> PromptTemplate:
 
 
 def read_words(path: Path) -> str:
-    """Return the words of a prompt from a text file, without white space around them.
-
-    Raises:
-        InputError: the file cannot be read, is no UTF-8, or is empty.
-    """
+    """Return the words of a prompt from a text file, without white space around them."""
     try:
         words = path.read_text(encoding="utf-8-sig").strip()
     except OSError as error:
@@ -107,15 +95,7 @@ def read_words(path: Path) -> str:
 
 
 def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None) -> CountPrompts:
-    """Return the function that gives the lengths of prompts in tokens, as verl's length filter has them.
-
-    Args:
-        chat_template: used instead of the tokenizer's own.
-
-    Raises:
-        PrerequisiteError: a tokenizer is named and transformers is missing or cannot load it.
-        InputError: the tokenizer has no chat template.
-    """
+    """Return the function that gives the lengths of prompts in tokens, as verl's length filter has them."""
     if template.tokenizer is None:
         return lambda prompts: [estimated_length(prompt) for prompt in prompts]
     tokenizer = _load_tokenizer(template.tokenizer, chat_template)

@@ -27,20 +27,14 @@ _SLACK_S = 120.0
 
 @dataclass(frozen=True)
 class GraderSettings:
-    """The grader of a reward worker process.
+    """The grader of a reward worker process."""
 
-    Attributes:
-        workers: processes that do algebra; they start at the first answer that needs it. verl has 8 reward
-            workers by default, each with a grader of its own.
-        time_limit_s: seconds a comparison may take before it is unknown.
-        memory_limit_mb: memory a process may take on top of what it holds at its start.
-        own: a grader of the user's own, `module:function`, in place of the rules; "" for the rules.
-    """
-
+    # processes that do algebra; they start at the first answer that needs it. verl has 8 reward workers by
+    # default, each with a grader of its own.
     workers: int = 1
-    time_limit_s: float = 5.0
-    memory_limit_mb: int = 2048
-    own: str = ""
+    time_limit_s: float = 5.0  # seconds a comparison may take before it is unknown
+    memory_limit_mb: int = 2048  # memory a process may take on top of what it holds at its start
+    own: str = ""  # a grader of the user's own, `module:function`, in place of the rules; "" for the rules
 
 
 async def compute_score(
@@ -67,25 +61,13 @@ async def compute_score(
     response beyond `LONGEST_RESPONSE` characters the end is read. Nothing in a response raises or hangs.
 
     Args:
-        data_source: not looked at; golds decide.
-        solution_str: the decoded response.
         ground_truth: the gold answer, bare or in a `\boxed{}`.
-        extra_info: of the row; `answer_kind` (latex, integer, choice, tolerance, code), `tolerance` and
-            `CUT_OFF_FIELD` are read.
+        extra_info: of the row; `answer_kind`, `tolerance` and `CUT_OFF_FIELD` are read.
         boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
-            must not be paid for a sentence that happens to hold the gold. `run.answers=all` turns it
-            off.
-        format_reward: add 1 to the score, and say so in `format`, where a response thinks between tags
-            (`thinks_between_tags`); acc stays what it is.
-        workers: see `GraderSettings`, as the two that follow.
-        grader: a grader of the user's own, `module:function`; it reads responses as they are, boxed or not.
+            must not be paid for a sentence that happens to hold the gold.
+        format_reward: add 1 to the score and `format` where a response thinks between tags.
+        grader: see `GraderSettings`; it reads responses as they are, boxed or not.
         record: folder of the rollout record, if verl's own trainer trains; "" if tagrpo's does.
-
-    Raises:
-        ValueError: settings that differ from those of this process's first call, or make no sense, or an
-            unknown answer kind.
-        InputError: a tolerance that is no number, or a grader of one's own that is not there.
-        PrerequisiteError: no grading process can be started.
     """
     response, about = str(solution_str)[-LONGEST_RESPONSE:], extra_info or {}
     if about.get(CUT_OFF_FIELD) and not grader and "</think>" not in str(solution_str):

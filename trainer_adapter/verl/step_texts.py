@@ -3,18 +3,15 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import torch
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import StepAdvantages
-from trainer_adapter.record.files import read_metrics
 from trainer_adapter.record.rollout import RolloutRecord, TokenLengths, is_recorded, token_ratios_text
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.record.writing import RolloutWriter
-from trainer_adapter.verl.alarms import Alarms
 from trainer_adapter.verl.plugin.images.placing import prompt_text
 from trainer_adapter.verl.plugin.importance import Importance
 from trainer_adapter.verl.plugin.responses import StepResponses
@@ -23,13 +20,6 @@ _LOG = logging.getLogger("tagrpo.rollouts")
 
 _DECODED_TOGETHER = 256
 """Responses whose texts are held at a time."""
-
-
-def look_back(alarms: Alarms, folder: Path, step: int) -> None:
-    """Have alarms see the recorded steps up to this one, from which a training goes on."""
-    for earlier, metrics in read_metrics(folder)[0].items():
-        if earlier <= step:
-            alarms.look(earlier, metrics)
 
 
 def step_batch(
@@ -41,12 +31,7 @@ def step_batch(
     *,
     first_stage: int | None = None,
 ) -> StepBatch:
-    """Return what a step is measured and recorded by.
-
-    Args:
-        groups_B: the group of each response.
-        first_stage: responses of a question that are drawn first; None where all are at once.
-    """
+    """Return what a step is measured and recorded by."""
     mask_BT = responses.mask_AT[responses.real_A]
     return StepBatch(
         step=step,
@@ -85,13 +70,7 @@ def record_step(
     share: float = 1.0,
     image_ids: frozenset[int] = frozenset(),
 ) -> None:
-    """Record the rollouts of a step. Numbers are taken now; texts are decoded and written beside training.
-
-    Args:
-        with_tokens: record the log-ratio of every token too.
-        share: of the questions, see `is_recorded`.
-        image_ids: tokens that stand for images in prompts, where the record says `<image>`.
-    """
+    """Record the rollouts of a step. Numbers are taken now; texts are decoded and written beside training."""
     places = [
         (each["question_id"], each["session"], group)
         for each, group in zip(responses.about, step.group_B.tolist(), strict=True)
@@ -165,13 +144,7 @@ def _records(
     questions: Sequence[int],
     image_ids: frozenset[int],
 ) -> Iterator[RolloutRecord]:
-    """Decode the responses a part at a time.
-
-    Args:
-        columns: fields of `RolloutRecord`.
-        ratios_BT: log-ratios of tokens, anchor minus sampling; None if they are not recorded.
-        questions: numbers of the questions; responses to one question and variant share a prompt.
-    """
+    """Decode the responses a part at a time."""
     tokens = columns["tokens"]
     if ratios_BT is not None:
         letter = tokenizer.encode("A", add_special_tokens=False)[-1]

@@ -49,6 +49,17 @@ def add_rows(
     tq.kv_batch_put(keys=list(keys), partition_id=batch.partition_id, fields=fields, tags=held)
 
 
+def with_rows(batch: Any, keys: Sequence[str], tags: Sequence[Mapping[str, Any]]) -> Any:
+    """Return verl's handle on other rows of the batch's partition."""
+    return type(batch)(
+        partition_id=batch.partition_id,
+        keys=list(keys),
+        tags=list(tags),
+        fields=batch.fields,
+        extra_info=batch.extra_info,
+    )
+
+
 def remove_rows(batch: Any, keys: Sequence[str]) -> None:
     """Remove rows from the batch's partition."""
     tq.kv_clear(keys=list(keys), partition_id=batch.partition_id)
@@ -81,12 +92,17 @@ async def set_status(partition: str, uid: str, status: str) -> None:
     await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
 
 
-def check_queue() -> None:
-    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue.
+def wait_for_responses(partition: str, look_every_s: float) -> None:
+    """Wait until no response to a question of a partition is under way."""
+    while any(
+        tag.get("status") in ("pending", "running")
+        for tag in (tq.kv_list(partition) or {}).get(partition, {}).values()
+    ):
+        time.sleep(look_every_s)
 
-    Raises:
-        PrerequisiteError: another training runs.
-    """
+
+def check_queue() -> None:
+    """Raise if another training runs on this Ray cluster: verl keeps the responses of both in one queue."""
     ends = time.monotonic() + _ENDING_S
     while ray.is_initialized():
         try:
@@ -104,9 +120,6 @@ def check_connection() -> None:
     """Raise if verl has connected to the queue of a training that was started in the same seconds.
 
     The other's queue is forgotten first; otherwise verl would end it when it exits.
-
-    Raises:
-        PrerequisiteError: the queue belongs to another training.
     """
     if queues._TQ_CONTROLLER is not None and not _is_own(queues._TQ_CONTROLLER):
         queues._TQ_CONTROLLER = None

@@ -30,7 +30,7 @@ MEANINGS = {
 def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None) -> alt.ConcatChart:
     """Return curves of a metric over k with bands, k on a log scale; at a single k, dots with intervals.
 
-    Rows are those of `evaluator.reports.records.curve_rows`. Methods and panels keep the order of their first
+    Rows are those of `evaluator.reports.layout.curve_rows`. Methods and panels keep the order of their first
     rows. All panels share the vertical scale, unless one would lose half of its height.
 
     Raises:

@@ -1,13 +1,11 @@
 """Dots and bands with their intervals: rates by name, scores over cost, differences over k, reviews."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping
 from typing import Any
 
 import altair as alt
 
-from rephraser.reviews.rates import GrowingRate
-from ui.charts.building import Rows, apply_theme, colour_by, data_of, frame_chart, interval_dots, percents
+from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_dots, percents
 from ui.charts.drawing.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
 from ui.charts.theme import MUTED, PALETTE, PANEL_TITLE, RULE, colours
 
@@ -18,8 +16,6 @@ _STEP = 0.015
 
 _ROW, _AROUND = 30, 100
 """Pixels of a row of rates, and of title and axis."""
-
-_WIDTH, _HEIGHT = 560, 240
 
 
 def rate_dots(
@@ -130,38 +126,3 @@ def difference_chart(
     return frame_chart(
         alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
     )
-
-
-def false_accept_chart(points: Sequence[GrowingRate]) -> alt.LayerChart:
-    """Return the false-accept rate over the reviewed accepted candidates, with its 95% interval.
-
-    A candidate that is decided again keeps its place in the count: the last point of each number is drawn.
-    """
-    rows = [asdict(point) for point in {point.reviewed: point for point in points}.values()]
-    x = alt.X(
-        "reviewed:Q",
-        title="accepted candidates reviewed",
-        scale=alt.Scale(domain=[0, rows[-1]["reviewed"]], nice=False),
-        axis=alt.Axis(tickCount=8, tickMinStep=1, format="d"),
-    )
-    y_title = "rejected by reviewers"
-    shares = {"axis": alt.Axis(format=".0%"), "scale": alt.Scale(domain=[0, 1])}
-    y, low = alt.Y("share:Q", title=y_title, **shares), alt.Y("low:Q", title=y_title, **shares)
-    tooltip = [
-        alt.Tooltip("reviewed:Q"),
-        alt.Tooltip("rejected:Q"),
-        *percents("share", "low", "high"),
-    ]
-    base = alt.Chart(data_of(rows)).encode(x=x, tooltip=tooltip)
-    steps = {"color": PALETTE[0], "interpolate": "step-after"}
-    band = base.mark_area(opacity=0.16, **steps).encode(y=low, y2="high:Q")
-    line = base.mark_line(**steps).encode(y=y)
-    last = rows[-1]
-    end = alt.Chart(data_of([last])).mark_circle(size=55, color=PALETTE[0], opacity=1)
-    title = alt.TitleParams(
-        "False-accept rate as reviews accumulate",
-        subtitle=f"{last['share']:.1%}, 95% interval {last['low']:.1%} to {last['high']:.1%}, "
-        f"from {last['reviewed']:,} candidates. Band: exact interval at each point",
-    )
-    layered = alt.layer(band, line, end.encode(x=x, y=y, tooltip=tooltip))
-    return apply_theme(layered.properties(width=_WIDTH, height=_HEIGHT, title=title))

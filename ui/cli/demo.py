@@ -50,7 +50,8 @@ def demo(
         folder: Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick.
         quick: Use fewer questions and steps: the whole pipeline in a few minutes.
         recipes: Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo train
-            recipes` prints their names. Default: grpo,ta_grpo,ta_rescue.
+            recipes` prints their names. Default: grpo,ta_grpo,ta_rescue; ta_grpo
+            with --quick.
         seeds: Number of training runs per recipe.
         responses: Number of responses per training run.
     """
@@ -59,12 +60,12 @@ def demo(
     from dataclasses import replace
 
     from sandbox.demo.folder import open_demo_folder
-    from sandbox.demo.plan import FULL, QUICK, RECIPES_SHOWN, DemoPlan
+    from sandbox.demo.plan import FULL, QUICK, QUICK_RECIPES, RECIPES_SHOWN, DemoPlan
 
-    size = QUICK if quick else FULL
+    size, shown = (QUICK, QUICK_RECIPES) if quick else (FULL, RECIPES_SHOWN)
     if responses is not None:
         size = replace(size, responses=responses)
-    names = RECIPES_SHOWN if recipes is None else tuple(name.strip() for name in recipes.split(","))
+    names = shown if recipes is None else tuple(name.strip() for name in recipes.split(","))
     plan = DemoPlan(folder or Path("tagrpo-demo-quick" if quick else "tagrpo-demo"), size, names, seeds)
     check_installed()
     with open_demo_folder(plan) as held:

@@ -58,7 +58,6 @@ def diagnose(
     """
     from evaluator.reports.diagnosis_layout import diagnosis_document
     from evaluator.signal import diagnosis as signal
-    from evaluator.signal.records import diagnosis_record
     from rephraser.reviews.sheet import write_flagged
     from trainer_adapter.record.diagnosing import path_source, run_source
 
@@ -93,7 +92,7 @@ def diagnose(
             sheet_rows, foreign = write_flagged(session, diagnosis.flagged, review_sheet)
         if foreign:
             output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
-    record = {**diagnosis_record(diagnosis), "review_sheet_rows": sheet_rows}
+    record = {**diagnosis.record(), "review_sheet_rows": sheet_rows}
     terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")

@@ -50,8 +50,7 @@ class ReportFile:
 
     def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
         """Write or print the report."""
-        from evaluator.reports.documents.rendering import RENDERERS
-        from evaluator.reports.records import finite, render_csv
+        from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
         from service.writing import write_text
 
         if terminal.as_json and (self.format or self.out):

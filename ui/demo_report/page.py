@@ -6,11 +6,11 @@ import shlex
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from typing import Any
 
-from evaluator.evals.sources import BOX
+from evaluator.evals.counts import BOX
 from evaluator.passk.exact_interval import exact_interval
-from evaluator.reports.comparing import MethodComparison, compare_methods
-from evaluator.reports.comparison_layout import ahead
+from evaluator.reports.comparing import MethodComparison, ahead, compare_methods
 from evaluator.reports.diagnosis_layout import diagnosis_document
 from evaluator.reports.documents.document import (
     Block,
@@ -28,12 +28,10 @@ from evaluator.reports.documents.document import (
     span,
     table_of,
 )
+from evaluator.reports.layout import curve_rows
 from evaluator.reports.methods import load_methods
-from evaluator.reports.records import curve_rows
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
-from evaluator.signal.diversity import densities
-from evaluator.signal.forecast import ForecastRow
 from evaluator.signal.sources.eval_runs import eval_source
 from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, NEIGHBOR_GROUP, ORIGINAL_GROUP
 from rephraser.run.start import find_neighbor_run
@@ -118,7 +116,7 @@ def demo_document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Docume
     sections = {
         "Which candidates became neighbors": _neighbors(score, header),
         "Forecast from the pilot": _pilot(plan, pilot),
-        "Training": [*first_steps(plan, pilot.predictions[0].rows, trained), *_training(plan, trained)],
+        "Training": [*first_steps(plan, pilot.tables["forecast"], trained), *_training(plan, trained)],
         "Held-out questions": _heldout(plan, report, compared),
         "Training signal after training": _signal(after),
         "Next steps": _further(plan),
@@ -223,7 +221,7 @@ def _scores(report: Report, ks: Sequence[int]) -> Table:
 
 def _pilot(plan: DemoPlan, pilot: Diagnosis) -> list[Block]:
     """Return the forecast and the audit of difficulty, as `tagrpo diagnose` prints them, with pictures."""
-    rows = [{**vars(row), "name": f"{row.group} = {row.responses}"} for row in pilot.predictions[0].rows]
+    rows = [{**row, "name": f"{row['group']} = {row['responses']}"} for row in pilot.tables["forecast"]]
     return [
         Text(
             f"The pilot has {plan.size.pilot} responses to every prompt. A joint group beats G responses "
@@ -244,22 +242,22 @@ def _pilot(plan: DemoPlan, pilot: Diagnosis) -> list[Block]:
         Picture(
             "difficulty",
             "Success rate of each neighbor against that of its original",
-            difficulty_chart(list(map(vars, pilot.audits[0].neighbors))).to_dict(),
+            difficulty_chart(pilot.tables["difficulty_neighbors"]).to_dict(),
         ),
         Picture(
             "diversity",
             "Density of distances between responses",
-            density_panel(densities(pilot.diversities[0]), title="Diversity of responses").to_dict(),
+            density_panel(pilot.tables["diversity_densities"], title="Diversity of responses").to_dict(),
         ),
         *diagnosis_document(pilot).blocks,
     ]
 
 
 def first_steps(
-    plan: DemoPlan, forecast: Sequence[ForecastRow], trained: Mapping[str, Trained]
+    plan: DemoPlan, forecast: Sequence[Mapping[str, Any]], trained: Mapping[str, Trained]
 ) -> list[Block]:
     """Compare the forecast with the first steps of the first seed's trainings; none without a forecast."""
-    by_name = {row.group: row for row in forecast}
+    by_name = {row["group"]: row for row in forecast}
     rows = []
     for training in plan.trainings():
         row = by_name.get(_forecast_group(training.recipe) or "")
@@ -272,8 +270,8 @@ def first_steps(
         low, high = exact_interval(equal, groups)
         rows.append(
             (
-                f"{row.group} = {row.responses}",
-                f"{percent(row.share)} {span(row.low, row.high)}",
+                f"{row['group']} = {row['responses']}",
+                f"{percent(row['share'])} {span(row['low'], row['high'])}",
                 training.name,
                 f"{percent(equal / groups)} {span(low, high)}, {equal} of {groups}",
             )
@@ -409,12 +407,10 @@ def _over_seeds(plan: DemoPlan, report: Report) -> Table:
 def _signal(after: Diagnosis) -> list[Block]:
     groups = (ORIGINAL_GROUP, NEIGHBOR_GROUP, JOINT_GROUP)
     rows = []
-    for zero in after.shares:
-        shares = {row.group: row for row in zero.shares}
-        cells = (
-            f"{percent(shares[name].share)} {span(shares[name].low, shares[name].high)}" for name in groups
-        )
-        rows.append((zero.checkpoint, *cells))
+    shares = {(row["checkpoint"], row["group"]): row for row in after.tables["zero_gradient"]}
+    for label in dict.fromkeys(label for label, _ in shares):
+        mine = [shares[label, name] for name in groups]
+        rows.append((label, *(f"{percent(row['share'])} {span(row['low'], row['high'])}" for row in mine)))
     return [
         Text(
             "Shares of training questions whose responses all get the same reward "

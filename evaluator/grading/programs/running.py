@@ -5,7 +5,7 @@ import os
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from evaluator.grading.programs.extraction import find_programs
@@ -66,32 +66,29 @@ class ProgramGrader:
             for enclosure in self._enclosures:
                 enclosure.close()
 
-    def grade_among(
+    def grade(
         self,
         cases: Sequence[GradeCase],
-        others: Callable[[Sequence[GradeCase]], list[Grade]],
         progress: TellProgress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
-        """Grade the programs among the cases by the tests of their golds, and have the others graded.
+        """Grade programs by the tests of their golds.
 
         Equal cases run once. Programs that did not run by the deadline are unknown.
 
         Raises:
             PrerequisiteError: this machine cannot run programs.
         """
-        rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
-        times = Counter(case for case in cases if case.kind is AnswerKind.CODE)
         if len(self._known) > _MAX_REMEMBERED:
             self._known.clear()
-        grades = {case: self._known[case] for case in times if case in self._known}
-        waiting = [case for case in times if case not in grades]
-        if waiting and (why := refusal()) is not None:
+        grades = {case: self._known[case] for case in cases if case in self._known}
+        times = Counter(case for case in cases if case not in grades)
+        if times and (why := refusal()) is not None:
             raise PrerequisiteError(" ".join(why))
         if self._process != os.getpid():  # a fork has neither the threads nor their enclosures
             self._begin()
-        futures = {self._threads.submit(self._grade, case, deadline): case for case in waiting}
-        done = len(cases) - sum(times[case] for case in waiting)
+        futures = {self._threads.submit(self._grade, case, deadline): case for case in times}
+        done = len(cases) - times.total()
         for future in as_completed(futures):
             case = futures[future]
             grade = grades[case] = future.result() if future.exception() is None else CRASHED
@@ -100,16 +97,7 @@ class ProgramGrader:
             done += times[case]
             if progress is not None:
                 progress(done, len(cases))
-        return [grades[case] if case.kind is AnswerKind.CODE else next(rest) for case in cases]
-
-    def check_among(
-        self, cases: Sequence[GradeCase], others: Callable[[Sequence[GradeCase]], list[Grade]]
-    ) -> list[Grade]:
-        """Grade the references among the cases (`check`), and have the others' golds graded."""
-        programs = [case for case in cases if case.kind is AnswerKind.CODE]
-        checked = iter(self.check([(case.gold, case.response) for case in programs]))
-        rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
-        return [next(checked if case.kind is AnswerKind.CODE else rest) for case in cases]
+        return [grades[case] for case in cases]
 
     def check(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grade the reference of each gold, given as (gold, reference).
@@ -121,7 +109,7 @@ class ProgramGrader:
             GradeCase(f"```python\n{reference or 'pass'}\n```", gold, AnswerKind.CODE)
             for gold, reference in golds
         ]
-        grades = self.grade_among(cases, lambda none: [])
+        grades = self.grade(cases)
         fail = Grade(GradeValue.CORRECT, None, "tests failed")  # as they must without any program
         return [
             fail if grade.value is GradeValue.WRONG and not reference.strip() else grade

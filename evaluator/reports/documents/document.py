@@ -79,24 +79,24 @@ class Document:
 
 def table_of(
     rows: Iterable[R],
-    columns: Sequence[tuple[str, Callable[[R], str | int | None]]],
+    columns: Sequence[tuple[str, str | Callable[[R], str | int | None]]],
     *,
     title: str = "",
     words: int = 1,
 ) -> Table:
-    """Return a table with a line for each row.
+    """Return a table with a line for each row, whole numbers with thousands apart, "-" for None.
 
     Args:
-        columns: headings, and what of a row stands below each: whole numbers with thousands apart, "-" for
-            None.
+        columns: headings, and what of a row appears below each: a key, or a function of the row.
         words: see `Table`.
     """
-    cells = tuple(tuple(_cell(value(row)) for _, value in columns) for row in rows)
+
+    def cell(row: Any, column: str | Callable[[R], str | int | None]) -> str:
+        value = column(row) if callable(column) else row[column]
+        return ABSENT if value is None else f"{value:,}" if isinstance(value, int) else value
+
+    cells = tuple(tuple(cell(row, column) for _, column in columns) for row in rows)
     return Table(tuple(heading for heading, _ in columns), cells, title, words)
-
-
-def _cell(value: str | int | None) -> str:
-    return ABSENT if value is None else f"{value:,}" if isinstance(value, int) else value
 
 
 def percent(share: float | None) -> str:

@@ -1,7 +1,11 @@
-"""Documents in Markdown and in LaTeX."""
+"""Documents in Markdown and in LaTeX, rows as CSV."""
 
+import csv
+import io
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from evaluator.reports.documents.document import (
     Block,
@@ -24,6 +28,7 @@ _LATEX = {sign: rf"\{sign}" for sign in "{}#$%&_"} | {
     '"': r"\textquotedbl{}",
 }
 _MARKDOWN = re.compile(r"([\\`*_<>|])")
+_FORMULA_STARTS = frozenset("=+-@\t\r\n|＝＋－＠")
 _MARKED = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*")
 
 
@@ -128,3 +133,42 @@ RENDERERS: dict[str, Callable[[Document], str]] = {
     "latex": render_latex,
 }
 """Formats of a document, next to text for a terminal (`ui.cli.records`)."""
+
+
+def render_csv(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Return rows of one set of keys as CSV that no spreadsheet takes for formulas.
+
+    Numbers stand at full precision, None as an empty field; see `guarded`.
+    """
+    if not rows:
+        return ""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([guarded(name) for name in rows[0]])
+    writer.writerows([guarded(value) for value in row.values()] for row in rows)
+    return text.getvalue()
+
+
+def guarded(value: Any) -> Any:
+    """Return a cell that a spreadsheet shows and never computes.
+
+    A text that begins like a formula gets a leading apostrophe; numbers, also those written as text, stay.
+    """
+    if not isinstance(value, str) or value.lstrip(" ")[:1] not in _FORMULA_STARTS or not value:
+        return value
+    try:
+        float(value)
+    except ValueError:
+        return "'" + value
+    return value
+
+
+def finite(value: Any) -> Any:
+    """Return the value with infinite numbers, which JSON has not, as the texts "Infinity" and "-Infinity"."""
+    if isinstance(value, Mapping):
+        return {key: finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(inner) for inner in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value

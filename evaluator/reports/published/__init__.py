@@ -39,7 +39,7 @@ class Figure(NamedTuple):
 
 @dataclass(frozen=True)
 class Paper:
-    """What a paper prints."""
+    """What a paper prints, as its file has it, and its figures by model, method, column key and k."""
 
     name: str
     source: str
@@ -47,10 +47,10 @@ class Paper:
     settings: Mapping[str, Any]
     models: Mapping[str, tuple[str, ...]]  # other names of each model
     layout: tuple[PaperColumn, ...]
-    tables: tuple[Mapping[str, Any], ...]
-    notes: tuple[Mapping[str, Any], ...]  # `text`, with `models` and `k` if it is not about all of them
-    lists: tuple[Mapping[str, Any], ...]  # tables whose figures are not scores on benchmarks
-    figures: Mapping[tuple[str, str, str, int], Figure]  # by model, method, column key and k
+    tables: Sequence[Mapping[str, Any]]
+    notes: Sequence[Mapping[str, Any]]  # `text`, with `models` and `k` if it is not about all of them
+    lists: Sequence[Mapping[str, Any]]  # tables whose figures are not scores on benchmarks
+    figures: Mapping[tuple[str, str, str, int], Figure]
 
     def ks(self, model: str) -> tuple[int, ...]:
         """Return the ks for which the paper prints figures of a model."""
@@ -60,10 +60,40 @@ class Paper:
 @cache
 def papers() -> tuple[Paper, ...]:
     """Return all papers in the order of `FILES`."""
-    folder = resources.files("evaluator.reports.published")
-    return tuple(
-        _paper(tomllib.loads(folder.joinpath(f"{name}.toml").read_text(encoding="utf-8"))) for name in FILES
-    )
+    made = []
+    for file in FILES:
+        text = resources.files("evaluator.reports.published").joinpath(f"{file}.toml").read_text("utf-8")
+        values = tomllib.loads(text)
+        odd = {
+            (model, method, column, k)
+            for note in values["notes"]
+            for method, column, ks in note.get("odd", ())
+            for model in note["models"]
+            for k in ks
+        }
+        figures: dict[tuple[str, str, str, int], Figure] = {}
+        for table in values["tables"]:
+            places = [(column, k) for column in table["columns"] for k in table["k"]]
+            for method, row in table["rows"].items():
+                # A row has one figure for each column and k. The first of several tables takes precedence.
+                for place, printed in zip(places, row.split(), strict=True):
+                    key = (table["model"], method, *place)
+                    figures.setdefault(key, Figure(printed.strip("*_"), table["label"], key in odd))
+        names = values.get("models", {})
+        columns: dict[str, dict[str, Any]] = {
+            key: {**column, "of": tuple(column.get("of", ()))} for key, column in values["columns"].items()
+        }
+        parsed: dict[str, Any] = {
+            "models": {
+                each["model"]: (each["model"], *names.get(each["model"], ())) for each in values["tables"]
+            },
+            "layout": tuple(PaperColumn(key, **column) for key, column in columns.items()),
+            "figures": figures,
+            "lists": values.get("lists", ()),
+        }
+        kept = ("name", "source", "settings", "tables", "notes")
+        made.append(Paper(**{name: values[name] for name in kept}, **parsed))
+    return tuple(made)
 
 
 def models() -> tuple[str, ...]:
@@ -143,39 +173,3 @@ def flags(model: str, ks: Sequence[int]) -> list[str]:
         for note in paper_of(model).notes
         if model in note.get("models", (model,)) and set(ks).intersection(note.get("k", ks))
     ]
-
-
-def _paper(values: Mapping[str, Any]) -> Paper:
-    odd = {
-        (model, method, column, k)
-        for note in values["notes"]
-        for method, column, ks in note.get("odd", ())
-        for model in note["models"]
-        for k in ks
-    }
-    figures: dict[tuple[str, str, str, int], Figure] = {}
-    for table in values["tables"]:
-        places = [(column, k) for column in table["columns"] for k in table["k"]]
-        for method, row in table["rows"].items():
-            # A row has one figure for each column and k. The first of several tables takes precedence.
-            for place, text in zip(places, row.split(), strict=True):
-                key = (table["model"], method, *place)
-                figures.setdefault(key, Figure(text.strip("*_"), table["label"], key in odd))
-    names = values.get("models", {})
-    return Paper(
-        name=values["name"],
-        source=values["source"],
-        settings=values["settings"],
-        models={
-            model: (model, *names.get(model, ()))
-            for model in dict.fromkeys(table["model"] for table in values["tables"])
-        },
-        layout=tuple(
-            PaperColumn(key, column["title"], column.get("problems"), tuple(column.get("of", ())))
-            for key, column in values["columns"].items()
-        ),
-        tables=tuple(values["tables"]),
-        notes=tuple(values["notes"]),
-        lists=tuple(values.get("lists", ())),
-        figures=figures,
-    )

@@ -7,7 +7,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import count_samples, count_tokens
 from evaluator.evals.overview import choose_version
-from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import find_eval_run
 from evaluator.evals.tables import RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading.versions import find_grader
@@ -84,7 +83,6 @@ def _read_texts(database: Database, reference: str, group_ids: Sequence[str]) ->
 def _load(session: Session, run: Run, grader: int | None) -> CheckpointGroups:
     counts = count_samples(session, run.id, grader, "grader")  # as a reward, which no person gives
     tokens = count_tokens(session, run.id, counts)
-    sources = {problem.id: problem.source_id for problem in run_problems(session, run.id)}
     groups: dict[str, list[PromptSample]] = {}
     for problem in counts:
         total, counted = tokens.get(problem.run_problem_id, (0, 0))
@@ -94,7 +92,7 @@ def _load(session: Session, run: Run, grader: int | None) -> CheckpointGroups:
             problem.wrong,
             problem.unknown,
             problem.strategy,
-            sources[problem.run_problem_id],
+            problem.source_id,
             total,
             counted,
         )

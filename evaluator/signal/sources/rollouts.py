@@ -184,17 +184,14 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any], Step]]:
         raise InputError(f"{path}: the folder contains no .jsonl or .parquet files.")
     for file in files:
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
-        for place, row in _parquet_rows(file) if file.suffix == ".parquet" else _json_rows(file):
+        rows: Iterator[tuple[str, Mapping[str, Any]]] = (
+            ((row.place, row.values) for row in open_file(file).rows if isinstance(row, RawRow))
+            if file.suffix == ".parquet"
+            else ((f"{file}:{number}", row) for number, row in read_objects(file, "with a reward"))
+        )
+        for place, row in rows:
             inner = row.get("extra_info")
             yield place, {**inner, **row} if isinstance(inner, Mapping) else row, step
-
-
-def _json_rows(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    return ((f"{file}:{number}", row) for number, row in read_objects(file, "with a reward"))
-
-
-def _parquet_rows(file: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    return ((row.place, row.values) for row in open_file(file).rows if isinstance(row, RawRow))
 
 
 def _stretches(steps: list[Step], windows: int) -> list[list[Step]]:

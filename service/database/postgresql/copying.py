@@ -1,24 +1,20 @@
 """Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
-from sqlalchemy import Column, LargeBinary, MetaData, Table, func, insert, select, text
+from sqlalchemy import Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
-from service.database.base import Base, CompressedText
+from service.database.base import Base
 from service.database.engine import Database
 from service.database.place import Place, parse_place
 from service.database.schema import load_tables
 from service.database.triggers import lifted
 from service.errors import DatabaseError
 from service.telling import TellStage
-
-ROWS_PER_STATEMENT = 1_000
-IMAGES_PER_STATEMENT = 10  # of up to 20 MB each
-
 
 Content = tuple[int, int]
 """The number of a table's rows, and the sum of their hashes, which knows no order."""
@@ -29,9 +25,6 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
 
     All of it or nothing: the target commits once each table has been read back, with as many rows of the same
     content.
-
-    Raises:
-        DatabaseError: one of the two cannot be opened, the target holds rows, or cannot keep a text as it is.
     """
     source, target = parse_place(source), parse_place(target)
     if source == target or source.absolute() == target.absolute():
@@ -47,8 +40,8 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
         if copy.get_bind().dialect.name == "sqlite":
             copy.execute(text("PRAGMA defer_foreign_keys = ON"))
         with lifted(copy, lambda name: True):  # rows come with the counts that they have
-            contents = {table.name: _copy(rows, copy, table, report) for table in _tables()}
-        for table in _tables():
+            contents = {table.name: _copy(rows, copy, table, report) for table in Base.metadata.sorted_tables}
+        for table in Base.metadata.sorted_tables:
             if _content(copy, table) != contents[table.name]:
                 raise DatabaseError(
                     f"{target}: the copied content of {table.name} differs from {source}, so nothing was "
@@ -58,33 +51,15 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
     return {name: rows for name, (rows, _) in contents.items()}
 
 
-def _tables() -> Iterator[Table]:
-    """Yield the tables, parents first, with compressed texts as the bytes that they are."""
-    for table in Base.metadata.sorted_tables:
-        columns = (
-            Column(
-                column.name,
-                LargeBinary() if isinstance(column.type, CompressedText) else column.type,
-                primary_key=column.primary_key,
-                autoincrement=False,
-            )
-            for column in table.columns
-        )
-        yield Table(table.name, MetaData(), *columns)
-
-
 def _check_empty(session: Session, target: Place) -> None:
-    for table in _tables():
+    for table in Base.metadata.sorted_tables:
         if session.execute(select(*table.primary_key).limit(1)).first() is not None:
             raise DatabaseError(f"{target}: already contains rows ({table.name}). Choose an empty database.")
 
 
 def _copy(source: Session, target: Session, table: Table, report: TellStage) -> Content:
     rows, total = 0, 0
-    # A set comes behind the one it was made from.
-    order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
-    chosen = source.execute(select(table).order_by(*order).execution_options(yield_per=_at_once(table)))
-    for part in chosen.partitions():
+    for part in _parts(source, table):
         target.connection().execute(insert(table), [row._asdict() for row in part])
         rows, total = rows + len(part), total + sum(map(_hash, part))
         report(table.name, rows, None)
@@ -92,14 +67,15 @@ def _copy(source: Session, target: Session, table: Table, report: TellStage) -> 
 
 
 def _content(session: Session, table: Table) -> Content:
-    rows, total = 0, 0
-    for part in session.execute(select(table).execution_options(yield_per=_at_once(table))).partitions():
-        rows, total = rows + len(part), total + sum(map(_hash, part))
-    return rows, total
+    hashes = [_hash(row) for part in _parts(session, table) for row in part]
+    return len(hashes), sum(hashes)
 
 
-def _at_once(table: Table) -> int:
-    return IMAGES_PER_STATEMENT if table.name == "images" else ROWS_PER_STATEMENT
+def _parts(session: Session, table: Table) -> Iterator[Sequence[Any]]:
+    # A set comes behind the one it was made from.
+    order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
+    size = 10 if table.name == "images" else 1_000  # an image has up to 20 MB
+    return session.execute(select(table).order_by(*order).execution_options(yield_per=size)).partitions()
 
 
 def _hash(row: Any) -> int:

@@ -180,11 +180,7 @@ class PostgresDatabase:
                 alone.exec_driver_sql(statement)
 
     def check_before_schema(self, connection: Connection) -> None:
-        """Refuse a database that cannot hold every text.
-
-        Raises:
-            DatabaseError: its encoding is not UTF-8.
-        """
+        """Refuse a database that cannot hold every text."""
         encoding = connection.exec_driver_sql("SHOW server_encoding").scalar_one()
         if encoding != "UTF8":
             raise DatabaseError(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ForeignKey, Index, func, insert, select
+from sqlalchemy import ForeignKey, Index, case, func, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.database import in_parts, utc_now
@@ -106,22 +106,16 @@ def overlaps_with(session: Session, problems_hash: str) -> list[CheckedSet]:
 
 
 def _checked(session: Session, row: ContaminationCheckRow) -> CheckedSet:
-    repeated, alike = (
-        set(
-            session.scalars(
-                select(OverlapRow.problem_id)
-                .where(OverlapRow.check_id == row.id, condition)
-                .group_by(OverlapRow.problem_id)
-            )
-        )
-        for condition in (OverlapRow.measure != VARIANT, OverlapRow.measure == VARIANT)
-    )
+    only_alike = func.min(case((OverlapRow.measure == VARIANT, 1), else_=0))
+    kinds = session.scalars(
+        select(only_alike).where(OverlapRow.check_id == row.id).group_by(OverlapRow.problem_id)
+    ).all()
     return CheckedSet(
         set_name=row.set_name,
         set_hash=row.set_hash,
         benchmark=row.benchmark,
         settings=row.settings,
         created_at=row.created_at,
-        problems=len(repeated),
-        variants=len(alike - repeated),
+        problems=len(kinds) - sum(kinds),
+        variants=sum(kinds),
     )

@@ -15,23 +15,8 @@ _NUMBER = re.compile(r"\d+(?:\.\d+)?")
 _POINT = "\x00"  # stands for the point of a decimal while full stops are dropped
 # "one" is left out: it is a pronoun as well.
 _NUMBER_WORDS = frozenset(
-    {
-        "two",
-        "three",
-        "four",
-        "five",
-        "six",
-        "seven",
-        "eight",
-        "nine",
-        "ten",
-        "eleven",
-        "twelve",
-        "twenty",
-        "fifty",
-        "hundred",
-        "thousand",
-    }
+    {"two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty"}
+    | {"fifty", "hundred", "thousand"}
 )
 
 

@@ -5,6 +5,7 @@ import hashlib
 import io
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -76,6 +77,7 @@ def data_address(image: Image) -> str:
     return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
 
 
+@lru_cache(maxsize=16)  # responses to one problem follow each other
 def read_image(data: bytes) -> Image:
     """Return the image that the bytes hold, whole, upright and without metadata.
 
@@ -156,11 +158,7 @@ def count_placeholders(text: str) -> int:
 
 
 def place_images(text: str, images: int) -> str:
-    """Return the text with a placeholder for each image; where it has none they come before it.
-
-    Raises:
-        InputError: the text has placeholders, but not as many as there are images.
-    """
+    """Return the text with a placeholder for each image; where it has none they come before it."""
     count = count_placeholders(text)
     if not images or count == images:
         return text

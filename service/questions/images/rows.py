@@ -1,10 +1,8 @@
-"""Images of the rows of a source: read from what a cell holds, kept aside until they are stored."""
+"""Images of the rows of a source: read from what a cell holds, kept until they are stored."""
 
 import base64
-import hashlib
 import json
 import re
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,16 +18,12 @@ from service.questions.images.image import (
 )
 
 MOST_IMAGES = 64  # of a question
-_IN_MEMORY = 64_000_000
 _ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|//|data:|file:")
 _NUMBERED = re.compile(r"<image[ _]?(\d{1,2})>")
 
 
 class RowImages:
-    """The images of a source's rows, each once, by id.
-
-    Their bytes lie in a temporary file, so that data sets larger than the memory can be read.
-    """
+    """The images of a source's rows, each once, by id."""
 
     def __init__(
         self,
@@ -42,12 +36,10 @@ class RowImages:
         In messages `other` is what names another column, `without` what takes the texts alone, if anything.
         """
         self._folder, self._other, self._without = folder, other, without
-        self._ids: dict[tuple[str, bytes], str] = {}
-        self._places: dict[str, tuple[str, int, int, int, int]] = {}
-        self._file = tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY)  # noqa: SIM115  (closed when collected)
+        self._images: dict[str, Image] = {}
 
     def __len__(self) -> int:
-        return len(self._places)
+        return len(self._images)
 
     def take(self, value: Any) -> tuple[str, ...]:
         """Read the images of a cell and return their ids, in order.
@@ -64,36 +56,18 @@ class RowImages:
         ids = []
         for number, entry in enumerate(entries, start=1):
             try:
-                ids.append(self._id(entry))
+                image = self._read(entry)
             except ImageProblem as problem:
                 which = f"image {number} " if len(entries) > 1 else ""
                 raise ImageProblem(f"{which}{problem}") from problem
+            ids.append(image.id)
+            self._images[image.id] = image
         return tuple(ids)
 
     def read(self, ids: Iterable[str]) -> Iterator[Image]:
         """Yield the images of these ids, each once."""
         for id in dict.fromkeys(ids):
-            media_type, width, height, start, size = self._places[id]
-            self._file.seek(start)
-            yield Image(self._file.read(size), media_type, width, height)
-
-    def _id(self, entry: Any) -> str:
-        """Return the id of an image, which is decoded once however many rows have it."""
-        key = _key(entry)
-        id = self._ids.get(key) if key else None
-        if id is None:
-            id = self._keep(self._read(entry))
-            if key:
-                self._ids[key] = id
-        return id
-
-    def _keep(self, image: Image) -> str:
-        id = image.id
-        if id not in self._places:
-            start = self._file.seek(0, 2)
-            self._file.write(image.data)
-            self._places[id] = image.media_type, image.width, image.height, start, len(image.data)
-        return id
+            yield self._images[id]
 
     def _read(self, entry: Any) -> Image:
         if isinstance(entry, bytes):
@@ -106,7 +80,8 @@ class RowImages:
                 return self._of_a_file(path)
         if isinstance(entry, str) and not isinstance(entry, JsonNumber):
             return self._of_a_text(entry.strip())
-        raise ImageProblem(f"is {_kind(entry)}, not an image. Choose another column with {self._other}")
+        kind = "an object" if isinstance(entry, Mapping) else f"the value {str(entry)[:40]}"
+        raise ImageProblem(f"is {kind}, not an image. Choose another column with {self._other}")
 
     def _of_a_text(self, text: str) -> Image:
         if text[:5].lower() == "data:":
@@ -148,16 +123,6 @@ class RowImages:
             raise ImageProblem(f'"{name[:60]}" {problem}') from problem
 
 
-def _key(entry: Any) -> tuple[str, bytes] | None:
-    """Return what tells an entry from others without being decoded; None for what is no image."""
-    held = entry
-    if isinstance(entry, Mapping):
-        held = entry.get("path") if entry.get("bytes") is None else entry["bytes"]
-    if isinstance(held, str) and not isinstance(held, JsonNumber):
-        return "text", hashlib.sha256(held.strip().encode("utf-8", "surrogatepass")).digest()
-    return ("bytes", hashlib.sha256(held).digest()) if isinstance(held, bytes) else None
-
-
 def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:
     """Return the text with `<image>` for `<image1>` and `<image 1>`, and the images as it names them.
 
@@ -188,20 +153,8 @@ def _entries(value: Any) -> Iterator[Any]:
         return
     if isinstance(value, list):
         for entry in value:
-            yield from _entries(entry) if not isinstance(entry, list) else _refuse_list()
+            if isinstance(entry, list):
+                raise ImageProblem("is a nested list")
+            yield from _entries(entry)
         return
     yield value
-
-
-def _refuse_list() -> Iterator[Any]:
-    raise ImageProblem("is a nested list")
-
-
-def _kind(value: Any) -> str:
-    return {
-        "dict": "an object",
-        "bool": "true or false",
-        "int": "a number",
-        "float": "a number",
-        "JsonNumber": "a number",
-    }.get(type(value).__name__, f"a {type(value).__name__}")

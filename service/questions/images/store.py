@@ -2,13 +2,29 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from sqlalchemy import insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy import LargeBinary, insert, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
 from service.database import Database, in_parts, utc_now
+from service.database.base import Base
+from service.database.triggers import append_only
 from service.errors import NotFoundError
 from service.questions.images.image import Image, image_id
-from service.questions.images.tables import ImageRow
+
+
+@append_only
+class ImageRow(Base):
+    """An image that questions and problems refer to, addressed by the hash of its bytes. Never updated."""
+
+    __tablename__ = "images"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    media_type: Mapped[str]  # image/png, image/jpeg or image/webp
+    width: Mapped[int]
+    height: Mapped[int]
+    size: Mapped[int]  # bytes
+    created_at: Mapped[str]
+    data: Mapped[bytes] = mapped_column(LargeBinary)
+
 
 LoadImages = Callable[[Iterable[str]], Mapping[str, Image]]
 """Returns images by id, each once."""
@@ -31,11 +47,7 @@ def store_images(session: Session, images: Iterable[Image]) -> int:
 
 
 def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
-    """Return the images by id, each once.
-
-    Raises:
-        NotFoundError: one is not in the database.
-    """
+    """Return the images by id, each once."""
     wanted = list(dict.fromkeys(ids))
     images: dict[str, Image] = {}
     for part in in_parts(wanted, _LOADED_AT_ONCE):

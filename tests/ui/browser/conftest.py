@@ -1,6 +1,5 @@
-"""The browser of these tests, servers for it, and where pictures go."""
+"""The browser of these tests, and tabs in it."""
 
-import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -46,10 +45,3 @@ def view_of(browser: Any) -> Iterator[Callable[..., View]]:
     yield make
     for context in contexts:
         context.close()
-
-
-@pytest.fixture(scope="session")
-def pictures(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where screenshots are written: TAGRPO_PICTURES, else a temporary folder."""
-    named = os.environ.get("TAGRPO_PICTURES")
-    return Path(named) if named else tmp_path_factory.mktemp("pictures")

@@ -21,7 +21,7 @@ def url(tmp_path_factory):
         yield address
 
 
-def test_a_click_on_a_point_chooses_it(url, view_of, pictures):
+def test_a_click_on_a_point_chooses_it(url, view_of):
     view = view_of(url).open("/curves?run=base&run=tuned&on=aime24")
     view.tab.locator(POINTS + '[aria-label*="label: base; k: 2;"]').click()
     view.until("() => location.search.includes('point=aime24') && location.search.includes('k=2')")
@@ -29,10 +29,9 @@ def test_a_click_on_a_point_chooses_it(url, view_of, pictures):
     view.settle()
     assert "only base: 1" in view.text()
     view.check()
-    view.picture(pictures / "curves-clicked.png")
 
 
-def test_a_problem_stands_with_both_responses_and_gated_ones_on_this_machine_only(url, view_of, pictures):
+def test_a_problem_stands_with_both_responses_and_gated_ones_on_this_machine_only(url, view_of):
     view = view_of(url)
     for benchmark in ("aime24", "gpqa-diamond"):
         view.open(f"/curves?point={benchmark}&of=tuned&against=base&k=4&which=first+only")

@@ -27,11 +27,10 @@ def socket_opens(tab) -> bool:
     )
 
 
-def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_of, pictures):
+def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_of):
     view = view_of(url)
     view.tab.goto(url + "/sets?q=a%26b")
     assert view.tab.title() == "tagrpo: sign in"
-    view.picture(pictures / "login-light.png")
     assert socket_opens(view.tab) is False
     view.tab.fill("#password", "wrong password")
     view.tab.click("button")
@@ -47,7 +46,7 @@ def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_o
     view.check()
 
 
-def test_who_has_signed_in_follows_links_opens_no_socket_from_elsewhere_and_signs_out(url, view_of, pictures):
+def test_who_has_signed_in_follows_links_opens_no_socket_from_elsewhere_and_signs_out(url, view_of):
     from fetch_counter import FetchCounter
 
     view = view_of(url)
@@ -77,7 +76,6 @@ def test_who_has_signed_in_follows_links_opens_no_socket_from_elsewhere_and_sign
     assert opened is False
     view.tab.goto(url + "/sets")
     view.settle()
-    view.picture(pictures / "sign-out.png")
     view.tab.click("text=Sign out")
     view.tab.click("form[action='/logout'] button")
     view.tab.wait_for_selector("#password")

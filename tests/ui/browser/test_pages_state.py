@@ -94,12 +94,9 @@ def test_tables_and_charts_download(url, view_of, tmp_path):
 
 
 @pytest.mark.parametrize(("dark", "paper"), [(False, "rgb(255, 255, 255)"), (True, "rgb(20, 23, 29)")])
-def test_charts_and_pages_take_the_theme_of_the_browser(url, view_of, pictures, dark, paper):
+def test_charts_and_pages_take_the_theme_of_the_browser(url, view_of, dark, paper):
     view = view_of(url, dark=dark).open("/")
     view.tab.wait_for_selector(CHART)
     for part in (CHART, '[data-testid="stApp"]'):
         view.until(PAPER, part, paper)
     view.check()
-    view.tab.set_viewport_size({"width": 1280, "height": 2600})
-    view.settle()
-    view.picture(pictures / f"gallery-{'dark' if dark else 'light'}.png")

@@ -13,7 +13,7 @@ def url(tmp_path_factory):
         yield address
 
 
-def test_versions_changes_and_verifying(url, view_of, pictures):
+def test_versions_changes_and_verifying(url, view_of):
     view = view_of(url).open("/sets")
     assert "2.00 neighbors" in view.text()
     view.check()
@@ -25,7 +25,6 @@ def test_versions_changes_and_verifying(url, view_of, pictures):
     view.tab.get_by_text("Question with all its neighbors").wait_for()
     view.settle()
     view.check()
-    view.picture(pictures / "sets-changes.png")
     view.tab.get_by_text("Next", exact=True).click()
     view.tab.get_by_text("15 of 40").wait_for()
     view.open("/sets?view=use")

@@ -13,10 +13,9 @@ def url(tmp_path_factory):
         yield address
 
 
-def test_a_point_of_a_chart_leads_to_the_rollouts_of_its_step(url, view_of, pictures):
+def test_a_point_of_a_chart_leads_to_the_rollouts_of_its_step(url, view_of):
     view = view_of(url).open("/signal?run=joint")
     view.until(CHARTS, 3)
-    view.picture(pictures / "signal-zero.png")
     steps = view.tab.locator("[data-testid=stVegaLiteChart]").first.locator("svg .mark-rect path")
     steps.nth(2).click()
     link = view.tab.get_by_role("link", name="Rollouts of joint at step 3")

@@ -39,9 +39,6 @@ def a_grae_advantages(
         difficulty: Whether to weight hard and easy groups (DDAS); False leaves (R-mean)/std.
         suppression: Whether to attenuate positive advantages (ASS).
         correct_B: Whether each answer is correct, for p; default: derived from the rewards.
-
-    Raises:
-        ValueError: rewards and ids do not match, rewards outside [0, 1], or alpha not above 0.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if ((rewards_B < 0) | (rewards_B > 1)).any():

@@ -33,9 +33,6 @@ def dgpo_advantages(
             differ although none is correct has the least weight, as in the public code.
         lengths_B: Tokens of each response. They scale A by all tokens over those of the V groups, so that a
             mean over all tokens becomes the paper's mean over these.
-
-    Raises:
-        ValueError: rewards and ids do not match, a reward is not finite, or a temperature not above 0.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if temperature <= 0:

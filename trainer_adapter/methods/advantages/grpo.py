@@ -31,9 +31,6 @@ def grpo_advantages(
         ddof: Degrees of freedom subtracted from the group's size; by default the formula's.
         epsilon: Added to the standard deviation; by default the formula's.
         norm_by_std: Whether to divide by the standard deviation.
-
-    Raises:
-        ValueError: rewards and ids do not match, or a reward is not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     repo = formula == "repo"

@@ -26,9 +26,6 @@ def lead_rewards(
         group_ids: The group of each response.
         formula: `repo`: ddof 1 and epsilon 1e-6 on std; a group whose three shortest responses, wrong ones
             included, average no more than `REPO_GATE` tokens keeps 1 and -1.
-
-    Raises:
-        ValueError: inputs that do not match each other.
     """
     correct_B, groups = rewards_tensor(correct, group_ids)
     lengths_B, _ = rewards_tensor(lengths, groups)
@@ -53,9 +50,6 @@ def grpo_lead_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Form
 
     A is GRPO's advantage of the shaped rewards, rho the share of rewards above 0 in the group, and
     w(x) = LOW + (HIGH - LOW) / (1 + exp(STEEPNESS (x - MIDDLE))).
-
-    Raises:
-        ValueError: rewards and ids do not match, or a reward is not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     advantages_B = grpo_advantages(rewards_B, groups, formula=formula)

@@ -10,13 +10,6 @@ def max_rl_advantages(rewards: Any, group_ids: Ids | Groups) -> Tensor:
 
     Its expected gradient is that of the log of the success rate, truncated at the group's size (arXiv
     2602.02710): questions with few correct responses weigh more than in Dr.GRPO.
-
-    Args:
-        rewards: One reward per response, 0 or more, shape B, in any order.
-        group_ids: The group of each response.
-
-    Raises:
-        ValueError: rewards and ids do not match, or a reward is negative or not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if (rewards_B < 0).any():

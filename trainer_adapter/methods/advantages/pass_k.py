@@ -12,14 +12,6 @@ def pass_k_advantages(rewards: Any, group_ids: Ids | Groups, *, k: int = 4) -> T
     set is its reward minus the mean over all sets, in units of their deviation; that of a response is the
     mean over the sets with it. It is 0 if every set has the same reward, as in groups with fewer than k wrong
     responses. With k = 1 it is GRPO's.
-
-    Args:
-        rewards: Rewards in {0, 1}, shape B, in any order.
-        group_ids: The group of each response.
-        k: Responses in a set.
-
-    Raises:
-        ValueError: rewards and ids do not match, or a reward is neither 0 nor 1.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     if ((rewards_B != 0) & (rewards_B != 1)).any():

@@ -9,9 +9,6 @@ def rloo_advantages(rewards: Any, group_ids: Ids | Groups, *, formula: Formula =
     """Return A_i = R_i - mean of the other rewards of the group, shape B, float64 (arXiv 2402.14740).
 
     A group of one has no others: 0 in `paper` and in verl's vectorised version, R in verl's loop (`repo`).
-
-    Raises:
-        ValueError: rewards and ids do not match, or a reward is not finite.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     size_B = groups.spread(groups.size_G).to(rewards_B.dtype)

@@ -21,9 +21,6 @@ def w_reinforce_advantages(
     L = lambda L_PSR + L_NSR. `part` positive (PSR) gives 1 and 0, negative (NSR) 0 and -1. A response is
     correct if its reward is above 0. `group_ids` are not used. A batch without correct or without wrong
     responses lacks that part (the public code gives NaN for one of its variants).
-
-    Raises:
-        ValueError: rewards that are not a finite vector, or an unknown part.
     """
     rewards_B = torch.as_tensor(rewards).to(torch.float64)
     if rewards_B.dim() != 1 or not torch.isfinite(rewards_B).all():

@@ -41,9 +41,6 @@ def aggregate(
         ranks: Data-parallel ranks whose gradients are averaged afterwards.
         scale: Constant of `seq-mean-token-sum-norm`; default: the padded length T.
         epsilon: Added to a response's token count in `seq-mean-token-mean`; verl has 1e-8.
-
-    Raises:
-        ValueError: an unknown mode, or several ranks without the whole batch's counts.
     """
     mask_BT = mask_BT.to(loss_BT.dtype)
     # Padding may contain anything, including infinities.

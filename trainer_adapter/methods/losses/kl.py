@@ -1,16 +1,13 @@
 """Estimators of KL(policy || reference) on every token (J. Schulman, Approximating KL divergence, 2020)."""
 
-from typing import Literal, TypeAlias
-
 import torch
 
 from trainer_adapter.methods.groups import Tensor
-
-KLEstimator: TypeAlias = Literal["k1", "abs", "k2", "k3", "low_var_kl"]
+from trainer_adapter.methods.recipes import KlEstimator
 
 
 def kl_estimate(
-    log_prob_BT: Tensor, ref_log_prob_BT: Tensor, kind: KLEstimator, *, straight_through: bool = False
+    log_prob_BT: Tensor, ref_log_prob_BT: Tensor, kind: KlEstimator, *, straight_through: bool = False
 ) -> Tensor:
     """Return the estimate on every token, with d = log_prob - ref_log_prob:
 
@@ -20,14 +17,7 @@ def kl_estimate(
     - `k3`: exp(-d) + d - 1. Unbiased and never negative; GRPO's (arXiv 2402.03300, Eq. 4).
     - `low_var_kl`: k3 as in verl: d within 20, the estimate within 10 (beyond, its gradient is 0).
 
-    Args:
-        log_prob_BT: Log-probs under the trained policy.
-        ref_log_prob_BT: Log-probs under the reference.
-        kind: The estimator.
-        straight_through: Keep the value, use the gradient of `k2` (verl's suffix `+`).
-
-    Raises:
-        ValueError: an unknown estimator.
+    `straight_through` keeps the value and takes the gradient of `k2` (verl's suffix `+`).
     """
     difference = log_prob_BT - ref_log_prob_BT
     if kind == "k1":

@@ -28,19 +28,8 @@ def clipped_surrogate(
     """Return -min(r A, clip(r, 1 - clip_low, 1 + clip_high) A) on every token (PPO; arXiv 2601.22478, Eq. 4).
 
     r = exp(log_prob - old_log_prob). With the question as anchor, both are conditioned on the original
-    question, regardless of the sampled prompt. Unequal bounds are DAPO's clip-higher (arXiv 2503.14476).
-
-    Args:
-        log_prob_BT: Log-probs of the tokens under the trained policy.
-        old_log_prob_BT: Log-probs before the update.
-        advantages_BT: Advantage of each token; shape B applies to all tokens of a response.
-        clip_low: How far r may fall below 1.
-        clip_high: How far r may rise above 1.
-        dual_clip: c > 1 bounds the loss of negative advantages by -c A (arXiv 1912.09729; verl's default is
-            3); None leaves Eq. 4 as printed.
-
-    Raises:
-        ValueError: negative bounds, or a dual clip of 1 or less.
+    question, regardless of the sampled prompt. Unequal bounds are DAPO's clip-higher (arXiv 2503.14476). A
+    dual clip c > 1 bounds the loss of negative advantages by -c A (arXiv 1912.09729; verl's default is 3).
     """
     if clip_low < 0 or clip_high < 0:
         raise ValueError(f"clip bounds are {clip_low} and {clip_high}, but must be at least 0")

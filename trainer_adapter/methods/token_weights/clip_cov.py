@@ -68,9 +68,6 @@ def clip_cov_candidates(
         upper: Maximum covariance of a candidate.
         clip_low: PPO's lower bound, for `repo`.
         clip_high: PPO's upper bound, for `repo`.
-
-    Raises:
-        ValueError: `repo` without old log-probs, or a ratio outside (0, 1].
     """
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio is {ratio}, but must be above 0 and at most 1")

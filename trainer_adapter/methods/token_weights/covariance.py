@@ -153,14 +153,7 @@ def pool_mean(sums_B: Tensor, tokens_B: Tensor, pools: Groups) -> Tensor:
 
 
 def rounding(sizes_B: Tensor, tokens_B: Tensor, pools: Groups, dtype: torch.dtype) -> Tensor:
-    """Return for each response how far rounding alone may move a value from the mean of its pool.
-
-    Args:
-        sizes_B: Sum of the absolute values over the tokens of each response.
-        tokens_B: Tokens of each response.
-        pools: Responses over which means are taken, in float64.
-        dtype: Original type of the values.
-    """
+    """Return for each response how far rounding alone may move a value from the mean of its pool."""
     rows_B = pools.spread(pools.sum(torch.ones_like(tokens_B)))
     relative_B = 4 * torch.finfo(dtype).eps + rows_B * torch.finfo(torch.float64).eps
     return relative_B * pool_mean(sizes_B, tokens_B, pools)

@@ -21,15 +21,6 @@ def cw_grpo_weights(
     c = (log pi - mean log pi)(A - mean A), w = exp(-c^2 / (2 sigma^2)) with sigma the standard deviation of
     c, then w N / sum w over the N tokens of the group. All weights are 1 if sigma is 0, or so much smaller
     than every c that all w vanish. Differences of equal values that come from rounding count as 0.
-
-    Args:
-        log_prob_BT: Log-probs before the update.
-        advantages_B: Advantage of each response.
-        mask_BT: 1 at the tokens of a response, 0 at padding.
-        groups: The group of each response (the paper's sums run over one); default: the whole batch.
-
-    Raises:
-        ValueError: not one advantage per response.
     """
     if advantages_B.shape != log_prob_BT.shape[:1]:
         raise ValueError(f"advantages have shape {tuple(advantages_B.shape)}. CW-GRPO needs one per response")

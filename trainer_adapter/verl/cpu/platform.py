@@ -12,12 +12,18 @@ import torch
 from verl.plugin.platform import PlatformBase
 
 
+def _nothing(*_: Any, **__: Any) -> None:
+    """There is one device, it is set, computes at once, has no cache to give back and no profiler."""
+
+
 class CpuDeviceModule(ModuleType):
     """What verl asks of `torch.cuda`, answered for the CPU; device memory is this process's memory.
 
     Only what verl calls is here. Anything else is looked up in `torch.cpu`, and is an error where it is
     missing there too, rather than a number that looks like a measurement.
     """
+
+    set_device = empty_cache = ipc_collect = staticmethod(_nothing)
 
     def __init__(self) -> None:
         super().__init__("trainer_adapter.verl.cpu.device")
@@ -29,15 +35,6 @@ class CpuDeviceModule(ModuleType):
 
     def get_device_name(self, device: Any = None) -> str:
         return "CPU"
-
-    def set_device(self, device: Any) -> None:
-        """There is one device, and it is set."""
-
-    def empty_cache(self) -> None:
-        """The allocator of the CPU has no cache to give back."""
-
-    def ipc_collect(self) -> None:
-        """Nothing is shared by device handles."""
 
     def memory_allocated(self, device: Any = None) -> int:
         return int(psutil.Process().memory_info().rss)
@@ -68,6 +65,9 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
     device_name = "cpu"
     vendor_name = "cpu"
     device_module = CpuDeviceModule()
+    set_device = synchronize = set_allocator_settings = empty_cache = staticmethod(_nothing)
+    profiler_start = profiler_stop = cudart = staticmethod(_nothing)
+    manual_seed = manual_seed_all = staticmethod(torch.manual_seed)
 
     def is_available(self) -> bool:
         return True
@@ -78,24 +78,6 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
 
     def device_count(self) -> int:
         return 1
-
-    def set_device(self, device_index: int) -> None:
-        """There is one device, and it is set."""
-
-    def synchronize(self, device_index: int | None = None) -> None:
-        """The CPU computes at once; there is nothing to wait for."""
-
-    def manual_seed(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    def manual_seed_all(self, seed: int) -> None:
-        torch.manual_seed(seed)
-
-    def set_allocator_settings(self, settings: str) -> None:
-        """The settings are those of the GPU's allocator."""
-
-    def empty_cache(self) -> None:
-        """The allocator of the CPU has no cache to give back."""
 
     def get_device_capability(self, device_index: int = 0) -> tuple[int | None, int | None]:
         return None, None
@@ -110,12 +92,6 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
     def nvtx_range(self, msg: str) -> Iterator[None]:
         yield
 
-    def profiler_start(self) -> None:
-        """There is no device profiler."""
-
-    def profiler_stop(self) -> None:
-        """There is no device profiler."""
-
     def ray_resource_name(self) -> str:
         # verl counts Ray's "GPU" before it starts (`verl/single_controller/ray/base.py:230`).
         return "GPU"
@@ -125,6 +101,3 @@ class CpuPlatform(PlatformBase):  # type: ignore[misc]
 
     def is_ipc_supported(self) -> bool:
         return False
-
-    def cudart(self) -> None:
-        return None

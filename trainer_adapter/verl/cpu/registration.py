@@ -10,7 +10,10 @@ demonstrations and exact checks of formulas: every weight is float32, and the pr
 """
 
 import os
+from functools import wraps
+from typing import Any
 
+from service.engines.images import leave_out_videos
 from service.errors import PrerequisiteError
 
 PLATFORM = "cpu"
@@ -36,12 +39,12 @@ def _register() -> None:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
-    from trainer_adapter.verl.cpu import workarounds
     from trainer_adapter.verl.hooks import CPU, TIER_1
     from trainer_adapter.verl.plugin.checks import check_version
 
     check_version((*TIER_1, *CPU))
-    workarounds.apply()
+    _leave_the_gpu_out_of_torch()
+    leave_out_videos()
     from verl.plugin.platform import PlatformRegistry
     from verl.workers.rollout import base, replica
 
@@ -50,6 +53,30 @@ def _register() -> None:
     PlatformRegistry.register(platform=PLATFORM)(CpuPlatform)
     base._ROLLOUT_REGISTRY[ROLLOUT, "async"] = "trainer_adapter.verl.cpu.rollout.TransformersRollout"
     replica.RolloutReplicaRegistry.register(ROLLOUT, _replica_class)
+
+
+def _leave_the_gpu_out_of_torch() -> None:
+    """Make torch ignore two requests of verl that only a GPU can meet, before verl imports from it.
+
+    verl asks for a backend for the CPU and another for the device, which is the CPU again
+    (`verl/utils/distributed.py:89`), and for pinned memory (`workers/engine/fsdp/transformer_impl.py:462`).
+    """
+    from torch import distributed
+    from torch.distributed import fsdp
+
+    start, policy = distributed.init_process_group, fsdp.CPUOffloadPolicy
+
+    @wraps(start)
+    def init_process_group(*args: Any, **named: Any) -> None:
+        if named.get("backend") == "cpu:gloo,cpu:gloo":
+            named["backend"] = "cpu:gloo"
+        start(*args, **named)
+
+    class CPUOffloadPolicy(policy):  # type: ignore[misc,valid-type]
+        def __init__(self, pin_memory: bool = False) -> None:
+            super().__init__(pin_memory=False)
+
+    distributed.init_process_group, fsdp.CPUOffloadPolicy = init_process_group, CPUOffloadPolicy
 
 
 def _replica_class() -> type:

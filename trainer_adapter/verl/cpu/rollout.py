@@ -86,12 +86,7 @@ class ResponseServer:
         video_data: Any = None,
         mm_processor_kwargs: Any = None,
     ) -> TokenOutput:
-        """Draw one response for one prompt, as verl's agent loops ask for it.
-
-        Raises:
-            ValueError: for videos, images that the model does not take, and sampling parameters that would be
-                ignored.
-        """
+        """Draw one response for one prompt, as verl's agent loops ask for it."""
         if video_data:
             raise ValueError("the CPU rollout supports text and images, but not video")
         images = self._read(prompt_ids, image_data, mm_processor_kwargs or {}) if image_data else None
@@ -210,11 +205,10 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
 class TransformersRollout(BaseRollout):  # type: ignore[misc]
     """Sends the policy's weights from the training worker to the server of its replica."""
 
-    async def resume(self, tags: list[str]) -> None:
+    async def resume(self, tags: Sequence[str] = ()) -> None:
         """The server's weights never leave the memory."""
 
-    async def release(self) -> None:
-        """See `resume`."""
+    release = resume
 
     async def update_weights(
         self,
@@ -224,11 +218,7 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
         peft_config: Any = None,
         base_sync_done: bool = True,
     ) -> None:
-        """Send all weights.
-
-        Raises:
-            ValueError: for LoRA adapters that were not merged, or weights sent as differences.
-        """
+        """Send all weights."""
         if peft_config is not None:
             raise ValueError(
                 "the CPU rollout needs merged weights. Set actor_rollout_ref.model.lora.merge=true"

@@ -14,3 +14,6 @@ REGISTRATION = "trainer_adapter.verl.plugin.registration"
 """Value of `VERL_USE_EXTERNAL_MODULES` that turns a failure to load into an error; verl swallows failures of
 entry points.
 """
+
+REWARD = "pkg://trainer_adapter.verl.reward"
+"""tagrpo's reward function, as verl's config names its module."""

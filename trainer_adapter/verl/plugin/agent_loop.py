@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from omegaconf import OmegaConf
-from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 from service.engines.images import FORBIDDEN, image_tokens
@@ -13,7 +12,7 @@ from service.errors import InputError
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin import ABOUT_FIELD
 from trainer_adapter.verl.plugin.checks import check_config
-from trainer_adapter.verl.plugin.grading import grade_by_worker
+from trainer_adapter.verl.plugin.grading import grade, reward_function
 from trainer_adapter.verl.plugin.images.placing import images_of, prompt_text, with_images
 from trainer_adapter.verl.plugin.overrides import keeps_log_probs
 from trainer_adapter.verl.plugin.sessions import Stages, prompt_of, seed_of, stages_of
@@ -46,7 +45,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         self.recipe, self.settings = _checked(self.config)
         self.never_drawn = image_tokens(getattr(self.processor, "config", None))
 
-    async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> AgentLoopOutput:
+    async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> Any:
         """Return the response of session `session_id` to the row in `kwargs`.
 
         `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `foreign` (whether the
@@ -88,13 +87,13 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
     def _begin_stages(
         self, params: dict[str, Any], priority: int, row: dict[str, Any], usable: int
     ) -> Stages:
-        workers = int(self.config.reward.num_workers)
+        reward = reward_function(self.config)
         return Stages(
             self.recipe.rollouts,
             usable,
             None if self.settings.seed is None else self._seed(row, self.recipe.rollouts),
             lambda session: self._draw(params, priority, {**row, "session_id": session}, session, 0),
-            lambda outputs: grade_by_worker(outputs, row, workers),
+            lambda outputs: grade(reward, self.tokenizer, outputs, row),
         )
 
     def _seed(self, row: dict[str, Any], session: int) -> int:
@@ -103,7 +102,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
 
     async def _draw(
         self, sampling_params: dict[str, Any], priority: int, row: dict[str, Any], session: int, variant: int
-    ) -> AgentLoopOutput:
+    ) -> Any:
         """Draw the response of a session for the row's question or, from `variant` 1 on, a neighbor."""
         question, training = list(row["raw_prompt"]), self._trains(row)
         images = images_of(question)
@@ -115,7 +114,8 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             params["logprobs"] = True
         seeded = self.settings.seed is not None and "global_steps" in row  # verl's V0 trainer names no step
         if seeded and params.get("temperature", 1.0) != 0:
-            params[_SEED_NAMES.get(self.rollout_config.name, "seed")] = self._seed(row, session)
+            engine = self.config.actor_rollout_ref.rollout.name
+            params[_SEED_NAMES.get(engine, "seed")] = self._seed(row, session)
         output = await super().run(params, priority, **{**row, "raw_prompt": asked})
         if len(output.response_ids) >= self.response_length:
             end = self.tokenizer.decode(output.prompt_ids[-_LONGEST_TAG:])
@@ -136,12 +136,13 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         if self.settings.trainer == "verl" and self.settings.record:
             output.extra_fields[ABOUT_FIELD] |= self._texts_for_record(output, row)
         if variant and self.recipe.anchor != "own":
-            output.prompt_ids = await self.ct_build_initial_tokens(question, images=images or None)
+            pictured = {"images": images} if images else {}  # which verl 0.9.0 does not take
+            output.prompt_ids = await self.ct_build_initial_tokens(question, **pictured)
         if not keeps_log_probs(self.recipe):
             output.response_logprobs = None
         return output
 
-    def _texts_for_record(self, output: AgentLoopOutput, row: dict[str, Any]) -> dict[str, Any]:
+    def _texts_for_record(self, output: Any, row: dict[str, Any]) -> dict[str, Any]:
         """Return what verl's own trainer leaves to the reward function to record."""
         # Not above: the database comes with it, and this module is loaded in every process of verl.
         from trainer_adapter.record.rollout import is_recorded
@@ -189,22 +190,12 @@ def questions_of(batch: Any) -> list[str]:
 
 def _described(row: Any, variant: int) -> dict[str, Any]:
     """Return the sampled prompt: of a row that contains neighbors, or of a flat export's row."""
-    extra = row.get("extra_info")
-    about = extra if isinstance(extra, dict) else {}
+    about = row.get("extra_info") or {}
     if "variant" in about:
-        return {
-            "variant": int(about["variant"]),
-            "neighbor_id": about.get("neighbor_id"),
-            "strategy": about.get("strategy"),
-        }
+        return {name: about.get(name) for name in ("variant", "neighbor_id", "strategy")}
     columns = {"neighbor_id": row.get("neighbor_ids"), "strategy": about.get("neighbor_strategies")}
-    return {
-        "variant": variant,
-        **{
-            name: None if variant == 0 or values is None else values[variant - 1]
-            for name, values in columns.items()
-        },
-    }
+    named = {name: values[variant - 1] if variant and values else None for name, values in columns.items()}
+    return {"variant": variant, **named}
 
 
 def _checked(config: Any) -> tuple[Recipe, RunSettings]:

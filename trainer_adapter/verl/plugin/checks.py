@@ -15,11 +15,7 @@ _INSTALL = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
 
 
 def check_version(hooks: tuple[Hook, ...]) -> None:
-    """Raise unless the installed verl is a tested one, or has all of these hooks in the tested form.
-
-    Raises:
-        PrerequisiteError: verl is missing, or lacks a hook.
-    """
+    """Raise unless the installed verl is a tested one, or has all of these hooks in the tested form."""
     try:
         version = metadata.version("verl")
     except metadata.PackageNotFoundError as error:
@@ -49,14 +45,7 @@ def untested_version() -> str | None:
 
 
 def check_config(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings | None = None) -> None:
-    """Raise unless verl's config trains `recipe` and nothing else.
-
-    Args:
-        config: verl's config as plain dictionaries.
-
-    Raises:
-        InputError: lists every reason, not only the first.
-    """
+    """Raise unless verl's config trains `recipe` and nothing else."""
     settings = settings or RunSettings()
     expected = {key.removeprefix("+"): value for key, value in recipe_overrides(recipe, settings).items()}
     # The first two were read already, and the trainer renames itself before workers get the config.
@@ -117,8 +106,4 @@ def value_at(config: Any, key: str) -> Any:
 
 
 def _spelled(value: Any) -> str:
-    return (
-        {True: "true", False: "false", None: "null"}[value]
-        if value is None or isinstance(value, bool)
-        else str(value)
-    )
+    return {"True": "true", "False": "false", "None": "null"}.get(str(value), str(value))

@@ -5,7 +5,7 @@ weight between them has two parts. The first goes from engine to trainer on the 
 recipe may correct it. The second goes from that prompt to the anchor, and anchor corrected weights it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -22,22 +22,15 @@ _MOST_NATS = 20.0
 
 
 class Importance(NamedTuple):
-    """Importance ratios and weights of a step's responses.
+    """Importance ratios and weights of a step's responses."""
 
-    Attributes:
-        engine_ratio_BT: log of trainer over engine on the sampled prompt; 0 if it was not compared.
-        compared_B: whether it was: always on the anchor, on other prompts if the trainer evaluated them.
-        log_ratio_B: log of the anchor over the sampled prompt, of a whole response; None without the engine's
-            log-probs.
-        engine_BT: truncated weights of the first part; None if not needed.
-        prompt_BT: truncated weights of the second part; None for anchors other than corrected.
-    """
-
+    # log of trainer over engine on the sampled prompt; 0 if it was not compared
     engine_ratio_BT: Tensor | None
-    compared_B: Tensor
+    compared_B: Tensor  # whether it was: always on the anchor, on other prompts if the trainer evaluated them
+    # log of the anchor over the sampled prompt, of a whole response; None without the engine's log-probs
     log_ratio_B: Tensor | None
-    engine_BT: Tensor | None
-    prompt_BT: Tensor | None
+    engine_BT: Tensor | None  # truncated weights of the first part; None if not needed
+    prompt_BT: Tensor | None  # truncated weights of the second part; None for anchors other than corrected
 
     @property
     def weights_BT(self) -> Tensor | None:
@@ -55,9 +48,6 @@ def importance(
     Args:
         own_BT: the trainer's log-probs on the sampled prompts, for responses with another anchor; None uses
             the engine's instead, so that the anchor's weight contains both parts.
-
-    Raises:
-        RuntimeError: weights are needed, but the engine returned no log-probs.
     """
     foreign_B, drawn_BT = responses.numbers("foreign") > 0, responses.sampling_log_probs()
     if drawn_BT is None:
@@ -90,9 +80,6 @@ def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: 
     This is verl's `rollout_is`. Padding weighs 0. With `min_prefix`, a token's ratio is multiplied by the
     smallest earlier ratio in its response (1 for the first). The product of all earlier ones would grow or
     vanish with length (MinPRO, arXiv 2601.22718).
-
-    Args:
-        level: token, sequence or min_prefix.
     """
     if level == "min_prefix":
         before_BT = ratio_BT.cummin(-1).values.roll(1, -1)
@@ -107,28 +94,18 @@ def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: 
 def own_log_probs(
     batch: Any,
     responses: StepResponses,
-    workers: Any,
-    *,
-    processor: Any = None,
-    ranks: int,
-    temperature: float,
-    micro_batch: int = 1,
+    processor: Any,
+    log_probs: Callable[[Sequence[dict[str, Any]]], Sequence[Tensor]],
 ) -> Tensor | None:
     """Return the trainer's log-probs of responses on the sampled prompts, if those are not the anchors.
 
-    This is one more pass over these responses. They go to the workers under separate names, with the images
-    of their questions.
+    Shape [B, T], 0 for all other responses; None if there are no such responses. This is one more pass over
+    these responses, with the images of their questions.
 
     Args:
         batch: verl's handle on the step.
-        workers: verl's group of actor workers.
         processor: of a model that accepts images.
-        ranks: their data-parallel ranks.
-        temperature: sampling temperature of the responses.
-        micro_batch: rows of a micro-batch, which verl needs to be full; 1 if it cuts by tokens.
-
-    Returns:
-        Shape [B, T], 0 for all other responses; None if there are no such responses.
+        log_probs: computes the log-probs of rows outside the step's batch, see `log_probs_of`.
     """
     lengths = responses.mask_AT[responses.real_A].sum(-1).tolist()
     rows = [row for row, about in enumerate(responses.about) if about["foreign"]]
@@ -139,12 +116,9 @@ def own_log_probs(
         _sample(responses, row, lengths[row], processor, images)
         for row, images in zip(rows, seen, strict=True)
     ]
-    of_rows = log_probs_of(
-        samples, batch, workers, ranks=ranks, temperature=temperature, micro_batch=micro_batch
-    )
     own_BT = torch.zeros_like(responses.tensors_BT["old_log_probs"])
-    for row, log_probs in zip(rows, of_rows, strict=True):
-        own_BT[row, : lengths[row]] = log_probs.to(own_BT.dtype)
+    for row, of_row in zip(rows, log_probs(samples), strict=True):
+        own_BT[row, : lengths[row]] = of_row.to(own_BT.dtype)
     return own_BT
 
 
@@ -155,15 +129,11 @@ def log_probs_of(
     *,
     ranks: int,
     temperature: float,
-    micro_batch: int = 1,
+    micro_batch: int,
 ) -> list[Tensor]:
     """Return the trainer's log-probs of the tokens of each response outside the step's batch.
 
     They go to the workers under separate names, with similar lengths on each rank.
-
-    Args:
-        samples: the workers' inputs for each.
-        batch, workers, ranks, temperature, micro_batch: see `own_log_probs`.
     """
     by_length = sorted(range(len(samples)), key=lambda place: len(samples[place]["input_ids"]))
     by_length += [by_length[0]] * (-len(samples) % (ranks * micro_batch))

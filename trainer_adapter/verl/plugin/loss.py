@@ -26,17 +26,11 @@ padding, so it cannot count them.
 
 @dataclass(frozen=True)
 class LossTerms:
-    """Settings of the loss.
+    """Settings of the loss."""
 
-    Attributes:
-        loss: the recipe's loss axis.
-        response_length: divisor of Dr.GRPO's aggregation.
-        entropy_coef: weight of an entropy bonus, verl's `entropy_coeff`.
-    """
-
-    loss: Loss
-    response_length: int
-    entropy_coef: float = 0.0
+    loss: Loss  # the recipe's loss axis
+    response_length: int  # divisor of Dr.GRPO's aggregation
+    entropy_coef: float = 0.0  # weight of an entropy bonus, verl's `entropy_coeff`
 
 
 def recipe_loss(
@@ -107,14 +101,7 @@ def _share(values_BT: Tensor, mask_BT: Tensor, ranks: int, tokens: float) -> Ten
 
 
 def scale_rows(mask_BT: Tensor, kl_B: Tensor, *, mini_batch: int, ranks: int) -> Tensor:
-    """Return the value of `SCALE_FIELD` for each row of verl's batch, shape [B, 4], float64.
-
-    Args:
-        mask_BT: 1 at the tokens of a response; all 0 in a padding row.
-        kl_B: whether the KL penalty covers a response.
-        mini_batch: rows of a mini-batch on all ranks together.
-        ranks: data-parallel ranks; each gets an equal part of the rows, and its mini-batches in order.
-    """
+    """Return the value of `SCALE_FIELD` for each row of verl's batch, shape [B, 4], float64."""
     real_B = mask_BT.sum(-1) > 0
     kl_B = kl_B.to(torch.bool) & real_B
     rows = len(real_B)

@@ -34,12 +34,8 @@ def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dic
     are the user's and not included. `ppo_mini_batch_size` and `train_batch_size` count questions, since one
     row has `rollout.n` responses.
 
-    The loss values are passed to verl and also carried in the recipe. The plug-in's own loss computes the
-    loss, since verl's has a dual clip and counts padding; verl's keys decide whether to load a reference
-    policy. With verl's own trainer they are the loss.
-
-    Raises:
-        InputError: verl's own trainer cannot train this recipe, or not with these settings.
+    With tagrpo's trainer the values of the loss decide in verl whether a reference policy is loaded; with
+    verl's own trainer they are the loss.
     """
     settings = settings or RunSettings()
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"

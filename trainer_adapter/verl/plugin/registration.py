@@ -45,9 +45,6 @@ def register_trainer(module: Any) -> None:
     """Register the trainer, unless the installed verl lacks a part that it needs.
 
     Then verl's own trainer can still train recipes of tier 1.
-
-    Raises:
-        PrerequisiteError: another training runs on the Ray cluster.
     """
     from trainer_adapter.verl.hooks import TIER_2
     from trainer_adapter.verl.plugin.checks import check_version
@@ -64,10 +61,9 @@ def register_trainer(module: Any) -> None:
     module.register_trainer(NAME)(NeighborTrainer)
 
 
-@when_imported("verl.workers.engine.base")
-@when_imported("verl.workers.engine_workers")
+@when_imported("verl.utils.tensordict_utils")
 def repair_positions(module: Any) -> None:
-    """Make an engine's module pack positions of images by tokens."""
+    """Make engines, which import it from here, pack positions of images by tokens."""
     from trainer_adapter.verl.plugin.images.positions import pack_by_tokens
 
     module.maybe_fix_3d_position_ids = pack_by_tokens

@@ -61,14 +61,7 @@ class StepResponses(NamedTuple):
 
 
 def read_responses(batch: Any, *, end_ids: frozenset[int], max_length: int) -> StepResponses:
-    """Read the rows of `batch`, verl's handle on the step's responses.
-
-    Args:
-        end_ids: tokens that end a response; a response of `max_length` tokens without one is truncated.
-
-    Raises:
-        RuntimeError: no real row, or a response without a reward or without the loop's fields.
-    """
+    """Read the rows of `batch`, verl's handle on the step's responses."""
     data = read_rows(batch, _FIELDS)
     if "rm_scores" not in data:
         raise RuntimeError("the responses have no rewards. Set reward.custom_reward_function")

@@ -9,19 +9,16 @@ import hashlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS
 
-if TYPE_CHECKING:
-    from verl.experimental.agent_loop.agent_loop import AgentLoopOutput
-
 _LOG = logging.getLogger("tagrpo.agent_loop")
 
-Draw: TypeAlias = Callable[[int], Awaitable["AgentLoopOutput"]]
+Draw: TypeAlias = Callable[[int], Awaitable[Any]]
 """Draws the response of a session for the question's own prompt."""
 
-Grade: TypeAlias = Callable[[list["AgentLoopOutput"]], Awaitable[Any]]
+Grade: TypeAlias = Callable[[list[Any]], Awaitable[Any]]
 """Writes rewards into responses."""
 
 
@@ -31,14 +28,6 @@ def prompt_of(session: int, prompts: int, rollouts: int) -> int:
     The `rollouts` responses of a question are split evenly over its prompts, and the question gets the
     remainder: with 32 responses, four prompts have 8 each, three have 12, 10 and 10. So a question with fewer
     neighbors costs the same.
-
-    Args:
-        session: the response's number, from 0.
-        prompts: the number of prompts of the question and its neighbors.
-        rollouts: (N + 1) G.
-
-    Raises:
-        ValueError: no prompt, or a session beyond the last response.
     """
     if prompts < 1:
         raise ValueError(f"{prompts} prompts, but a question needs at least one")
@@ -49,13 +38,7 @@ def prompt_of(session: int, prompts: int, rollouts: int) -> int:
 
 
 def seed_of(base: int, step: int, question_id: str, draw: int, session: int) -> int:
-    """Return the sampler's seed of a response, 31 bits; the same in every run with the same `base`.
-
-    Args:
-        step: the global step.
-        draw: how often the question was drawn before in this step; a small training set repeats.
-        session: the response's number among those of the question.
-    """
+    """Return the sampler's seed of a response, 31 bits; the same in every run with the same `base`."""
     text = "\0".join(map(str, (base, step, question_id, draw, session)))
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=4).digest(), "big") >> 1
 
@@ -65,13 +48,6 @@ class Stages:
 
     The first of its sessions starts the whole first stage, so that a session that fails does not block the
     others.
-
-    Args:
-        rollouts: sessions of the row; the first half of them are the first stage.
-        neighbors: number of prompts for the second stage.
-        seed: decides which neighbors get one response more, if they do not divide evenly.
-        draw: draws a response of the first stage.
-        grade: writes rewards into responses.
     """
 
     def __init__(self, rollouts: int, neighbors: int, seed: int | None, draw: Draw, grade: Grade) -> None:
@@ -83,12 +59,8 @@ class Stages:
         """Return whether a session belongs to the first stage."""
         return session < self._half
 
-    async def response(self, session: int) -> "AgentLoopOutput":
-        """Return a response of the first stage.
-
-        Raises:
-            Exception: the error that prevented it.
-        """
+    async def response(self, session: int) -> Any:
+        """Return a response of the first stage."""
         outcome = (await asyncio.shield(self._drawn))[session]
         if isinstance(outcome, BaseException):
             raise outcome
@@ -104,7 +76,7 @@ class Stages:
             return 0
         return self._order[(session - self._half) % len(self._order)]
 
-    async def _first_stage(self, draw: Draw, grade: Grade) -> "list[AgentLoopOutput | BaseException]":
+    async def _first_stage(self, draw: Draw, grade: Grade) -> list[Any]:
         outcomes = await asyncio.gather(*map(draw, range(self._half)), return_exceptions=True)
         outputs = [each for each in outcomes if not isinstance(each, BaseException)]
         if outputs:
@@ -128,6 +100,6 @@ def stages_of(uid: str, step: int, begin: Callable[[], Stages]) -> Stages:
     return _stages[uid][1]
 
 
-def _is_right(output: "AgentLoopOutput") -> bool:
+def _is_right(output: Any) -> bool:
     graded = output.extra_fields.get("reward_extra_info") or {}
     return float(graded.get(CORRECTNESS, output.reward_score or 0.0)) > 0

@@ -1,8 +1,7 @@
 """Settings of a recipe's run in verl that are no axis, and how both travel in verl's config."""
 
-import dataclasses
 from collections.abc import Mapping
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -13,8 +12,6 @@ from trainer_adapter.methods.recipes import Loss, Recipe
 RECIPE_KEY = "tagrpo_recipe"
 SETTINGS_KEY = "tagrpo_run"
 """The two blocks of verl's config that belong to tagrpo."""
-
-_Kind = TypeVar("_Kind", Recipe, Loss)
 
 
 class PlugInSettings(Config):
@@ -117,40 +114,22 @@ class RunSettings(PlugInSettings):
 
 
 def recipe_of(config: Mapping[str, Any]) -> Recipe:
-    """Return the recipe in `config`, verl's config as plain dictionaries.
-
-    Raises:
-        InputError: there is none, it has an unknown part, or it is invalid.
-    """
-    carried = dict(_block(config, RECIPE_KEY))
-    carried["loss"] = _built(Loss, carried.get("loss") or {}, f"{RECIPE_KEY}.loss")
-    return _built(Recipe, carried, RECIPE_KEY)
+    """Return the recipe in `config`, verl's config as plain dictionaries."""
+    carried = config.get(RECIPE_KEY)
+    if not isinstance(carried, Mapping):
+        raise InputError(
+            f"verl's config has no {RECIPE_KEY}. Start with `tagrpo train run`, or give verl every override "
+            "that `tagrpo train recipes` prints."
+        )
+    try:
+        return Recipe(**{**carried, "loss": Loss(**(carried.get("loss") or {}))})
+    except TypeError as error:
+        raise InputError(f"{RECIPE_KEY}: {error}.") from error
 
 
 def settings_of(config: Mapping[str, Any]) -> RunSettings:
-    """Return the settings in `config`, or the defaults.
-
-    Raises:
-        InputError: an unknown setting, or an invalid value.
-    """
+    """Return the settings in `config`, or the defaults."""
     reading = Reading(RunSettings)
     for name, value in (config.get(SETTINGS_KEY) or {}).items():
         reading.set(name, value, f"{SETTINGS_KEY}.")
     return reading.build()
-
-
-def _block(config: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    block = config.get(key)
-    if not isinstance(block, Mapping):
-        raise InputError(
-            f"verl's config has no {key}. Start with `tagrpo train run`, or give verl every override that "
-            "`tagrpo train recipes` prints."
-        )
-    return block
-
-
-def _built(kind: type[_Kind], values: Mapping[str, Any], key: str) -> _Kind:
-    unknown = set(values) - {field.name for field in dataclasses.fields(kind)}
-    if unknown:
-        raise InputError(f"{key} has no {', '.join(sorted(map(repr, unknown)))}.")
-    return kind(**values)

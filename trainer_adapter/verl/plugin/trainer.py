@@ -1,7 +1,10 @@
 """The trainer: verl's synchronous one, with a recipe's groups, advantages, weights and loss."""
 
 import logging
+import threading
 from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +17,7 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 from service.engines.images import image_tokens
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import step_advantages
+from trainer_adapter.record.files import read_metrics
 from trainer_adapter.record.metrics import step_metrics
 from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.alarms import MARK, Alarms
@@ -30,16 +34,12 @@ from trainer_adapter.verl.plugin.steps.recording import open_record
 from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
 from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
-from trainer_adapter.verl.step_texts import look_back, record_step, step_batch
-from trainer_adapter.verl.time_limit import call_within
+from trainer_adapter.verl.step_texts import record_step, step_batch
 from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SHORT = "step %d: question %s has %d of %d responses; the others failed (see the rollout log)"
-_LOST = (
-    "step %d: %d of %d questions have no response, because all of their requests failed (see the "
-    "rollout log; trainer.v1.sampler.sync_refill_failed_groups=true replaces such questions)"
-)
+_LOST = "step %d: %d of %d questions have no response; all of their requests failed (see the rollout log)"
 
 _DRAWN = ("input_ids", "position_ids", "prompts", "responses", "response_mask", "loss_mask")
 _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights", SCALE_FIELD)
@@ -47,12 +47,7 @@ _COMPUTED = ("old_log_probs", "ref_log_prob", "advantages", "rollout_is_weights"
 
 
 class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
-    """Train the recipe in the config.
-
-    Raises:
-        PrerequisiteError: another training on the Ray cluster.
-        InputError: a config that would train something other than the recipe.
-    """
+    """Train the recipe in the config."""
 
     def __init__(self, config: Any) -> None:
         check_connection()
@@ -74,13 +69,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._choose_buffer(config)
         super().__init__(config)
         self._record = open_record(plain, self.recipe, self.settings)
-        self._failures_told = 0
 
     def _choose_buffer(self, config: Any) -> None:
         sampler, batch_size = config.trainer.v1.sampler, config.data.train_batch_size
-        filters = self.recipe.drops_dead_groups
-        refills_failed = bool(sampler.get("sync_refill_failed_groups", False))
-        exact = filters or refills_failed
         sampler.custom_sampler = {
             "path": f"pkg://{NeighborReplayBuffer.__module__}",
             "name": NeighborReplayBuffer.__name__,
@@ -89,35 +80,39 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             "waves": self.settings.waves,
             "max_prompts": self.settings.max_gen_batches * batch_size,
             "poll_interval": self.settings.poll_interval_s,
-            "filter_groups_metric": CORRECTNESS if filters else None,
-            "sync_refill_failed_groups": refills_failed,
+            "filter_groups_metric": CORRECTNESS if self.recipe.drops_dead_groups else None,
             "train_batch_size": batch_size,
-            "gen_batch_size": 1 if exact else (config.data.get("gen_batch_size") or batch_size),
+            "gen_batch_size": 1,  # of what replaces a group
             "max_inflight_gen_batches": config.algorithm.filter_groups.get("max_inflight_gen_batches", 1),
         }
 
-    def fit(self, agent_loop_manager: Any) -> None:
-        try:
-            super().fit(agent_loop_manager)
-        finally:
-            if self._record is not None:
-                self._record.close()
-                self._tell_failures()
-
     def on_init_end(self) -> None:
-        manager, limit_s = self.checkpoint_manager, self.settings.weight_update_limit_s
-        update = manager.update_weights
+        self._update_weights(super().on_init_end)
 
-        def limited(*args: Any, **kwargs: Any) -> Any:
-            failure = (
+    def on_step_end(self) -> None:
+        self._update_weights(super().on_step_end)
+
+    def _update_weights(self, update: Callable[[], None]) -> None:
+        """Have verl send the weights within a time; if the engine fails, it waits for ever.
+
+        It runs in a thread that is left behind then, so that the process has to end soon after.
+        """
+        outcome: Future[None] = Future()
+
+        def run() -> None:
+            try:
+                outcome.set_result(update())
+            except BaseException as error:
+                outcome.set_exception(error)
+
+        limit_s = self.settings.weight_update_limit_s
+        threading.Thread(target=run, daemon=True, name="weight update").start()
+        if not wait([outcome], limit_s).done:
+            raise TimeoutError(
                 f"step {self.global_steps}: the rollout engine did not load the new weights within "
                 f"{limit_s:g} s. See its error in the log above"
             )
-            return call_within(limit_s, partial(update, *args, **kwargs), failure)
-
-        # If the engine fails, verl waits forever for its confirmation of the weights.
-        manager.update_weights = limited
-        super().on_init_end()
+        outcome.result()
 
     def on_train_begin(self) -> None:
         super().on_train_begin()
@@ -135,7 +130,9 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             self._skipping.load(folder)
             self._replaying.load(folder)
             if self._record is not None:  # the first step's entropy is that of the first start
-                look_back(self._alarms, self._record.folder, step)
+                for earlier, metrics in read_metrics(self._record.folder)[0].items():
+                    if earlier <= step:
+                        self._alarms.look(earlier, metrics)
 
     def _fetch_one_gen_batch(self) -> Any:
         """Name the questions in drawing order; verl makes up random names."""
@@ -235,11 +232,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
             weights_BT,
             step=self.global_steps,
             size=self.recipe.rollouts,
-            log_probs=lambda rows: log_probs_of(
-                [{name: row[name] for name in read} for row in rows],
-                batch,
-                self.actor_rollout_wg,
-                **self._pass_options,
+            log_probs=lambda rows: self._log_probs(
+                batch, [{name: row[name] for name in read} for row in rows]
             ),
         )
         metrics.update(counted)
@@ -276,15 +270,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         for alarm in self._alarms.look(self.global_steps, metrics):
             _LOG.warning("%s: %s", MARK, alarm)
         if self._record is not None:
-            self._tell_failures()
+            self._record.flush()
+            for failure in self._record.failures:
+                _LOG.warning("%s: %s; training continues", MARK, failure)
+            self._record.failures.clear()
             self._record.write_metrics(self.global_steps, metrics)
-
-    def _tell_failures(self) -> None:
-        """Warn about steps that were not recorded; training continues without them."""
-        assert self._record is not None
-        for failure in self._record.failures[self._failures_told :]:
-            _LOG.warning("%s: %s; training continues", MARK, failure)
-            self._failures_told += 1
 
     def _for_workers(self, batch: Any) -> Any:
         """List the fields that a text model needs; verl also sends workers prompts and grades."""
@@ -300,17 +290,15 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
     def _importance(self, batch: Any, responses: StepResponses) -> Importance:
         own_BT = None
         if self.settings.corrects_engine:
-            own_BT = own_log_probs(
-                batch, responses, self.actor_rollout_wg, processor=self.processor, **self._pass_options
-            )
+            own_BT = own_log_probs(batch, responses, self.processor, partial(self._log_probs, batch))
         return importance(responses, self.recipe, self.settings, own_BT)
 
-    @property
-    def _pass_options(self) -> dict[str, Any]:
-        """Settings that cut a pass over responses outside a batch, for `log_probs_of`."""
-        rollout = self.config.actor_rollout_ref.rollout
-        rows = 1 if rollout.log_prob_use_dynamic_bsz else rollout.log_prob_micro_batch_size_per_gpu
-        return {"ranks": self._ranks, "temperature": rollout.temperature, "micro_batch": int(rows)}
+    def _log_probs(self, batch: Any, samples: Sequence[dict[str, Any]]) -> list[Tensor]:
+        rollout, workers = self.config.actor_rollout_ref.rollout, self.actor_rollout_wg
+        rows = 1 if rollout.log_prob_use_dynamic_bsz else int(rollout.log_prob_micro_batch_size_per_gpu)
+        return log_probs_of(
+            samples, batch, workers, ranks=self._ranks, temperature=rollout.temperature, micro_batch=rows
+        )
 
     @property
     def _mini_batch(self) -> int:

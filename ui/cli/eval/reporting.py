@@ -103,10 +103,8 @@ def report(
             Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .json file.
     """
-    from evaluator.reports.layout import report_document
-    from evaluator.reports.records import records
-    from evaluator.reports.report import build_report, score_votes
-    from evaluator.reports.scores import INTERVALS, Metric, check_interval
+    from evaluator.reports.layout import records, report_document
+    from evaluator.reports.report import INTERVALS, Metric, build_report, check_interval, score_votes
 
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
@@ -137,7 +135,7 @@ def report(
         "notes": list(document.notes),
     }
     if chart is not None:
-        from evaluator.reports.records import curve_rows
+        from evaluator.reports.layout import curve_rows
         from ui.charts.eval_curves import curve_chart
         from ui.charts.saving import save_chart
 
@@ -171,8 +169,7 @@ def compare(
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
-    from evaluator.reports.comparing import change_records, compare_methods, comparison_records
-    from evaluator.reports.comparison_layout import comparison_document
+    from evaluator.reports.comparing import compare_methods, comparison_document
 
     if (b is None) != tool_grades:
         raise BadParameter("give two models, or one run with --tool-grades")
@@ -199,7 +196,7 @@ def compare(
         *methods, ks=counted.ks(), allow_missing="missing" in (counted.allow or ()), common_only=common_only
     )
     document = comparison_document(comparison, warnings, changes=changes)
-    rows = comparison_records(comparison)
+    rows = comparison.rows
     record = {
         "a": comparison.label_a,
         "b": comparison.label_b,
@@ -207,7 +204,7 @@ def compare(
         "grades": counted.grades,
         "judge": counted.judge,
         "differences": rows,
-        "problems": change_records(comparison),
+        "problems": comparison.changes,
         "notes": list(document.notes),
     }
     file.deliver(document, rows, record)

@@ -1,6 +1,5 @@
 """`tagrpo eval show` and `label`: the responses behind a run's figures, and a person's grades of them."""
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, BadParameter, Option
@@ -109,7 +108,7 @@ def label(
     from evaluator.evals.problems import find_problem
     from evaluator.evals.results import human_record
     from evaluator.evals.runs import find_eval_run
-    from evaluator.evals.samples import page_samples
+    from evaluator.evals.samples import SampleFilters, browse_samples
     from ui.cli.records import record_parts
 
     decisions = {"correct": correct, "wrong": wrong, "withdraw": withdraw}
@@ -123,7 +122,7 @@ def label(
             grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
             effect = human_record(session, chosen)
         hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
-        rows = [{**asdict(grade), **hidden} for grade in grades]
+        rows = [{**grade, **hidden} for grade in grades]
         columns = (
             "problem=position sample=ordinal grader person=value by=reviewer comment created_at withdrawn_at"
         )
@@ -139,7 +138,8 @@ def label(
     with db.writing() as session:
         chosen = find_eval_run(session, run)
         place = find_problem(session, chosen.id, problem)
-        page = page_samples(session, chosen.id, place.id, after_ordinal=sample - 1, limit=1)
+        filters, after = SampleFilters(position=place.position), (place.position, sample - 1)
+        page = [each for _, each in browse_samples(session, chosen.id, filters, after=after, limit=1).samples]
         if not page or page[0].ordinal != sample:
             raise NotFoundError(
                 f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "

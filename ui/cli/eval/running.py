@@ -52,7 +52,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     --base-url http://localhost:8000/v1 temperature=0.7
     """
     from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
-    from evaluator.reports.standing import read_numbers
+    from evaluator.evals.results import read_numbers
 
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
@@ -68,7 +68,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
         record = read_numbers(database, run, config.n)
         names = ("drawn", "stopped", "message", "failures")
         of_outcome = {name: getattr(outcome, name) for name in names}
-        records.append({**record, **of_outcome, "graded": outcome.graded.samples})
+        records.append({**record, **of_outcome, "graded": outcome.graded.total()})
         if not terminal.as_json:
             output.say(*numbers_parts(record))
         problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
@@ -131,8 +131,8 @@ def attention(
 
 def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
+    from evaluator.evals.results import read_numbers
     from evaluator.evals.runs import EvalSpec, is_imported
-    from evaluator.reports.standing import read_numbers
 
     record, imported = read_numbers(database, run), is_imported(EvalSpec.model_validate(run.spec))
     if imported:  # the prompt and the sampling of the other tool are unknown

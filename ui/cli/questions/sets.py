@@ -108,11 +108,10 @@ def mix(
     from service.questions import mix_sets
 
     with terminal.progress("mix") as progress, db.open() as database:
-        report = mix_sets(
+        record = mix_sets(
             database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
         )
-    record = {"set": report.name, "created": report.created, "questions": report.base + report.extra}
-    terminal.show({**record, "times": report.times, "spec": report.spec}, hidden=("spec",))
+    terminal.show(record, hidden=("spec",))
 
 
 def list_(
@@ -159,16 +158,24 @@ def list_(
         raise BadParameter("--run requires --suspects")
     elif name is not None:
         with db.reading() as session:
-            filters = browsing.Filters(level, subject, search, held)
-            page = browsing.page(session, name, filters, limit=limit, after=after)
+            members, total, behind = browsing.page(
+                session,
+                name,
+                level=level,
+                subject=subject,
+                search=search,
+                held=held,
+                limit=limit,
+                after=after,
+            )
         terminal.rows(
             "questions",
-            [member.to_json() for member in page.members],
-            "row id level subject question answer" + " held_back=held" * any(m.held for m in page.members),
-            empty=f"no more questions of {name}" if page.total else f"no question of {name} matches",
+            [member.to_json() for member in members],
+            "row id level subject question answer" + " held_back=held" * any(each.held for each in members),
+            empty=f"no more questions of {name}" if total else f"no question of {name} matches",
             set=name,
-            total=page.total,
-            after=page.after,
+            total=total,
+            after=behind,
         )
     elif filtered:
         raise BadParameter("these filters need the name of a question set")

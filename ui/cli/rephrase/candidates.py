@@ -84,18 +84,14 @@ def show(candidate: Annotated[str, CANDIDATE], raw: bool = False) -> None:
         raw: Also show the prompt that produced it and the model's raw reply.
     """
     from rephraser.reviews.store import find_candidate
-    from rephraser.views.candidates import proposing_exchange, read_detail
+    from rephraser.views.candidates import candidate_record
     from service.questions.browsing import find_question
 
     with db.reading() as session:
         stored = find_candidate(session, candidate)
-        detail = read_detail(session, stored, find_question(session, stored.question_id))
-        exchanges = [
-            None if proposal.ask_id is None else proposing_exchange(session, proposal.ask_id)
-            for proposal in detail.proposals
-            if raw
-        ]
-    terminal.show(detail.to_json(exchanges))
+        question = find_question(session, stored.question_id)
+        record = candidate_record(session, stored, question, raw=raw)
+    terminal.show(record)
 
 
 def edit(

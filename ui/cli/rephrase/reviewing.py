@@ -52,7 +52,7 @@ def review(
     if withdraw and reason:
         raise BadParameter("--withdraw takes no --reason")
     from rephraser.reviews.audit import get_audit
-    from rephraser.reviews.sheet import Sheet, read_sheet
+    from rephraser.reviews.sheet import read_sheet
     from rephraser.reviews.store import Decision, Withdrawal, find_candidate, record_reviews, withdraw_review
 
     who = reviewer_name(reviewer)
@@ -68,13 +68,13 @@ def review(
             record: dict[str, Any] = vars(taken)
         else:
             if sheet is not None:
-                decided = read_sheet(session, sheet, reviewer=who, audit_id=audit)
+                decisions, blank = read_sheet(session, sheet, reviewer=who, audit_id=audit)
             else:
                 decision = Decision(chosen, "accepted" if accept else "rejected", reason.strip(), who, audit)
-                decided = Sheet((decision,), blank=0)
-            recorded = record_reviews(session, decided.decisions)
-            record = {"recorded": recorded, "unchanged": len(decided.decisions) - recorded}
-            record |= {"without_decision": decided.blank, "decisions": decided.decisions}
+                decisions, blank = [decision], 0
+            recorded = record_reviews(session, decisions)
+            record = {"recorded": recorded, "unchanged": len(decisions) - recorded}
+            record |= {"without_decision": blank, "decisions": decisions}
     terminal.show(record)
 
 
@@ -170,4 +170,4 @@ def rejudge(
         with terminal.progress(run.name) as bar, Grader() as grader:
             report = partial(bar, "comparing answers")
             rejudged = judge_again(database, run, rule, grader, dry_run=dry_run, report=report)
-    terminal.show({"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **vars(rejudged)})
+    terminal.show({"run": run.name, "rule": rule_spec(rule), "dry_run": dry_run, **rejudged})

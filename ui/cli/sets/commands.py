@@ -147,7 +147,7 @@ def show(
         raise BadParameter("give only one of --diff and --verify")
     with db.reading() as session:
         if diff is not None:
-            terminal.show(sets.diff(session, diff, reference).to_json())
+            terminal.show(sets.diff(session, diff, reference))
             return
         if verify:
             report = sets.verify(session, reference)
@@ -247,7 +247,7 @@ def export(
         return
     if config.model_fields_set > {"set"}:
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
-    with terminal.progress("export") as bar, db.open() as database:
+    with db.open() as database:
         header = sets.export_set(
             database,
             config.set,
@@ -255,7 +255,6 @@ def export(
             form,
             license_name=license_name or "other",
             overwrite=overwrite,
-            report=bar.update,
         )
     record = {
         "set": header.ref,

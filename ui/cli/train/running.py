@@ -110,7 +110,7 @@ def recipes(config: TrainConfig | None) -> None:
     Example: tagrpo train recipes ta_grpo --model Qwen/Qwen3-1.7B --gpus 4
     """
     from trainer_adapter.methods.recipes import RECIPES
-    from trainer_adapter.runs.checking import check_formulas
+    from trainer_adapter.methods.registry import user_sources
     from trainer_adapter.runs.composing import compose_training
     from trainer_adapter.runs.data import read_data
     from trainer_adapter.runs.settings import SOURCES
@@ -122,7 +122,7 @@ def recipes(config: TrainConfig | None) -> None:
         terminal.rows("recipes", listed, columns)
         return
     composition = compose_training(config, None if config.data is None else read_data(config.data))
-    check_formulas(composition.recipe)
+    user_sources(composition.recipe.formulas)  # which have to be there
     record = {
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),

@@ -8,7 +8,7 @@ import streamlit as st
 from evaluator.evals.overview import RunOverview
 from evaluator.reports.methods import MethodChoice, method_choices
 from evaluator.reports.published import in_order
-from evaluator.reports.scores import INTERVALS, METRICS, PASS_AT_K, PASS_HAT_K
+from evaluator.reports.report import INTERVALS, METRICS, PASS_AT_K, PASS_HAT_K
 from trainer_adapter.record.series import trained_checkpoint
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import method_colours

@@ -8,8 +8,7 @@ import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import RunProblem
-from evaluator.reports.contrast import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
-from service.errors import InputError
+from evaluator.reports.comparing import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.curves.responses import COUNTED, Side, show_problem
 from ui.pages.state import links
@@ -55,7 +54,7 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
     if asked > most:
         st.caption(escaped(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here."))
     sides = Side(first, runs[first].run.id), Side(second, runs[second].run.id)
-    contrasts = fetch(contrast_runs, sides[0].run_id, sides[1].run_id, k, originals=True)
+    contrasts = fetch(contrast_runs, sides[0].run_id, sides[1].run_id, k)
     _notes(contrasts, first, second)
     if contrasts.problems:
         _list(contrasts, sides, is_secret(benchmark))
@@ -79,7 +78,8 @@ def _notes(contrasts: Contrasts, first: str, second: str) -> None:
 
 
 def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
-    numbers = contrasts.numbers()
+    kinds = [contrast.which for contrast in contrasts.problems]
+    numbers = {which: kinds.count(which) for which in WHICH}
     first, second = sides[0].label, sides[1].label
     words = {
         "first only": f"only {first}: {numbers['first only']:,}",
@@ -103,12 +103,10 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
         "more.",
         resets=["problem", "after"],
     )
-    after = links.text("after")
-    try:
-        page = contrasts.page(which, after=after or None, limit=PAGE + 1)
-    except InputError:  # a position in another list
-        after, page = "", contrasts.page(which, limit=PAGE + 1)
-    listed = page[:PAGE]
+    chosen = [each for each in contrasts.problems if which in ("all", each.which)]
+    ids, after = [each.problem_id for each in chosen], links.text("after")
+    first_place = ids.index(after) + 1 if after in ids else 0
+    listed = chosen[first_place : first_place + PAGE]
     if not listed:
         st.caption("None.")
         return
@@ -124,9 +122,9 @@ def _list(contrasts: Contrasts, sides: tuple[Side, Side], secret: bool) -> None:
         name="problems",
     )
     pager(
-        {"after": listed[-1].problem_id} if len(page) > PAGE else None,
-        {"after": None} if after else None,
-        words=f"{len(listed):,} of {numbers.get(which, len(contrasts.problems)):,}, largest differences "
+        {"after": listed[-1].problem_id} if len(chosen) > first_place + PAGE else None,
+        {"after": None} if first_place else None,
+        words=f"{len(listed):,} of {len(chosen):,}, largest differences "
         "first. Click a row to see the responses.",
     )
     picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
@@ -144,8 +142,8 @@ def row(contrast: Contrast, texts: Mapping[int, RunProblem], *, secret: bool) ->
         "number": problem.position,
         "number_second": other.position,
         "problem": contrast.problem_id,
-        "first": contrast.first,
-        "second": contrast.second,
+        "first": contrast.values[0],
+        "second": contrast.values[1],
         "difference": contrast.difference,
         "correct_first": f"{a.correct} of {a.asked}",
         "correct_second": f"{b.correct} of {b.asked}",

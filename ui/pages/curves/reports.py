@@ -9,16 +9,21 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.exchange.agreement import agreement_notes
-from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_records
-from evaluator.reports.comparison_layout import comparison_notes
+from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_notes
 from evaluator.reports.documents.document import Document, Table
-from evaluator.reports.layout import report_document
+from evaluator.reports.layout import curve_rows, records, report_document, source_table
 from evaluator.reports.methods import load_methods
-from evaluator.reports.notes import contamination_notes, human_notes, run_notes
-from evaluator.reports.records import curve_rows, records
-from evaluator.reports.report import Majority, build_report, curve_ks, score_votes
-from evaluator.reports.scores import INTERVALS, MAJ_AT_K, PASS_AT_K, Metric
-from evaluator.reports.sources import source_notes, source_table
+from evaluator.reports.notes import contamination_notes, human_notes, run_notes, source_notes
+from evaluator.reports.report import (
+    INTERVALS,
+    MAJ_AT_K,
+    PASS_AT_K,
+    Majority,
+    Metric,
+    build_report,
+    curve_ks,
+    score_votes,
+)
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
 from ui.charts.eval_curves import MEANINGS, POINT, panel_charts
@@ -218,7 +223,7 @@ def show_differences(choice: Choice) -> None:
         second = choose(st.selectbox, "against", "against", others, most_shared, width=200)
     with layout.or_stop(f"{first} and {second} cannot be compared."):
         comparison = load_comparison(choice.references_of(first), choice.references_of(second))
-    rows = comparison_records(comparison)
+    rows = comparison.rows
     st.caption(
         escaped(
             f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "

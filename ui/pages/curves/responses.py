@@ -9,9 +9,9 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import is_secret
+from evaluator.evals.counts import ProblemCounts
 from evaluator.evals.human import (
     MAX_COMMENT,
-    HumanGrade,
     HumanValue,
     add_human_grade,
     list_human_grades,
@@ -19,19 +19,18 @@ from evaluator.evals.human import (
 )
 from evaluator.evals.overview import RunOverview, shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
-from evaluator.evals.results import Effect, human_effect
+from evaluator.evals.results import human_effect
 from evaluator.evals.samples import (
     HUMAN,
     UNGRADED,
     SampleFilters,
     SampleHeader,
     browse_samples,
-    page_samples,
     read_texts,
 )
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
-from evaluator.reports.contrast import SOLVED, Contrast
+from evaluator.reports.comparing import SOLVED, Contrast
 from evaluator.reports.documents.document import hundredths
 from evaluator.reports.published import in_order
 from service.errors import InputError, TagrpoError
@@ -114,19 +113,20 @@ def show_problem(
         if not show_statement(problem, secret=secret, words=words):
             return
         columns = st.columns(2, gap="large")
-        values = contrast.first, contrast.second
         for place, (column, side) in enumerate(zip(columns, sides, strict=True)):
             with column:
                 _show_side(
                     side,
-                    contrast.counts[place].run_problem_id,
-                    solved=values[place] >= SOLVED,
+                    contrast.counts[place],
+                    solved=contrast.values[place] >= SOLVED,
                     name=("left", "right")[place],
                 )
 
 
-def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> None:
-    samples = fetch(page_samples, side.run_id, run_problem_id, limit=MOST_SAMPLES)
+def _show_side(side: Side, counts: ProblemCounts, *, solved: bool, name: str) -> None:
+    filters = SampleFilters(position=counts.position)
+    page = fetch(browse_samples, side.run_id, filters, limit=MOST_SAMPLES)
+    samples = [header for _, header in page.samples]
     st.markdown(f"**{escaped(side.label)}**")
     if not samples:
         st.caption("No samples.")
@@ -140,7 +140,7 @@ def _show_side(side: Side, run_problem_id: int, *, solved: bool, name: str) -> N
     chosen = choose(
         st.selectbox,
         "Response",
-        f"{name}-{run_problem_id}",
+        f"{name}-{counts.run_problem_id}",
         list(by_ordinal),
         usual,
         words=lambda ordinal: sample_label(by_ordinal[ordinal]),
@@ -176,13 +176,13 @@ def sample_label(sample: SampleHeader) -> str:
 
 
 @cached
-def _grades(session: Session, run_id: str, sample_id: int) -> list[HumanGrade]:
+def _grades(session: Session, run_id: str, sample_id: int) -> list[dict[str, Any]]:
     grader = shown_grader(session, run_id)
     return list_human_grades(session, run_id, None if grader is None else grader.id, sample_id)
 
 
 @cached
-def _effect(session: Session, run_id: str) -> list[Effect]:
+def _effect(session: Session, run_id: str) -> list[dict[str, Any]]:
     try:
         return human_effect(session, find_run(session, run_id))
     except InputError:
@@ -203,15 +203,14 @@ def show_human_grades(run: Run, sample: SampleHeader) -> None:
         _show_effect(_effect(run.id))
 
 
-def _show_grade(grade: HumanGrade) -> None:
+def _show_grade(grade: dict[str, Any]) -> None:
     with layout.row():
-        layout.line(layout.grade_chip(grade.value))
-        withdrawn = f"; withdrawn {grade.withdrawn_at}" if grade.withdrawn_at else ""
-        st.caption(
-            escaped(f"{grade.reviewer}, {grade.created_at}; before: {grade.before or 'none'}{withdrawn}")
-        )
-    if grade.comment:
-        show_text(grade.comment, f"comment-{grade.id}")
+        layout.line(layout.grade_chip(grade["value"]))
+        withdrawn = f"; withdrawn {grade['withdrawn_at']}" if grade["withdrawn_at"] else ""
+        before = grade["before"] or "none"
+        st.caption(escaped(f"{grade['reviewer']}, {grade['created_at']}; before: {before}{withdrawn}"))
+    if grade["comment"]:
+        show_text(grade["comment"], f"comment-{grade['id']}")
 
 
 def _ask(run: Run, sample: SampleHeader) -> None:
@@ -258,13 +257,13 @@ def _store(value: HumanValue | None, run: Run, sample: SampleHeader, name: str, 
         st.session_state[f"label-{sample.id}-problem"] = str(error)
 
 
-def _show_effect(effects: list[Effect]) -> None:
+def _show_effect(effects: list[dict[str, Any]]) -> None:
     if not effects:
         st.caption("Human grades count after the grader has graded the whole run.")
         return
     parts = [
-        f"pass@{effect.k} {hundredths(effect.grader)} by the grader, "
-        f"{hundredths(effect.human)} with human grades"
+        f"pass@{effect['k']} {hundredths(effect['grader'])} by the grader, "
+        f"{hundredths(effect['human'])} with human grades"
         for effect in effects
     ]
     st.caption(escaped(f"Score of the run: {'; '.join(parts)}."))

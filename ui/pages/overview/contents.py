@@ -12,7 +12,8 @@ from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
 from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
-from service.runs.progress import RunProgress, count_runs, page_runs, progress_of, spent_in_all
+from service.runs.progress import RunProgress, count_runs, page_runs, progress_of
+from service.runs.spending import sum_costs
 from service.runs.store import find_run
 from trainer_adapter.record.runs import TrainRun
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
@@ -56,7 +57,7 @@ def _verdicts(session: Session) -> Counter[tuple[str, str]]:
 
 
 def _questions() -> int:
-    return sum(label.questions for label in fetch(count_labels))
+    return sum(number for _, _, number in fetch(count_labels))
 
 
 def is_empty() -> bool:
@@ -67,7 +68,7 @@ def show_numbers() -> None:
     verdicts, by_kind = _verdicts(), fetch(count_runs)
     accepted = sum(count for (_, status), count in verdicts.items() if status == "accepted")
     runs = ", ".join(f"{count:,} {kind}" for kind, count in sorted(by_kind.items()))
-    usd, unpriced = fetch(spent_in_all)
+    usd, unpriced = fetch(sum_costs)
     layout.numbers(
         [
             layout.Number(

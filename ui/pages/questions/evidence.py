@@ -1,13 +1,13 @@
 """Evidence for a neighbor's verdict: findings, numbers, responses, prompt and raw model answer."""
 
-import dataclasses
+from typing import Any
 
 import streamlit as st
 
+from rephraser.checks.finding import Finding
+from rephraser.reviews.status import PENDING
 from rephraser.views.candidates import (
-    FoundFinding,
     NeighborCard,
-    SolverAnswer,
     page_answers,
     proposing_exchange,
 )
@@ -31,9 +31,9 @@ _RESPONSES = (
 
 
 def provenance(card: NeighborCard) -> list[layout.Part]:
-    chips = [layout.verdict_chip(card.status), layout.chip(card.standing.strategy)]
-    if card.standing.model != card.standing.strategy:
-        chips.append(layout.chip(card.standing.model or card.standing.proposer))
+    chips = [layout.verdict_chip(card.status or PENDING), layout.chip(card.strategy)]
+    if card.model != card.strategy:
+        chips.append(layout.chip(card.model or card.proposer))
     return chips
 
 
@@ -60,7 +60,7 @@ def successes(card: NeighborCard) -> str:
     )
 
 
-def _finding(finding: FoundFinding) -> str:
+def _finding(finding: Finding) -> str:
     colour: layout.Colour = "red" if finding.severity == "fatal" else "orange"
     return f"{layout.chip(finding.name.replace('_', ' '), colour)} :gray[{escaped(finding.detail)}]"
 
@@ -104,7 +104,7 @@ def _numbers(card: NeighborCard) -> None:
     rows = [
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
-        ("final", "yes" if card.standing.final else "not final: more answers may follow"),
+        ("final", "yes" if card.final else "not final: more answers may follow"),
         ("shared answers", compared.overlap),
         ("most frequent answer of the question", compared.original_top),
         ("most frequent new answer of the neighbor", compared.new_top),
@@ -140,7 +140,7 @@ def _show_responses(question: Question, card: NeighborCard) -> None:
             _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
 
 
-def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, key: str) -> None:
+def _choose_response(label: str, answers: list[dict[str, Any]], parameter: str, key: str) -> None:
     headers = answers[:MOST_RESPONSES]
     words = f"{len(headers):,} responses" if headers else "no responses"
     if len(answers) > len(headers):
@@ -148,11 +148,10 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     st.caption(f"{escaped(label)}: {escaped(words)}")
     if not headers:
         return
-    records = [dataclasses.asdict(header) for header in headers]
     chosen = tables.pick_row(
         [
             {**row, "place": place, "extracted": row["extracted"] or "no answer found"}
-            for place, row in enumerate(records, start=1)
+            for place, row in enumerate(headers, start=1)
         ],
         _RESPONSES,
         f"responses-{key}",
@@ -163,23 +162,23 @@ def _choose_response(label: str, answers: list[SolverAnswer], parameter: str, ke
     )
     tables.download(
         f"{key}-responses",
-        records,
+        headers,
         ["ordinal", "extracted", "finish_reason"],
         key=f"responses-{key}-csv",
     )
     for place, header in enumerate(headers, start=1):
         if str(place) == chosen:
-            show_math_text(header.text, f"response-{key}-{place - 1}")
+            show_math_text(header["text"], f"response-{key}-{place - 1}")
 
 
 def _show_exchange(card: NeighborCard, ask_id: int) -> None:
     with layout.or_stop("The prompt cannot be shown."):
         exchange = fetch(proposing_exchange, ask_id)
-    for place, (role, text) in enumerate(exchange.prompt):
-        st.caption(escaped(f"prompt, {role}"))
-        show_text(text, f"prompt-{card.proposal_id}-{place}")
+    for place, message in enumerate(exchange["prompt"]):
+        st.caption(escaped(f"prompt, {message['role']}"))
+        show_text(message["content"], f"prompt-{card.proposal_id}-{place}")
     st.caption("raw model answer")
-    if exchange.text is None:
+    if exchange["text"] is None:
         st.caption("none yet")
     else:
-        show_text(exchange.text, f"raw-{card.proposal_id}")
+        show_text(exchange["text"], f"raw-{card.proposal_id}")

@@ -49,8 +49,8 @@ def choices(session: Session) -> dict[str, list[str]]:
     runs = [run for run in reversed(list_runs(session)) if run.kind == KIND]
     statuses = {count.status for count in standing}
     return {
-        "subject": sorted({label.subject for label in labels if label.subject}),
-        "level": sorted({label.level for label in labels if label.level}),
+        "subject": sorted({subject for subject, _, _ in labels if subject}),
+        "level": sorted({level for _, level, _ in labels if level}),
         "verdict": [status for status in (*STATUSES, PENDING) if status in statuses],
         "strategy": sorted({count.strategy for count in standing}),
         "model": sorted({count.model for count in standing}),

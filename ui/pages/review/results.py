@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.audit import audit_groups, audit_reviews, get_audit
+from rephraser.reviews.audit import audit_groups, audit_rates, get_audit
 from rephraser.reviews.queue import (
     ReviewProgress,
     audit_progress,
@@ -18,19 +18,14 @@ from rephraser.reviews.rates import (
     Agreement,
     ErrorRates,
     GroupRate,
-    GrowingRate,
     Rate,
-    error_rates,
-    growing_false_accepts,
     run_agreement,
 )
-from ui.charts.intervals import false_accept_chart
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import cached_chart, show_chart
 from ui.pages.widgets.tables import Column, download, page_table, pick_row
 
 LISTED = 25
@@ -48,13 +43,11 @@ _PAIRS = [
 @cached
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
-) -> tuple[ErrorRates, GroupRate | None, list[GrowingRate], ReviewProgress]:
+) -> tuple[ErrorRates, GroupRate | None, ReviewProgress]:
     audit = get_audit(session, audit_id)
-    made = audit_reviews(session, audit_id)
     return (
-        error_rates(audit.members, made),
+        audit_rates(session, audit),
         audit_groups(session, audit),
-        growing_false_accepts(audit.members, made),
         audit_progress(session, audit_id, len(audit.members), reviewer),
     )
 
@@ -68,7 +61,7 @@ def show_results(choice: Choice) -> None:
 
 
 def _audit(choice: Choice, audit_id: int) -> None:
-    rates, groups, growing, progress = _audit_results(audit_id, choice.reviewer)
+    rates, groups, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
         layout.Number("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "", "by any reviewer"),
         _rate("false accepts", rates.false_accept, "verdict: accepted"),
@@ -102,7 +95,7 @@ def _audit(choice: Choice, audit_id: int) -> None:
         numbers.insert(1, layout.Number(f"by {choice.reviewer}", f"{progress.decided:,}"))
     layout.numbers(numbers)
     if groups is None:
-        _verdicts(rates, growing, audit_id)
+        _verdicts(rates, audit_id)
     elif groups.complete < groups.drawn:
         st.caption(escaped(f"Of all groups, {groups.bounds}."))
     if rates.complete:
@@ -122,11 +115,8 @@ def _audit(choice: Choice, audit_id: int) -> None:
     )
 
 
-def _verdicts(rates: ErrorRates, growing: Sequence[GrowingRate], audit_id: int) -> None:
-    if growing:
-        chart = cached_chart(false_accept_chart, growing)
-        show_chart(chart, f"audit-{audit_id}-false-accepts", "growing", rows=list(map(vars, growing)))
-    else:
+def _verdicts(rates: ErrorRates, audit_id: int) -> None:
+    if not rates.false_accept.reviewed:
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
             "The false-accept rate appears after the first one. Review in the Queue tab.",
@@ -178,14 +168,15 @@ def _run(choice: Choice) -> None:
             "Create an audit and choose it as the queue:",
             commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
-    _agreements("Agreement of reviewers with the verdict", agreement.with_verdict, f"{choice.run}-verdict")
+    _agreements(
+        "Agreement between reviewers and with the verdict", agreement.pairs, f"{choice.run}-reviewers"
+    )
     _candidates(
         "Decisions that differ from the verdict",
         "By any reviewer.",
         agreement.against_verdict,
         f"{choice.run}-against-verdict",
     )
-    _agreements("Agreement between reviewers", agreement.reviewers, f"{choice.run}-reviewers")
     _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
 
 

@@ -1,5 +1,6 @@
 """Changes between two versions: counts, then neighbors added, removed or changed, page by page."""
 
+from collections.abc import Mapping
 from typing import Any, get_args
 
 import streamlit as st
@@ -53,26 +54,28 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
     counts = fetch(count_changes, old.id, header.id)
     layout.numbers(
         [
-            layout.Number("neighbors added", f"{counts.added:,}"),
-            layout.Number("removed", f"{counts.removed:,}"),
+            layout.Number("neighbors added", f"{counts['added']:,}"),
+            layout.Number("removed", f"{counts['removed']:,}"),
             layout.Number(
-                "changed", f"{counts.changed:,}", hint="In both versions, with a different verdict or origin."
+                "changed",
+                f"{counts['changed']:,}",
+                hint="In both versions, with a different verdict or origin.",
             ),
             layout.Number(
                 "questions",
-                f"+{counts.questions_added:,} −{counts.questions_removed:,}",
+                f"+{counts['questions_added']:,} −{counts['questions_removed']:,}",
                 hint="Neighbors added and removed.",
             ),
         ]
     )
-    numbers = {"added": counts.added, "removed": counts.removed, "changed": counts.changed}
+    numbers = {kind: counts[kind] for kind in KINDS}
     if not any(numbers.values()):
         st.caption("The neighbors of both versions are the same.")
         return
     _list(old, header, numbers)
 
 
-def _list(old: SetHeader, new: SetHeader, numbers: dict[str, int]) -> None:
+def _list(old: SetHeader, new: SetHeader, numbers: Mapping[str, int]) -> None:
     kinds = [kind for kind in KINDS if numbers[kind]]
     kind = choose(
         st.segmented_control,

@@ -9,12 +9,11 @@ from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
 from rephraser.sets.store import list_sets
 from rephraser.sets.types import SetHeader
 from rephraser.sets.verify import verify
-from rephraser.sets.wordings import QUESTIONS_SAMPLED, Wordings, wordings
 from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
 from ui.pages.state import settings
-from ui.pages.state.database import cached, fetch, reading
+from ui.pages.state.database import cached, reading
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import cached_chart, show_chart
@@ -45,26 +44,6 @@ _RATES = [
     Column("high", "to, %", "share"),
 ]
 _DIFFICULTY = "Compared with the question; level: the rates differ by at most one standard error."
-_WORDINGS = [
-    Column("strategy", "strategy"),
-    Column("neighbors", "neighbors", "whole"),
-    Column(
-        "length",
-        "length ratio, median",
-        "number",
-        hint="Characters of a neighbor divided by those of its question.",
-    ),
-    Column("length_p10", "10th percentile", "number"),
-    Column("length_p90", "90th percentile", "number"),
-    Column(
-        "distance",
-        "changed words, median %",
-        "share",
-        hint="Share of the words of neighbor and question that are not common to both in the same order.",
-    ),
-    Column("distance_p10", "10th percentile, %", "share"),
-    Column("distance_p90", "90th percentile, %", "share"),
-]
 
 
 def choose_version(headers: list[SetHeader]) -> SetHeader:
@@ -147,7 +126,6 @@ def show_statistics(header: SetHeader) -> None:
     with right:
         strategies = header.counts["neighbors_by_strategy"]
         _bars(strategies, "neighbors", "Neighbors by strategy", "neighbors-by-strategy")
-    _show_wordings(fetch(wordings, header.id, questions=QUESTIONS_SAMPLED))
 
 
 def _rates(rates: Sequence[AcceptRate], by: str) -> None:
@@ -205,46 +183,6 @@ def _bars(counts: Mapping[str, int], unit: str, title: str, name: str) -> None:
     if rows:
         chart = cached_chart(stacked_bars, rows, title=title, colours={unit: PALETTE[0]}, unit=unit)
         show_chart(chart, name, name, rows=rows)
-
-
-def _show_wordings(sampled: Wordings) -> None:
-    layout.section(
-        "Length and wording",
-        (
-            f"On {sampled.questions:,} randomly sampled questions (seed {sampled.seed}) with "
-            f"{sampled.neighbors:,} neighbors."
-        )
-        if sampled.questions >= QUESTIONS_SAMPLED
-        else f"On all {sampled.questions:,} questions.",
-    )
-    if sampled.length is None:
-        st.caption("These questions have no neighbors.")
-        return
-    pairs = {"all": (sampled.length, sampled.from_question), **sampled.by_strategy}
-    rows = [
-        {
-            "strategy": strategy,
-            "neighbors": length.count,
-            "length": length.median,
-            "length_p10": length.p10,
-            "length_p90": length.p90,
-            "distance": distance.median,
-            "distance_p10": distance.p10,
-            "distance_p90": distance.p90,
-        }
-        for strategy, (length, distance) in pairs.items()
-        if length is not None and distance is not None
-    ]
-    page_table(rows, _WORDINGS, "wordings", name="wordings")
-    if sampled.among_siblings is not None:
-        siblings = sampled.among_siblings
-        st.caption(
-            escaped(
-                f"Two neighbors of a question differ in {100 * siblings.median:.0f}% of their words (median "
-                f"of {siblings.count:,} pairs; 10th to 90th percentile: {100 * siblings.p10:.0f}% to "
-                f"{100 * siblings.p90:.0f}%)."
-            )
-        )
 
 
 def show_using(header: SetHeader) -> None:

@@ -22,17 +22,10 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 REVIEW_TABLES = frozenset(
-    {
-        "reviews",
-        "review_withdrawals",
-        "human_grades",
-        "human_grade_withdrawals",
-        "candidates",
-        "verdicts",
-        "proposals",
-    }
+    {"reviews", "review_withdrawals", "human_grades", "human_grade_withdrawals", "candidates", "verdicts"}
+    | {"proposals", "standings", "candidate_findings"}
 )
-"""The only tables that the UI adds rows to; triggers forbid changes to their rows."""
+"""The only tables that the UI adds rows to. Triggers forbid changes to rows that hold decisions and texts."""
 TASKS = "tasks"
 """A run's tasks: an edited text opens its task again, so that it is judged when the run is resumed."""
 

@@ -10,7 +10,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
 from evaluator.signal.diagnosis import Diagnosis, Part, diagnose
-from evaluator.signal.records import neighbor_record, tables
 from evaluator.signal.sources.eval_runs import eval_source
 from service.database import Database
 from trainer_adapter.record.diagnosing import training_source
@@ -97,25 +96,22 @@ def difficulty(runs: Sequence[Run]) -> None:
     diagnosis = _on_button(responses, "difficulty") if responses else None
     if responses is None or diagnosis is None:
         return
-    [audit] = diagnosis.audits
-    rows, flagged = (list(map(neighbor_record, part)) for part in (audit.neighbors, audit.flagged))
-    spread = audit.spread
+    rows, flagged = diagnosis.tables["difficulty_neighbors"], diagnosis.flagged
+    [spread] = diagnosis.tables["difficulty_spread"]
     layout.numbers(
         [
-            layout.Number("questions", f"{audit.questions:,}"),
+            layout.Number("questions", f"{spread['questions']:,}"),
             layout.Number("neighbors", f"{len(rows):,}"),
             layout.Number("flagged", f"{len(flagged):,}", hint="at a false-discovery rate of 5%"),
-            layout.Number(
-                "mean shift", f"{spread.shift.mean:+.2f}", "logits", "above 0: neighbors are easier"
-            ),
-            layout.Number("spread of shifts", f"{spread.shift.sd:.2f}", "logits", "their standard deviation"),
+            layout.Number("mean shift", f"{spread['mean']:+.2f}", "logits", "above 0: neighbors are easier"),
+            layout.Number("spread of shifts", f"{spread['sd']:.2f}", "logits", "their standard deviation"),
         ]
     )
     st.caption(
         escaped(
-            f"95% intervals: mean shift {spread.mean_low:+.2f} to {spread.mean_high:+.2f}, "
-            f"spread {spread.sd_low:.2f} to {spread.sd_high:.2f} logits."
-            f"{f' But {spread.shift.at_bound}.' if spread.shift.at_bound else ''}"
+            f"95% intervals: mean shift {spread['mean_low']:+.2f} to {spread['mean_high']:+.2f}, "
+            f"spread {spread['sd_low']:.2f} to {spread['sd_high']:.2f} logits."
+            + (f" But {spread['at_bound']}." if spread["at_bound"] else "")
         )
     )
     spec = charts.cached_chart(difficulty_chart, rows, title=responses.words)
@@ -212,7 +208,7 @@ def diversity(runs: Sequence[Run]) -> None:
     diagnosis = _on_button(responses, "diversity") if responses else None
     if responses is None or diagnosis is None:
         return
-    made = tables(diagnosis)
+    made = diagnosis.tables
     densities = made["diversity_densities"]
     if densities:
         spec = charts.cached_chart(density_panel, densities, title=responses.words)

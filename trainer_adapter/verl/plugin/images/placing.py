@@ -14,11 +14,7 @@ def images_of(messages: Sequence[Message]) -> list[Any]:
 
 
 def with_images(messages: Sequence[Message], images: Sequence[Any]) -> list[dict[str, Any]]:
-    """Return plain-text messages with images instead of their placeholders.
-
-    Raises:
-        ValueError: the numbers of placeholders and images differ.
-    """
+    """Return plain-text messages with images instead of their placeholders."""
     if not images:
         return [dict(message) for message in messages]
     from service.questions.images import (

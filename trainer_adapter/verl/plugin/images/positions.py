@@ -11,10 +11,6 @@ from service.engines.images import image_tokens
 def positions_of(processor: Any, tokens: torch.Tensor, seen: Mapping[str, Any]) -> torch.Tensor:
     """Return the positions of a row's tokens in verl's form.
 
-    Args:
-        processor: verl's, with the model's `get_rope_index` if it has one; None for a text model.
-        tokens: shape T.
-        seen: the model's inputs for the row's images, with their sizes `image_grid_thw`.
 
     Returns:
         Shape T; (4, T) for a model with three-dimensional rotary positions, whose first row counts tokens.

@@ -22,15 +22,7 @@ def hand_over(advantages_AT: Tensor) -> None:
 def estimate_advantages(
     token_level_rewards: Tensor, response_mask: Tensor, config: Any = None, index: Any = None, **_: Any
 ) -> tuple[Tensor, Tensor]:
-    """Return the advantages of every row, and the same values as returns: verl's advantage estimator.
-
-    Args:
-        config: verl's algorithm config, inside its whole config.
-        index: verl's name of the question of each row.
-
-    Raises:
-        RuntimeError: tagrpo's trainer is configured, but handed over none, or those of another batch.
-    """
+    """Return the advantages of every row, and the same values as returns: verl's advantage estimator."""
     if _computed:
         advantages_AT = _computed.pop().to(token_level_rewards.dtype)
     else:

@@ -7,29 +7,22 @@ from typing import Any
 
 from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
 
-from service.errors import InputError
 from trainer_adapter.verl.plugin.settings import SETTINGS_KEY
-from trainer_adapter.verl.transfer import remove_rows
+from trainer_adapter.verl.transfer import remove_rows, wait_for_responses, with_rows
 
 _LOG = logging.getLogger("tagrpo.trainer")
 _SURPLUS = "training/filter_groups/discarded_surplus_samples"
-_Reasons = tuple[set[str], set[str], set[str], Counter[float]]
 
 
 class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
     """verl's synchronous buffer, without endless refills and dependence on arrival order.
 
-    verl decides when and how many questions are drawn again. At the limit no more are drawn: the step uses
-    the available groups with a gradient or, if there are none, groups without.
+    verl decides when and how many questions are drawn again, up to `max_prompts` a step. Then no more are
+    drawn: the step uses the available groups with a gradient or, if there are none, groups without. With
+    `waves` groups are inspected only when none is in flight, so that draws do not depend on the order of
+    arrival. `dead` names the groups without a gradient that the last step drew.
 
-    `dead` names the groups without a gradient that the last step drew.
-
-    Its settings are the `sampler_kwargs` of verl's config: those of verl's buffer, and these.
-
-    Args:
-        waves: whether to inspect groups only when none is in flight, so that the draws do not depend on the
-            order of arrival.
-        max_prompts: maximum questions per step, including those of the first batch.
+    Its settings are the `sampler_kwargs` of verl's config.
     """
 
     def __init__(
@@ -39,24 +32,21 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
         self._submit, self._waves, self._max_prompts = refill_fn, given.pop("waves"), given.pop("max_prompts")
         super().__init__(refill_fn=self._refill, sampler_kwargs={}, **given, **kwargs)
         self._filters = given["filter_groups_metric"] is not None
-        self._step, self._wanted, self._drawn = 0, 0, 0
+        self._step, self._wanted, self._drawn, self._dropped = 0, 0, 0, 0
         self._kept: dict[str, float] = {}
         self.all_right = self.all_wrong = 0
         self.dead: set[str] = set()
 
     def sample(self, global_steps: int, partition_id: str, batch_size: int) -> tuple[Any, dict[str, Any]]:
-        """Return a batch of `batch_size` questions' responses, or fewer at the limit, and verl's metrics.
-
-        Raises:
-            InputError: the maximum number of questions was drawn, but too many responses failed.
-        """
+        """Return a batch of `batch_size` questions' responses, or fewer at the limit, and verl's metrics."""
         if partition_id == "val":
             validation: tuple[Any, dict[str, Any]] = super().sample(global_steps, partition_id, batch_size)
             return validation
-        self._step, self._wanted, self._drawn = global_steps, batch_size, batch_size
+        self._step, self._wanted, self._drawn, self._dropped = global_steps, batch_size, batch_size, 0
         self.all_right = self.all_wrong = 0
         self.dead = set()
         self._kept = {}
+        self._wait()
         batch, metrics = super().sample(global_steps, partition_id, batch_size)
         if not self._filters:
             return batch, metrics
@@ -74,7 +64,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _without(self, batch: Any, dead: set[str], taken: set[str]) -> Any:
         """Return the batch without groups that have no gradient, unless it has no others."""
-        alive = [place for place, key in enumerate(batch.keys) if _uid(key) not in dead]
+        alive = [row for row, key in enumerate(batch.keys) if _uid(key) not in dead]
         _LOG.warning(
             "step %d: dynamic sampling used %d questions and found %d of %d mixed groups (%d all-right, %d "
             "all-wrong); the step trains on %s. Use questions closer to the model's ability, more "
@@ -87,29 +77,20 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
             return batch
         gone = [key for key in batch.keys if _uid(key) in dead]
         remove_rows(batch, gone)
-        return type(batch)(
-            partition_id=batch.partition_id,
-            keys=[batch.keys[place] for place in alive],
-            tags=[batch.tags[place] for place in alive],
-            fields=batch.fields,
-            extra_info=batch.extra_info,
-        )
+        return with_rows(batch, [batch.keys[row] for row in alive], [batch.tags[row] for row in alive])
 
     def _refill(self, prompts: int) -> int:
         allowed = min(prompts, self._max_prompts - self._drawn)
-        if allowed > 0:
-            self._drawn += allowed
-            return self._submit(allowed)
-        if self._in_hand("train") < self._wanted:
-            raise InputError(
-                f"step {self._step}: {self._drawn} questions were used, the maximum of "
-                f"{SETTINGS_KEY}.max_gen_batches, but too many responses failed. See the rollout log."
-            )
-        return 0
+        if allowed <= 0:
+            return 0
+        self._drawn += allowed
+        submitted = self._submit(allowed)
+        self._wait()
+        return submitted
 
-    def _in_hand(self, partition_id: str) -> int:
-        """Return how many groups are ready or in flight."""
-        return len(self.prompt_global_steps[partition_id])
+    def _wait(self) -> None:
+        if self._waves and self._filters:
+            wait_for_responses("train", self.poll_interval)
 
     def _count(self, groups: Counter[float]) -> None:
         for correctness, number in groups.items():
@@ -120,31 +101,20 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _dapo_filtered_keys(self, partition_id: str) -> tuple[set[str], Counter[float]]:
         """Return the groups without a gradient to drop: as many as others can still be drawn for."""
-        if self._must_wait(partition_id):
-            return set(), Counter()
         dead, counts = super()._dapo_filtered_keys(partition_id)
         if not dead:
             self._kept = {}
             return dead, counts
-        replaceable = self._in_hand(partition_id) + self._max_prompts - self._drawn - self._wanted
+        replaceable = self._max_prompts - self._dropped - self._wanted
         rewards = self._dapo_classification_cache[partition_id]
         ordered = sorted(dead)
         gone = ordered[: max(0, replaceable)]
         self._kept = {uid: rewards[uid] for uid in ordered[len(gone) :]}
         self.dead |= dead
+        self._dropped += len(gone)
         counts = Counter(rewards[uid] for uid in gone)
         self._count(counts)
         return set(gone), counts
-
-    def _sampleable_terminal_keys(self, partition_id: str, eviction_reasons: _Reasons) -> set[str]:
-        if self._must_wait(partition_id):
-            return set()
-        sampleable: set[str] = super()._sampleable_terminal_keys(partition_id, eviction_reasons)
-        return sampleable
-
-    def _must_wait(self, partition_id: str) -> bool:
-        under_way = self.pending_keys[partition_id] or self.running_keys[partition_id]
-        return self._waves and self._filters and partition_id != "val" and bool(under_way)
 
     def _select_prompt_uids(
         self, partition_id: str, sampleable_keys: set[str], batch_size: int

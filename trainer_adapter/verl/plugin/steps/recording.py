@@ -29,11 +29,7 @@ _opened: list[tuple["RolloutWriter", "Alarms"]] = []
 
 
 def open_record(config: Mapping[str, Any], recipe: Recipe, settings: RunSettings) -> "RolloutWriter | None":
-    """Return the writer of the rollout record; None where none is kept.
-
-    Raises:
-        InputError: the folder belongs to another run, or cannot be written.
-    """
+    """Return the writer of the rollout record; None where none is kept."""
     if settings.record is None:
         return None
     from service.runs.store import package_versions

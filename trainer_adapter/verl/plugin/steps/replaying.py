@@ -9,7 +9,7 @@ import torch
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.replaying import MixedGroup, MixedGroups, replay_weights
 from trainer_adapter.verl.plugin.responses import StepResponses
-from trainer_adapter.verl.transfer import add_rows, read_rows, remove_rows
+from trainer_adapter.verl.transfer import add_rows, read_rows, remove_rows, with_rows
 
 _MIXED_GROUPS = "tagrpo_mixed_groups.pt"
 _IMAGES = "multi_modal_inputs"
@@ -27,12 +27,8 @@ class _Row(NamedTuple):
     weights_T: Tensor
 
 
-class _Group(NamedTuple):
-    """The group of a question in a step: keys of its responses, and whether it is mixed."""
-
-    question_id: str
-    keys: list[str]
-    mixed: bool
+_Group = tuple[str, list[str]]
+"""A question, and the keys of its responses in a step."""
 
 
 class ReplayedBatch(NamedTuple):
@@ -54,10 +50,6 @@ class ReplayStep:
 
     A replayed group keeps the advantages, token weights and reference log-probs of the step that drew it; its
     old log-probs are recomputed.
-
-    Args:
-        steps, most: see `MixedGroups`.
-        threshold: where the weights of replayed tokens are truncated.
     """
 
     def __init__(self, *, steps: int, most: int, threshold: float) -> None:
@@ -83,13 +75,12 @@ class ReplayStep:
                 stored, so that batches keep their size.
             log_probs: computes the log-probs of rows of verl's queue under the policy of this step.
         """
-        drawn, groups = _weights(batch, responses, weights_BT), _groups(batch, responses)
-        mixed = [group for group in groups if group.mixed]
-        dead = [group for group in groups if not group.mixed]
-        replaced = [group for group in dead if len(group.keys) == size]
-        chosen = self._memory.choose(len(replaced), step, {group.question_id for group in mixed})
+        drawn = _weights(batch, responses, weights_BT)
+        mixed, dead = _groups(batch, responses)
+        replaced = [keys for _, keys in dead if len(keys) == size]
+        chosen = self._memory.choose(len(replaced), step, {question for question, _ in mixed})
         kept = float(len(self._memory))
-        self._keep(batch, [group for group in mixed if len(group.keys) == size], step, drawn)
+        self._keep(batch, [(question, keys) for question, keys in mixed if len(keys) == size], step, drawn)
         metrics = {
             "tagrpo/replay/kept": kept,
             "tagrpo/replay/groups": float(len(chosen)),
@@ -98,7 +89,7 @@ class ReplayStep:
         if not chosen:
             return None, metrics
         again: list[_Row] = [row for group in chosen for row in group.rows]
-        gone = [key for group in replaced[: len(chosen)] for key in group.keys]
+        gone = [key for keys in replaced[: len(chosen)] for key in keys]
         old = log_probs([row.fields for row in again])
         ratios = [
             replay_weights(old_T, row.fields["old_log_probs"], self._threshold)
@@ -112,11 +103,17 @@ class ReplayStep:
         metrics["tagrpo/replay/weight_mean"] = float(of_tokens.mean())
         metrics["tagrpo/replay/ess"] = float(of_tokens.sum() ** 2 / of_tokens.square().sum() / len(of_tokens))
         replayed = {row.key: row.weights_T * ratio_T for row, ratio_T in zip(again, ratios, strict=True)}
-        return ReplayedBatch(_with(batch, dict(zip(gone, again, strict=True))), drawn | replayed), metrics
+        taken = dict(zip(gone, again, strict=True))
+        keys = [taken[key].key if key in taken else key for key in batch.keys]
+        tags = [
+            dict(taken[key].tag) if key in taken else tag
+            for key, tag in zip(batch.keys, batch.tags, strict=True)
+        ]
+        return ReplayedBatch(with_rows(batch, keys, tags), drawn | replayed), metrics
 
     def _keep(self, batch: Any, groups: Sequence[_Group], step: int, weights: Mapping[str, Tensor]) -> None:
         """Remove the rows of these groups from verl's queue, which drops them at the end of the step."""
-        keys = [key for group in groups for key in group.keys]
+        keys = [key for _, of_group in groups for key in of_group]
         if not keys:
             return
         tags = dict(zip(batch.keys, batch.tags, strict=True))
@@ -129,7 +126,7 @@ class ReplayStep:
             for row, key in enumerate(keys)
         }
         self._memory.keep(
-            MixedGroup(group.question_id, step, [rows[key] for key in group.keys]) for group in groups
+            MixedGroup(question, step, [rows[key] for key in of_group]) for question, of_group in groups
         )
 
     def save(self, folder: Path) -> None:
@@ -155,20 +152,18 @@ class ReplayStep:
             )
 
 
-def _groups(batch: Any, responses: StepResponses) -> list[_Group]:
-    """Return the groups of a step in the order in which their questions were drawn."""
+def _groups(batch: Any, responses: StepResponses) -> tuple[list[_Group], list[_Group]]:
+    """Return the mixed groups of a step and the others, in the order in which their questions were drawn."""
     rows: dict[str, list[int]] = {}
     keys = _real_keys(batch)
     for row, key in enumerate(keys):
         rows.setdefault(key.rsplit("_", 2)[0], []).append(row)
-    return [
-        _Group(
-            str(responses.about[of_group[0]]["question_id"]),
-            [keys[row] for row in of_group],
-            len(set(responses.correct_B[of_group].tolist())) > 1,
-        )
-        for _, of_group in sorted(rows.items())
-    ]
+    mixed: list[_Group] = []
+    dead: list[_Group] = []
+    for _, of_group in sorted(rows.items()):
+        group = str(responses.about[of_group[0]]["question_id"]), [keys[row] for row in of_group]
+        (mixed if len(set(responses.correct_B[of_group].tolist())) > 1 else dead).append(group)
+    return mixed, dead
 
 
 def _weights(batch: Any, responses: StepResponses, weights_BT: Tensor | None) -> dict[str, Tensor]:
@@ -179,18 +174,6 @@ def _weights(batch: Any, responses: StepResponses, weights_BT: Tensor | None) ->
         key: weights_T[mask_T]
         for key, weights_T, mask_T in zip(_real_keys(batch), held_BT, mask_BT, strict=True)
     }
-
-
-def _with(batch: Any, again: Mapping[str, _Row]) -> Any:
-    """Return the batch with other responses instead of the named ones."""
-    tags = zip(batch.keys, batch.tags, strict=True)
-    return type(batch)(
-        partition_id=batch.partition_id,
-        keys=[again[key].key if key in again else key for key in batch.keys],
-        tags=[dict(again[key].tag) if key in again else tag for key, tag in tags],
-        fields=batch.fields,
-        extra_info=batch.extra_info,
-    )
 
 
 def _real_keys(batch: Any) -> list[str]:

@@ -51,9 +51,11 @@ class SkipPolicy:
     def save(self, folder: Path) -> None:
         """Write the counts into the folder of a checkpoint."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / _DEAD_GROUPS).write_text(json.dumps(self._groups.to_json()), encoding="utf-8")
+        (folder / _DEAD_GROUPS).write_text(
+            json.dumps(self._groups.in_a_row, sort_keys=True), encoding="utf-8"
+        )
 
     def load(self, folder: Path) -> None:
         """Restore the counts of a checkpoint; a checkpoint without counts skips no questions."""
         if (folder / _DEAD_GROUPS).is_file():
-            self._groups.replace(json.loads((folder / _DEAD_GROUPS).read_text(encoding="utf-8")))
+            self._groups.in_a_row.update(json.loads((folder / _DEAD_GROUPS).read_text(encoding="utf-8")))

@@ -12,8 +12,6 @@ _ONE_TOKEN = 24_576
 def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: int) -> dict[str, float]:
     """Reorder the rows of verl's padded batch by `order_rows`, in place.
 
-    Args:
-        keys: of the rows, in their order before verl balanced them.
 
     Returns:
         how even the ranks' tokens are then, under verl's names.
@@ -49,11 +47,6 @@ def order_rows(
     parts over the whole step, which scatters a question's rows over updates and puts all padding into the
     last one. Here each update has whole questions and nearly the same number of rows, and is balanced by
     itself. A question is split only if it would not fit otherwise.
-
-    Args:
-        questions: of each row, those of a question in sequence; None at padding, which comes last.
-        workloads: of each row, as verl counts them.
-        mini_batch: rows of an update on all ranks together; divides the rows, and is a multiple of `ranks`.
     """
     rows = len(questions)
     real = questions.index(None) if None in questions else rows

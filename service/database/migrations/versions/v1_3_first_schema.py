@@ -1,6 +1,6 @@
-"""The first schema. A new database gets it whole, from the tables; see `service.database.schema`."""
+"""The oldest schema that is upgraded. A new database gets the newest one whole, from the tables."""
 
-revision = "1.2"
+revision = "1.3"
 down_revision = None
 branch_labels = None
 depends_on = None
