@@ -287,7 +287,7 @@ def contamination(
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.sets.finding import Settings
+    from service.questions.contamination.finding import Settings
 
     load = rows.loader(benchmark)
     settings = Settings(ngram, threshold, ratio)
