@@ -120,7 +120,7 @@ class Verdict(Config):
 
 
 class RephraseConfig(Seeded, Budget):
-    """Propose neighbors for questions, check them, and compare answers if a solver is named."""
+    """Propose rephrasings of questions, check them, and compare answers if a solver is named."""
 
     questions: str = Field(description="Name of an imported question set.")
     name: str = Field(description="Name of the run; an existing run is resumed.")

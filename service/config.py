@@ -106,6 +106,16 @@ class Setting:
         """The default; None if it is required or not set."""
         return None if self.info.is_required() else self.info.get_default(call_default_factory=True)
 
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "about": self.info.description,
+            "default": self.default,
+            "takes": self.limits,
+            "required": self.info.is_required(),
+            "operational": self.operational,
+            "of": self.choice and "=".join(self.choice),
+        }
+
     @property
     def limits(self) -> str:
         """The values that it takes, in words; empty if any value of its type will do."""

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from evaluator.evals.tables import ProblemRow, RunProblemRow
 from evaluator.grading import AnswerKind
 from service.database import upsert, utc_now
+from service.errors import NotFoundError
 from service.hashing import canonical_text, content_hash, content_id
 from service.questions.images import place_images
 from service.questions.question import canonical_answer
@@ -157,6 +158,19 @@ class RunProblem:
 def run_problems(session: Session, run_id: str) -> list[RunProblem]:
     """Return the problems of a run in order."""
     return read_problems(session, RunProblemRow.run_id == run_id)
+
+
+def find_problem(session: Session, run_id: str, reference: str) -> RunProblem:
+    """Return the problem of a run by its position, from 0, or by the beginning of its id."""
+    problems = run_problems(session, run_id)
+    if reference.isdecimal() and int(reference) < len(problems):
+        return problems[int(reference)]
+    matches = [problem for problem in problems if problem.problem_id.startswith(reference)]
+    if len(matches) != 1:
+        raise NotFoundError(
+            f"the run has no problem {reference!r}. Give its id or its position, 0 to {len(problems) - 1:,}."
+        )
+    return matches[0]
 
 
 def read_problems(session: Session, condition: ColumnElement[bool]) -> list[RunProblem]:

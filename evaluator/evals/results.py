@@ -166,10 +166,8 @@ def human_effect(session: Session, run: Run) -> list[dict[str, Any]]:
     ]
 
 
-def read_numbers(
-    database: Database, run: Run, n: int | None = None
-) -> tuple[dict[str, Any], RunResult | None]:
-    """Return where a run stands, and its result; if there is none, `why` in the record says why.
+def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str, Any]:
+    """Return where a run stands; if there is no pass@k, `why` says why.
 
     Without `n`, missing samples are counted to the most that was asked for.
     """
@@ -222,7 +220,7 @@ def read_numbers(
             }
             for point in points
         ],
-        "why": why,
+        "why": why or (None if points else "pass@k needs at least one sample of each problem"),
     }
     if result is not None:
         record |= {
@@ -243,7 +241,17 @@ def read_numbers(
             "human_grades": result.human,
             "overruled": result.overruled,
         }
-    return record, result
+    return record
+
+
+def human_record(session: Session, run: Run) -> dict[str, Any]:
+    """Return what people's grades change in a run, for JSON; `why` says why that is not known."""
+    try:
+        result, effects = load_result(session, run), human_effect(session, run)
+    except InputError as error:
+        return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
+    effect = {"pass_at_k": effects, "why": None}
+    return {"human_grades": result.human, "overruled": result.overruled, **effect}
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from evaluator.grading.types import Answers
 from evaluator.grading.versions import version_taking
 from service.errors import InputError, NotFoundError
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.store import Run, find_run, find_same_run, list_runs, open_run
+from service.runs.store import Run, find_run, find_same_run, list_runs, only_run, open_run
 
 EVAL = "eval"
 """The kind of these runs in the table of runs."""
@@ -162,6 +162,29 @@ def find_eval_run(session: Session, name: str) -> Run:
         names = ", ".join(run.name for run in matching)
         raise InputError(f"{name} matches several eval runs: {names}. Choose one of them.")
     return matching[0]
+
+
+def choose_run(session: Session, reference: str | None) -> Run:
+    """Return the run of any kind with this name, or the only one. NAME also finds NAME.BENCHMARK."""
+    if reference is None:
+        return only_run(session)
+    try:
+        return find_run(session, reference)
+    except NotFoundError:
+        with suppress(NotFoundError):
+            return find_eval_run(session, reference)
+        raise
+
+
+def config_name(run: Run) -> str:
+    """Return the name that the config of an eval run gives: the run's without the benchmark."""
+    suffix = "." + str(run.spec["problems"]).replace("@", "-")
+    if not run.name.endswith(suffix):
+        raise InputError(
+            f"run {run.name} was renamed: an evaluation resumes only under a name that ends with {suffix}. "
+            f"Rename it first, as in `tagrpo runs rename {run.name} {run.name}{suffix}`."
+        )
+    return run.name.removesuffix(suffix)
 
 
 def check_kind(run: Run) -> None:

@@ -5,9 +5,11 @@ from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
+from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
-from evaluator.evals.votes import Votes, majority_values
+from evaluator.evals.votes import Votes, majority_values, make_votes, read_answers
+from evaluator.grading import Grader
 from evaluator.passk import (
     NEW_PROBLEMS,
     SAME_PROBLEMS,
@@ -47,6 +49,15 @@ class Metric:
             raise InputError(f"there is no metric {self.name!r}. Choose one of {', '.join(METRICS)}.")
         if not 0 <= self.tau <= 1:
             raise InputError(f"tau is {self.tau}, but must be between 0 and 1.")
+
+    @classmethod
+    def parse(cls, text: str) -> "Metric":
+        """Return a metric by its name, which may end in tau, as in g-pass@k:0.5."""
+        name, colon, tau = text.partition(":")
+        try:
+            return cls(name, float(tau)) if colon and name == G_PASS_AT_K else cls(text)
+        except ValueError:
+            raise InputError(f"--metric {text}: give the share as a number, as in g-pass@k:0.5.") from None
 
     def title(self, k: int) -> str:
         """Return the metric's name at k: pass@32."""
@@ -178,6 +189,17 @@ def build_report(
         withheld=None if shown else model,
         no_average=missing,
     )
+
+
+def score_votes(
+    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
+) -> tuple[Score, ...]:
+    """Return the scores of maj@k from the stored answers, grouped by the grader."""
+    answers = [
+        read_answers(session, result.run.id, result.grader_version, result.grades) for result in entry.results
+    ]
+    with Grader() as grader:
+        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
 
 
 def curve_ks(most: int, wanted: Sequence[int]) -> tuple[int, ...]:

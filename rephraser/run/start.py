@@ -4,7 +4,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import EVAL
 from service.errors import InputError
-from service.runs.store import Run, find_run, list_runs
+from service.runs.store import Run, find_run, only_run
 
 KIND = "propose"
 
@@ -21,15 +21,10 @@ def find_neighbor_run(session: Session, reference: str) -> Run:
 
 
 def choose_run(session: Session, reference: str | None) -> Run:
-    """Return the run named, or the only one of neighbors that there is."""
-    if reference is not None:
-        return find_neighbor_run(session, reference)
-    runs = [run for run in list_runs(session) if run.kind == KIND]
-    if len(runs) != 1:
-        names = ", ".join(sorted(run.name for run in runs))
-        raise InputError(
-            f"there are several runs. Choose one: {names}."
-            if runs
-            else "there are no runs yet. Start one with `tagrpo rephrase run`."
-        )
-    return runs[0]
+    """Return the run named, or the only one of neighbors that there is.
+
+    Raises:
+        NotFoundError: no such run.
+        InputError: none is named and there are several, or none at all; or a run of another kind is named.
+    """
+    return only_run(session, KIND) if reference is None else find_neighbor_run(session, reference)

@@ -8,13 +8,14 @@ from typing import Any, Literal
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.signal.cost import needs_neighbors
-from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup
+from evaluator.signal.cost import compare_choices, needs_neighbors
+from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
+from evaluator.signal.rate_model import fit_rates
 from evaluator.signal.sources.eval_runs import load_runs
 from rephraser.checks.wording import choose_apart
 from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.start import find_neighbor_run
-from rephraser.sets.counts import count_proposals
+from rephraser.sets.counts import count_members, count_proposals, count_successes
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import CandidateRow, StandingRow, VerdictRow
@@ -128,6 +129,20 @@ class Draft:
     spec: Mapping[str, Any]
     counts: Mapping[str, Any]
     groups: tuple[QuestionGroup, ...]
+
+    def to_json(self, g: int) -> dict[str, Any]:
+        """Return the counts, and what other choices of neighbors yield in groups of `g` responses."""
+        counts = {**count_members(self.entries), **count_successes(self.entries), **self.counts}
+        most = max(len(entry.neighbors) for entry in self.entries)
+        if not self.groups:
+            reason = "no answers were compared, so success rates are unknown"
+            return {"counts": counts, "choices": [], "no_choices": reason}
+        try:
+            model = fit_rates(count_groups(self.groups))
+            choices = compare_choices(self.groups, model, g, most if model.shift else 0)
+        except InputError as error:
+            return {"counts": counts, "choices": [], "no_choices": str(error)}
+        return {"counts": counts, "choices": choices, "no_choices": None}
 
 
 def publish(

@@ -8,7 +8,7 @@ from pathlib import Path
 from service.database import sqlite
 from service.database.engine import Database
 from service.database.place import Place, Server
-from service.errors import DatabaseError
+from service.errors import DatabaseError, InputError
 
 
 def back_up(path: Path, target: Path) -> int:
@@ -17,11 +17,12 @@ def back_up(path: Path, target: Path) -> int:
     The copy appears under its name only when it is whole and sound.
 
     Raises:
-        FileExistsError: `target` is there already.
+        DatabaseError: there is none, it is damaged, or the copy cannot be written.
+        InputError: `target` is there already.
     """
     sqlite.check_file(path, create=False)
     if target.exists():
-        raise FileExistsError(target)
+        raise InputError(f"{target}: the file exists. Choose another path, or remove the file first.")
     if not target.parent.is_dir():
         raise DatabaseError(f"{target}: the folder {target.parent} does not exist. Create it first.")
     part = target.with_name(f".{target.name}.{os.getpid()}.part")

@@ -57,6 +57,21 @@ class Columns:
     images: str | None = None
     further: tuple[str, ...] = ()
 
+    @classmethod
+    def parse(cls, words: Sequence[str]) -> "Columns":
+        """Return columns given as PART=NAME; a question may have several."""
+        given: dict[str, list[str]] = {part.name: [] for part in fields(cls) if part.name != "further"}
+        for word in words:
+            part, equals, name = word.partition("=")
+            if part not in given or not equals:
+                raise InputError(f"--column {word}: give PART=NAME, where PART is one of {', '.join(given)}.")
+            given[part].append(name)
+        questions = given.pop("question")
+        if several := [part for part, names in given.items() if len(names) > 1]:
+            raise InputError(f"--column {several[0]}=: only a question can have several columns.")
+        others: dict[str, Any] = {part: names[0] for part, names in given.items() if names}
+        return cls(questions[0] if questions else None, further=tuple(questions[1:]), **others)
+
     def as_dict(self) -> dict[str, str]:
         """Return the columns that are set, by what they hold; without `further`."""
         named = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "further"}

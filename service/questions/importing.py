@@ -1,5 +1,6 @@
 """Import a source as a named set: read, check golds against themselves, compare, store."""
 
+import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -61,10 +62,32 @@ class ImportReport:
         return sum(each.kind != AnswerKind.CODE and is_solution(each.answer) for each in questions)
 
     @property
-    def needs_attention(self) -> bool:
-        """Whether questions were held back or left out, contradict each other, or may lack a part or gold."""
-        read = self.read
-        return bool(self.held or self.likeness.conflicts or read.bad or read.left_out or self.solutions)
+    def attention(self) -> list[str]:
+        """What is odd about the questions, with the way out."""
+        problems, read, conflicts = [], self.read, self.likeness.conflicts
+        if self.held:
+            problems.append(f"{len(self.held):,} held back (`tagrpo questions list {self.name} --held`)")
+        if conflicts:
+            problems.append(f"rows whose answer contradicts an earlier row: {len(conflicts):,}")
+        if read.bad:
+            problems.append(f"rows left out: {len(read.bad):,}")
+        if read.left_out:
+            columns = filter(None, (read.columns.question, *read.columns.further, *read.left_out))
+            options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
+            problems.append(
+                f"questions may lack the content of {', '.join(read.left_out)}: in "
+                f"{max(read.left_out.values()):,} rows, these columns contain text that the question lacks. "
+                "If the questions need it, import under another --name and list the question's columns in "
+                f"order: {options}"
+            )
+        if self.solutions:
+            problems.append(
+                "gold answers that are whole solutions, which hardly any response matches: "
+                f"{self.solutions:,}. Import under another --name and name the column of the final answer "
+                "with --column answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the "
+                "text after ####"
+            )
+        return problems
 
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form. Rows count from 0; pairs are (row, earlier row) of the source."""

@@ -142,6 +142,15 @@ def list_runs(session: Session) -> list[Run]:
     return [as_run(row) for row in session.scalars(select(RunRow).order_by(RunRow.created_at, RunRow.id))]
 
 
+def only_run(session: Session, kind: str | None = None) -> Run:
+    """Return the only run there is, of this kind if one is given."""
+    runs = [run for run in list_runs(session) if kind in (None, run.kind)]
+    if len(runs) != 1:
+        several = f"there are several runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
+        raise InputError(several if runs else "there are no runs yet.")
+    return runs[0]
+
+
 def run_question_ids(session: Session, run_id: str) -> list[str]:
     """Return the ids of the run's questions in order."""
     return list(

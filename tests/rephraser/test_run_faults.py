@@ -217,7 +217,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
         assert time.monotonic() - began < 100
         direct = run_here(*(word for word in arguments if word != "proposer.batch=true"))
         assert direct.code == 3, direct.err
-        assert "waiting in a batch job" in direct.err
+        assert "open; resume with" in direct.err
         assert run_finished(db) is None
         done = run_here(*arguments)
         assert done.code == 0, done.err

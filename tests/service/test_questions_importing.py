@@ -48,7 +48,7 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
     assert [(pair.row, pair.earlier) for pair in report.likeness.conflicts] == [(3, 1)]
     assert [(pair.row, pair.earlier) for pair in report.likeness.near_duplicates] == [(4, 1)]
     assert (report.read.rows, report.usable) == (5, 4)
-    assert report.needs_attention
+    assert report.attention
 
 
 @pytest.mark.sqlite  # by a trigger in its words

@@ -131,7 +131,7 @@ def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
 
 def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
     folder = write_run(tmp_path / "rollouts")
-    with db.read() as session, pytest.raises(InputError, match="no training runs yet"):
+    with db.read() as session, pytest.raises(InputError, match="there are no runs yet"):
         choose_train_run(session, None)
     with db.write() as session:
         open_run(session, name="ta", kind="eval", spec={}, question_ids=(), versions={})

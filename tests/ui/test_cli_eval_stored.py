@@ -47,9 +47,9 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     boxed = cli("score", "a", "--answers", "boxed", "--changes")
     assert boxed.code == 0, boxed.err
     assert {"graded 8", "correct 6", "wrong 2", "changed correct to wrong=2"} <= {*squeezed(boxed.out)}
-    assert "previous answer" in boxed.out
+    assert "old extracted" in boxed.out
     unchanged = cli("score", "all-boxed", "--answers", "boxed", "--changes").out
-    assert "previous answer" not in unchanged
+    assert "old extracted" not in unchanged
     again = read(cli("score", "a", "answers=boxed", "--json"))
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
     assert again["changed_by_source"] == [
@@ -81,7 +81,6 @@ def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:
             )
     told = cli("score", "a", "--changes")
     assert {"compared with old grader", "changed unknown to correct=2"} <= {*squeezed(told.out)}
-    assert told.out.count("unknown (") == 2
     as_json = read(cli("score", "a", "--changes", "--json"))
     assert (as_json["graded"], as_json["changed"]) == (0, {"unknown to correct": 2})
     assert [(change["old"], change["new"]) for change in as_json["changes"]] == [("unknown", "correct")] * 2

@@ -31,8 +31,8 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     arguments = ("import", "rows.jsonl", "--model", "a/b", "--benchmark", "sums.jsonl", "--by", "inside")
     done = cli(*arguments)
     assert done.code == 3
-    assert "left out: 1 response to 1 question not in sums: 'Say: 3+3?' (1)" in done.err
-    assert "1 request of the other tool got no response" in done.err
+    assert "responses that match no problem of sums: 1" in done.err
+    assert "requests to which the other tool got no response (pass@k is given as a range): 1" in done.err
     assert {"run b.sums", "format rows", "imported 1", "problems 1", "samples 1"} <= {*squeezed(done.out)}
     again = json.loads(cli(*arguments, "--json").out)
     assert (again["imported"], again["there_before"], again["without_response"]) == (0, 1, 1)
@@ -58,7 +58,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert json.loads(cli("compare", "b.sums", "--tool-grades", "--json").out)["alike"] == 0
     summary = cli.within("runs")("show", "b.sums")
     assert (summary.code, "temperature" in summary.out) == (3, False)
-    assert "b.sums: 1 sample without a response, because the other tool received none" in summary.err
+    assert "b.sums: 1 sample permanently missing: the other tool received no response" in summary.err
     record = json.loads(cli.within("runs")("show", "b.sums", "--json").out)
     assert (record["truncated"], record["truncated_share"], record["refused_share"]) == (None, None, None)
     basis = cli("report", "b.sums").out.partition("sample details")[2]
@@ -69,7 +69,7 @@ def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
     """Points are no grades; they stood beside ours as "0 alike (0.0%)"."""
     write_rows(Path("points.jsonl"), *({**row, "score": 5} for row in ROWS))
     told = cli("import", "points.jsonl", "--model", "m", "--name", "points")
-    assert "none of the other tool's scores is a correct or wrong grade; if they are points" in told.out
+    assert "none of the other tool's scores is a correct or wrong grade; if they are points" in told.err
     alone = cli("import", "points.jsonl", "--model", "m", "--name", "alone", "--column", "score=", "--json")
     assert json.loads(alone.out)["agreement"] is None
 

@@ -120,7 +120,7 @@ def test_a_proposer_that_always_refuses_ends_its_run_and_says_so(cli: CommandLin
         done = cli(*llm(url, "proposer.content_attempts=2", "rounds=2", "--limit", "3"))
         assert stats(url)["paid"] == 3 * 2 * 2  # questions, attempts, rounds
         assert done.code == 0, done.err
-        assert "3 questions with fewer than 3 neighbors" in done.out
+        assert "0 of 3 questions have all 3 neighbors" in done.out
         assert words(done.out).count("0 no candidate") == 3
         assert "refused=12" in words(done.out)
         again = json.loads(cli("resume", "r", "--json").out)

@@ -33,6 +33,7 @@ def test_stored_answers_are_judged_again_and_a_published_set_stays(
 
     done = cli.ok("rephrase", "rejudge", "r", "accept=14")
     assert "dry run no" in squeezed(done.out)
+    assert "more: --after" not in done.out
     assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
     assert json.loads(cli("rephrase", "rejudge", "r", "accept=14", "--json").out)["changes"] == []
     changed = dry["changes"][0]["candidate_id"]

@@ -39,7 +39,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
         ("rejected", "ada", "garbled"),
         ("accepted", "bob", ""),
     ]
-    assert "accepted (review)" in cli("list", "--question", SUM.id)[1]
+    assert "accepted yes perspectives" in " ".join(cli("list", "--question", SUM.id)[1].split())
 
     out = cli("review", ODD, "--withdraw", "--reviewer", "bob")[1]
     assert {"decision accepted", "reviewer bob"} <= {*squeezed(out)}

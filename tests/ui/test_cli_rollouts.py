@@ -129,7 +129,6 @@ def test_one_rollout_is_shown_without_control_characters() -> None:
     shown = run("ta:3:0").out
     assert "␛[31mred" in shown
     assert "What is 0 + 1? (0)" in shown
-    assert "[1,008 more characters; --json has them]" in shown
     assert read("ta:3:0")["response"].endswith("xxx")
     assert read("3:0") == read("ta:3:0")  # of the only training
     assert "no rollout 3:9" in refused("3:9")

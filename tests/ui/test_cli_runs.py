@@ -58,9 +58,9 @@ def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: P
     code, out, _ = cli("list", "--kind", "propose")
     assert code == 0
     finished = run_finished(db, "math-run")
-    done = "5 candidates of 3 questions, $0.00"
+    done = "candidates=5, usd=0"
     assert f"math-run propose test-questions test/proposer {done} {finished}" in squeezed(out)
-    assert "by-rules propose test-questions rules 2 candidates of 2 questions, $0.00 no" in squeezed(out)
+    assert "by-rules propose test-questions rules candidates=2, usd=0 no" in squeezed(out)
     runs = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
     assert runs["math-run"]["run_id"] == run.id
     assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)
@@ -117,14 +117,14 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
     assert code == 3
     said = " ".join(err.split())
     assert "1 request is open and 2 requests failed; resume with `tagrpo resume math-run`" in said
-    assert "1 request failed permanently, and its question continued without" in said
+    assert "1 request failed permanently, and the questions continued without" in said
     assert "tagrpo resume math-run retry_final=true" in said
     assert "429: too many requests=2, content filter: no=1" in out
     assert "propose test/proposer 4 1200 34 0.5" in " ".join(out.replace(",", "").split())
     found = json.loads(cli("show", "--json")[1])
     assert [found[f"{state}_questions"] for state in ("open", "failed", "final")] == [1, 2, 1]
     assert sum(line["usd"] for line in found["ledger"]) == 0.5
-    assert "$0.50" in cli("list")[1]
+    assert "usd=0.5" in cli("list")[1]
 
 
 def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: Path) -> None:
@@ -137,11 +137,11 @@ def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: 
     kinds = {"math-run": "propose", "base.sums": "eval", "ta": "train"}
     assert {name: entry["kind"] for name, entry in listed.items()} == kinds
     lines = {line.split()[0]: line for line in cli("list")[1].splitlines()[1:]}
-    assert "4 samples of 1 problem" in lines["base.sums"]
-    assert "0 rollouts in 0 steps" in lines["ta"]
+    assert "samples=4, graded=4" in lines["base.sums"]
+    assert "steps=0, rollouts=0" in lines["ta"]
     assert "tagrpo train rollouts ta=FOLDER --add" in cli("list").err
     assert json.loads(cli("list", "--kind", "train", "--json")[1])["runs"] == [listed["ta"]]
     assert json.loads(cli("show", "base", "--json")[1])["run"] == "base.sums"  # the only one called base.X
     assert json.loads(cli("show", "ta", "--json")[1])["recipe"] == "ta_grpo"
     code, _, err = cli("show")
-    assert (code, "Available: base.sums, math-run, ta" in err) == (2, True)
+    assert (code, "Choose one: base.sums, math-run, ta" in err) == (2, True)

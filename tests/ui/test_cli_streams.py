@@ -147,7 +147,7 @@ def test_a_log_gets_a_line_now_and_then_and_the_last_one(monkeypatch: pytest.Mon
     lines: list[str] = []
     monkeypatch.setattr(console, "write_line", lines.append)
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
-    with output.progress("run") as bar:
+    with output.terminal.progress("run") as bar:
         monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 0.0)
         bar.update(3, 9, "asking")
         monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 600.0)

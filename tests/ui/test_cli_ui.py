@@ -15,9 +15,10 @@ from page_view import locked_ui, tagrpo_ui
 from service.database import Database
 from service.errors import InputError
 from service.web.listening import Address
-from ui.cli.ui import demo_database, has_display, read_password
+from ui.cli.ui import read_password
 from ui.pages.server import serving
-from ui.pages.server.serving import redirect_file
+from ui.pages.server.serving import has_display, redirect_file
+from ui.shipped_demo.unpacking import demo_database
 
 
 @pytest.fixture

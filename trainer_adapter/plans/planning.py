@@ -1,8 +1,8 @@
 """The plan of a training before it starts: its work beside other recipes, its memory, a pilot's forecast."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from service.errors import InputError
 from trainer_adapter.config import PlanAssumptions, TrainConfig
@@ -59,6 +59,22 @@ class TrainingPlan:
         """What speaks against this training."""
         shortage = [] if self.memory.shortage is None else [self.memory.shortage]
         return shortage + warnings(self.composition, self.methods[0])
+
+    def to_json(self) -> dict[str, Any]:
+        composition, memory, pilot = self.composition, self.memory, self.pilot
+        totals = {"rollout_gib": memory.total("rollout"), "update_gib": memory.total("update")}
+        return {
+            "preset": composition.preset.name,
+            "recipe": composition.recipe.to_json(),
+            "model": composition.value("actor_rollout_ref.model.path"),
+            "parameters": self.shape.parameters,
+            "machine": asdict(composition.machine),
+            "speed": asdict(self.speed),
+            "methods": [{**asdict(method), "hours": method.hours} for method in self.methods],
+            "memory": {**asdict(memory), **totals, "fits": memory.fits},
+            "pilot": pilot and {name: getattr(pilot, name) for name in ("run", "interval", "mean_tokens")},
+            "warnings": self.warnings,
+        }
 
 
 def plan_training(

@@ -1,13 +1,21 @@
 """Recorded rollouts for the diagnostics: counts of each visit of a question, and texts."""
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 
 from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup, ResponseSource, Texts
+from evaluator.signal.sources.eval_runs import eval_source
+from evaluator.signal.sources.rollouts import file_source
+from service.database import Database
 from service.errors import InputError, NotFoundError
+from service.runs.store import list_runs
+from trainer_adapter.record.files import RUN_FILE
 from trainer_adapter.record.groups import Counts
 from trainer_adapter.record.reading import Record
+from trainer_adapter.record.runs import open_record
+from trainer_adapter.record.tables import TRAIN
 
 
 def training_source(record: Record, name: str, stretches: Sequence[tuple[int, int]]) -> ResponseSource:
@@ -21,6 +29,25 @@ def training_source(record: Record, name: str, stretches: Sequence[tuple[int, in
         lambda label, ids: _visit_texts(record, by_label[label], ids),
         record.problems(),
     )
+
+
+def run_source(database: Database, names: Sequence[str], windows: int) -> ResponseSource:
+    """Return the responses of eval runs, or of one training run in so many stretches of its steps."""
+    with database.read() as session:
+        trained = [run for run in list_runs(session) if run.kind == TRAIN and run.name in names]
+        records = [open_record(session, run) for run in trained]
+    if not records:
+        return eval_source(database, names)
+    if len(names) > 1:
+        raise InputError(f"{trained[0].name} is a training run. Pass it without other runs.")
+    return windows_source(records[0], trained[0].name, windows)
+
+
+def path_source(path: Path, windows: int, threshold: float | None) -> ResponseSource:
+    """Return the responses in files, or in the folder of a training run."""
+    if (path / RUN_FILE).is_file():
+        return windows_source(Record(path), str(path), windows)
+    return file_source(path, windows=windows, threshold=threshold)
 
 
 def windows_source(record: Record, name: str, windows: int) -> ResponseSource:

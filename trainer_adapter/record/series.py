@@ -3,14 +3,24 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+from fnmatch import filter as matching
 from typing import Any
 
+from service.errors import InputError
 from service.runs.store import Run
 from trainer_adapter.record.reading import Record
 
 _BESIDE = frozenset({"machine"})
 """Parts of a run's specification that decide where it runs, not what it computes."""
+
+MAIN_METRICS = (
+    "tagrpo/correct/mean",
+    "tagrpo/zero/joint/share",
+    "tagrpo/entropy/mean",
+    "tagrpo/tokens/mean",
+)
 
 _CHECKPOINT = re.compile(r"global_step_(\d+)")
 
@@ -75,6 +85,35 @@ def over_seeds(lines: Sequence[Sequence[tuple[float, float | None]]]) -> list[Se
         for step, values in sorted(by_step.items())
         if len(values) == len(lines)
     ]
+
+
+def match_metrics(logged: Sequence[str], patterns: Sequence[str] | None) -> list[str]:
+    """Return the logged names that match the patterns, in their order; without patterns the main ones."""
+    names: list[str] = []
+    for pattern in MAIN_METRICS if patterns is None else patterns:
+        matches = matching(logged, pattern)
+        if not matches and patterns is not None:
+            near = ", ".join(get_close_matches(pattern, logged, n=3, cutoff=0.3)) or "none at all"
+            raise InputError(f"the run has no metric {pattern!r}. Similar: {near}.")
+        names += matches
+    return list(dict.fromkeys(names))
+
+
+def metric_rows(
+    records: Mapping[str, Record], groups: Sequence[Sequence[Run]], names: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the metrics of groups of runs by step; `records` are those of the runs by id."""
+    rows = []
+    for group in groups:
+        label, of_group = " + ".join(run.name for run in group), []
+        for name in names:
+            lines = [metric_points(records[run.id], name) for run in group]
+            of_group += [
+                {"label": label, "metric": name, **asdict(point), "step": int(point.step)}
+                for point in over_seeds([line for line in lines if line])
+            ]
+        rows += sorted(of_group, key=lambda row: row["step"])
+    return rows
 
 
 def _settings(run: Run) -> str:

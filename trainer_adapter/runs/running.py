@@ -1,6 +1,7 @@
 """Start and resume a training run: export, checks, folder, database, process."""
 
 import os
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Mapping
@@ -77,6 +78,24 @@ class Trained:
     @property
     def finished(self) -> bool:
         return self.attempt.returncode == 0 and self.attempt.stopped_by is None
+
+    def failure(self, resume: str) -> str:
+        """Say why the run did not finish; `resume` is the command that continues it."""
+        attempt = self.attempt
+        saved = f"the checkpoint of step {attempt.checkpoint}"
+        start = "step 1, since nothing was saved yet," if attempt.checkpoint is None else saved
+        way_on = f"from {start} with {resume}."
+        if attempt.stopped_by is not None:
+            how = "verl had to be killed" if self.killed else "verl ended"
+            return f"stopped by {attempt.stopped_by}, {how}. Resume {way_on}"
+        ended = f"ended with exit code {attempt.returncode}"
+        if attempt.returncode is not None and attempt.returncode < 0:
+            ended = f"was killed by {signal.Signals(-attempt.returncode).name}"
+            if attempt.returncode == -signal.SIGKILL:
+                ended += " (the kernel does this if memory runs out)"
+        errors = [f"  {line}" for line in self.errors] + [f"{hint}." for hint in self.hints]
+        lines = [f"verl {ended}; the last errors in {self.log}:", *errors]
+        return "\n".join([*lines, f"Fix the cause, then resume {way_on}"])
 
 
 def dry_run(config: TrainConfig, open_database: Callable[[], Database]) -> Prepared:

@@ -159,6 +159,17 @@ HOOKS: tuple[Hook, ...] = (*TIER_1, *RESCUE, *TIER_2, *IMAGES, *CPU, *CPU_SPEED)
 """All of them."""
 
 
+GROUPS = {
+    "tier 1": TIER_1,
+    "tier 2": TIER_2,
+    "rescue sampling": RESCUE,
+    "images": IMAGES,
+    "training without a GPU": CPU,
+    "faster CPU training": CPU_SPEED,
+}
+"""Hooks by what needs them."""
+
+
 def hooks_of(recipe: Recipe, *, trainer: bool = True) -> tuple[Hook, ...]:
     """Return the hooks that a recipe needs on a GPU, for questions without images."""
     rescue = RESCUE if recipe.sampling == "rescue" else ()

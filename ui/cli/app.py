@@ -4,7 +4,7 @@ import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -16,10 +16,12 @@ from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import exits, output
-from ui.cli.tree import COMMANDS, GROUPS, find_function
+from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
-GO_ON = "run the same command again to resume"
-STOPPED = {exits.Code.INTERRUPTED: f"interrupted; {GO_ON}", exits.Code.TERMINATED: f"terminated; {GO_ON}"}
+STOPPED = {
+    code: f"{how}; run the same command again to resume"
+    for code, how in ((exits.Code.INTERRUPTED, "interrupted"), (exits.Code.TERMINATED, "terminated"))
+}
 
 METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
 """Placeholders for the values of options in help, by type."""
@@ -76,12 +78,23 @@ def _load(place: str) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)
-    alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(with_settings(function))
-    command = get_command(alone)
+    alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(
+        with_settings(function, WITHOUT.get(place, ()))
+    )
+    command: Any = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):
             param.metavar = param.metavar or METAVARS.get(param.type_descriptor.annotation)
+        else:  # typer shows arguments as `{name}` and `name <str>`
+            param.metavar = param.metavar or param.name.upper() + "..." * (param.nargs != 1)
+            usage = param.metavar if param.required or "[" in param.metavar else f"[{param.metavar}]"
+            param.get_usage_pieces = partial(_keep, [usage])
+            param.display_type_rich = partial(_keep, None)
     return command
+
+
+def _keep(value: Any, ctx: Any) -> Any:
+    return value
 
 
 app = typer.Typer(
@@ -140,9 +153,8 @@ def commands() -> TyperGroup:
 def main() -> None:
     """Run the command line; a `TagrpoError` becomes one message on stderr and exit code 2, a bug one and 1.
 
-    A full disk is no bug either and reads the same, nor is a number on the command line that is too large for
-    what computes with it. A reader that has gone away (`| head`) ends the command
-    with exit code 1, Ctrl-C with 130, SIGTERM with 143, all without a traceback.
+    A full disk or too large a number is no bug either. A reader that has gone away (`| head`) ends the
+    command with exit code 1, Ctrl-C with 130, SIGTERM with 143, all without a traceback.
     """
     output.prepare_streams()
     try:
@@ -160,22 +172,18 @@ def main() -> None:
         _end(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED, str(error))
     except TagrpoError as error:
         _end(exits.Code.USAGE, str(error))
-    except OverflowError as error:  # of SQLite, numpy and torch, whose numbers end somewhere
-        huge = [argument for argument in sys.argv[1:] if _is_huge(argument)]
-        if not huge:
-            _report_bug(error)
-        _end(exits.Code.USAGE, f"{huge[0]}: the number is too large. Give a smaller one.")
+    except OverflowError:  # of SQLite, numpy or torch
+        _end(exits.Code.USAGE, "a number is too large. Give a smaller one.")
     except BrokenPipeError:
         output.forget_stdout()
         sys.exit(exits.Code.FAILED)
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        if not full and error.filename is None:
-            _report_bug(error)
-        if full:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
             output.forget_stdout()
-        way_out = "; free some space" if full else ""
-        _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}{way_out}.")
+            _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space.")
+        if error.filename is None:
+            _report_bug(error)
+        _end(exits.Code.USAGE, f"{error.filename}: {error.strerror}.")
     except KeyboardInterrupt:  # before or after typer's turn
         _end(exits.Code.INTERRUPTED, STOPPED[exits.Code.INTERRUPTED])
     except Exception as error:
@@ -200,12 +208,6 @@ def _report_bug(error: Exception) -> NoReturn:
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
         f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}.",
     )
-
-
-def _is_huge(argument: str) -> bool:
-    """Say whether an argument is a whole number of more than 64 bits, or sets an option to one."""
-    number = argument.rpartition("=")[2].removeprefix("-")
-    return number.isascii() and number.isdigit() and (len(number) > 19 or int(number) >= 2**63)
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:

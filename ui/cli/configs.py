@@ -7,15 +7,15 @@ from typer import Argument
 from service.config import settings_of, summary, template
 from service.errors import InputError
 from ui.cli.configured import Verb
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 from ui.cli.tree import find_function
 
 VERBS = {
     "rephrase": "rephrase.running.run",
     "eval": "eval.running.run",
-    "score": "eval.scoring.score",
+    "score": "eval.running.score",
     "train": "train.running.run",
-    "export": "sets.exports.export",
+    "export": "sets.commands.export",
 }
 """The commands that take a config, by its name."""
 
@@ -28,9 +28,7 @@ def find_verb(name: str) -> Verb:
     return verb
 
 
-def config(
-    verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")], *, terminal: Terminal
-) -> None:
+def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) -> None:
     """Print all settings of a command and their defaults, as a TOML file to edit and pass with -c.
 
     Example: tagrpo config rephrase
@@ -40,15 +38,5 @@ def config(
         f"{summary(taken.kind)}\n\nGive this file with -c FILE. On the command line, KEY=VALUE after the "
         "other arguments wins over it,\nand a key in a table has a dot, as in solver.max_tokens=2048."
     )
-    record = {
-        setting.path: {
-            "about": setting.info.description,
-            "default": setting.default,
-            "takes": setting.limits,
-            "required": setting.info.is_required(),
-            "operational": setting.operational,
-            "of": setting.choice and f"{setting.choice[0]}={setting.choice[1]}",
-        }
-        for setting in settings_of(taken.kind)
-    }
+    record = {setting.path: setting.to_json() for setting in settings_of(taken.kind)}
     terminal.emit({"config": verb, "settings": record}, template(taken.kind, about).rstrip())

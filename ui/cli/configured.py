@@ -1,7 +1,7 @@
 """Commands that take the config of a verb: some settings are flags, the others come as KEY=VALUE or in files.
 
 @Verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
-def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
+def run(config: RephraseConfig) -> None: ...
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 from typer import Argument, Option
 
-from service.config import Config, Reading, find_setting, metavar, settings_of
+from service.config import Config, Reading, Setting, find_setting, metavar, settings_of
 from service.errors import InputError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -49,16 +49,22 @@ class Verb:
         return f"{more} more settings, given as KEY=VALUE or in a file: tagrpo config {self.name}"
 
     @property
+    def setting(self) -> Setting:
+        """The setting of the argument."""
+        setting = find_setting(self.kind, self.argument)
+        assert setting is not None
+        return setting
+
+    @property
     def word(self) -> str:
         """The name of the argument: questions, recipe, candidates."""
         return self.argument.removesuffix(".name").rpartition(".")[2]
 
     def parameters(self) -> Iterator[tuple[str, Any, Any]]:
         """Yield name, type and default of the words, the files and the flags."""
-        argument = find_setting(self.kind, self.argument)
-        assert argument is not None
-        dots = "..." if isinstance(argument.default, tuple) else ""
-        words = Argument(metavar=f"{self.word.upper()}{dots} [KEY=VALUE]...", help=argument.info.description)
+        dots = "..." if isinstance(self.setting.default, tuple) else ""
+        usage = f"[{self.word.upper()}]{dots} [KEY=VALUE]..."
+        words = Argument(metavar=usage, help=self.setting.info.description)
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
@@ -66,36 +72,32 @@ class Verb:
         yield "files", Annotated[list[Path] | None, files], None
 
     def read(self, values: dict[str, Any], profiles: Path) -> Config | None:
-        """Return the config that profiles, files, flags and words give, in this order; take them out of
-        `values`.
+        """Return the config that profiles, files, flags and words give, in this order.
+
+        Their parameters are removed from `values`.
         """
-        given = ("words", "files", *map(_name, self.flags))
-        if self.optional and not any(values[name] for name in given):
-            for name in given:
-                del values[name]
+        words, files = values.pop("words") or [], values.pop("files") or []
+        flags = {flag: values.pop(_name(flag)) for flag in self.flags}
+        if self.optional and not (words or files or any(flags.values())):
             return None
         reading = Reading(self.kind)
         if profiles.is_file():
             reading.add_file(profiles, profiles_only=True)
-        for path in values.pop("files") or ():
+        for path in files:
             reading.add_file(path)
-        words = values.pop("words") or []
-        changes = [word for word in words if "=" in word]
-        choices = [word for word in changes if word.partition("=")[0] in self.kind.model_fields]
-        choices = [word for word in choices if find_setting(self.kind, word.partition("=")[0]) is None]
-        reading.add_words(
-            [*self.chosen, *choices]
-        )  # as in proposer=rules, so that a flag of another choice is refused
-        for flag, path in self.flags.items():
-            given = values.pop(_name(flag))
-            if given is not None and given is not False:
-                reading.set(path, given, f"{flag}: ")
         names = [word for word in words if "=" not in word]
-        setting = find_setting(self.kind, self.argument)
-        if names and setting is not None:
-            several = isinstance(setting.default, tuple)
-            if len(names) > 1 and not several:
-                raise InputError(f"{', '.join(names)}: give one {self.word}, and settings as KEY=VALUE.")
+        changes = [word for word in words if "=" in word]
+        unions = [name for name in self.kind.model_fields if find_setting(self.kind, name) is None]
+        # first those such as proposer=rules, so that a flag of another choice is refused
+        choices = [word for word in changes if word.partition("=")[0] in unions]
+        reading.add_words([*self.chosen, *choices])
+        for flag, given in flags.items():
+            if given is not None and given is not False:
+                reading.set(self.flags[flag], given, f"{flag}: ")
+        several = isinstance(self.setting.default, tuple)
+        if len(names) > 1 and not several:
+            raise InputError(f"{', '.join(names)}: give one {self.word}, and settings as KEY=VALUE.")
+        if names:
             reading.set(self.argument, names if several else names[0], "")
         reading.add_words([word for word in changes if word not in choices])
         return reading.build()

@@ -6,14 +6,14 @@ from typing import Annotated
 from typer import Argument
 
 from ui.cli import exits
-from ui.cli.output import Terminal, plural
-from ui.cli.settings import Db
+from ui.cli.output import plural, terminal
+from ui.cli.settings import db
 
 
-def check(*, db: Db, terminal: Terminal) -> None:
+def check() -> None:
     """Check the whole database: pages, indexes, references, schema, images and published sets.
 
-    Exit code 3: at least one problem was found. It prints every problem.
+    Exit code 3: at least one problem was found.
 
     Example: tagrpo db check
     """
@@ -26,31 +26,24 @@ def check(*, db: Db, terminal: Terminal) -> None:
         problems = database.integrity_report(whole=True)
         with database.read() as session:
             if not problems:
-                bar.update(0, None, "images")
                 problems += image_problems(session)
             headers = [] if problems else sets.list_sets(session, None)
             for number, header in enumerate(headers):
                 bar.update(number, len(headers), f"set {header.ref}")
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
-    record = {
-        "database": db.place,
-        "revision": HEAD_REVISION,
-        "sets": len(headers),
-        "problems": problems,
-    }
+    record = {"database": db.place, "revision": HEAD_REVISION, "sets": len(headers), "problems": problems}
     terminal.show(record, None if problems else "no problems found")
-    if not problems:
-        return
-    way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
-    if isinstance(db.place, Path):
-        way_back = (
-            "keep a copy of the file and of its -wal file, then restore a backup, or try "
-            f"`sqlite3 {db.place} .recover`"
-        )
-    raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
+    if problems:
+        way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
+        if isinstance(db.place, Path):
+            way_back = (
+                "keep a copy of the file and of its -wal file, then restore a backup, or try "
+                f"`sqlite3 {db.place} .recover`"
+            )
+        raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
-def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
+def backup(target: Path) -> None:
     """Copy the database to a file while other processes keep writing.
 
     The copy is a consistent snapshot. If the command fails, no file is created.
@@ -68,20 +61,12 @@ def backup(target: Path, *, db: Db, terminal: Terminal) -> None:
             f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL` "
             "for this database."
         )
-    try:
-        copied = upkeep.back_up(db.place, target)
-    except FileExistsError:
-        raise InputError(
-            f"{target}: the file exists. Choose another path, or remove the file first."
-        ) from None
+    copied = upkeep.back_up(db.place, target)
     terminal.show({"database": db.place, "backup": target, "bytes": copied})
 
 
 def copy(
-    source: Annotated[str, Argument(metavar="FROM")],
-    target: Annotated[str, Argument(metavar="TO")],
-    *,
-    terminal: Terminal,
+    source: Annotated[str, Argument(metavar="FROM")], target: Annotated[str, Argument(metavar="TO")]
 ) -> None:
     """Copy all rows from a file to a server or back, then compare counts and contents.
 
@@ -103,7 +88,7 @@ def copy(
     terminal.show(record, "Both have the same content.")
 
 
-def upgrade(vacuum: bool = False, *, db: Db, terminal: Terminal) -> None:
+def upgrade(vacuum: bool = False) -> None:
     """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
 
     Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db

@@ -3,7 +3,6 @@
 import os
 import shlex
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,10 +17,18 @@ if TYPE_CHECKING:
     from sandbox.demo.plan import DemoPlan
     from sandbox.demo.steps import Step
 
-LINE = 100
-INSTALL = "pip install 'tagrpo[train,local,ui]'"
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
 """Modules of the extras that the demo takes."""
+
+
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+    "OMP_NUM_THREADS": str(min(os.cpu_count() or 1, 4)),  # a model this small has no use for many
+    "GOMP_SPINCOUNT": "1000",  # next to other programs, waiting threads would keep the cores busy
+}
 
 
 def demo(
@@ -33,10 +40,9 @@ def demo(
 ) -> None:
     """Run the whole pipeline in a world small enough for a laptop: no GPU, no API key, no network.
 
-    The demo proposes neighbors, verifies them by comparing answers, publishes and exports them. A pilot run
-    forecasts the training signal. Then verl trains three recipes on the CPU with the same number of responses
-    each, and tagrpo evaluates, compares and reports. verl takes most of the time. Every step is an ordinary
-    command that the demo prints, so that you can repeat it. Run the same command again to resume.
+    The demo proposes rephrasings, verifies them by comparing answers, and publishes them as a set. Then verl
+    trains three recipes on the CPU with equally many responses, and tagrpo evaluates and compares them. Every
+    step is an ordinary command that the demo prints. Run the same command again to resume.
 
     Example: tagrpo demo --quick
 
@@ -49,16 +55,8 @@ def demo(
         seeds: Number of training runs per recipe.
         responses: Number of responses per training run.
     """
-    # Before anything that reads them is imported: nothing here asks the network.
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    os.environ.setdefault("HF_DATASETS_OFFLINE", "1")
-    os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # those of loading 35 weights
-    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    # Sampler and trainer take turns, so that each may have the cores; a model this small has no use for many.
-    os.environ.setdefault("OMP_NUM_THREADS", str(min(os.cpu_count() or 1, 4)))
-    # Threads that wait for each other soon sleep: beside other programs the usual long spinning keeps busy
-    # the very cores that they wait for.
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")
+    for name, value in ENVIRONMENT.items():  # before the packages that read it are imported
+        os.environ.setdefault(name, value)
     from dataclasses import replace
 
     from sandbox.demo.folder import open_demo_folder
@@ -83,10 +81,9 @@ def check_installed() -> None:
     missing = [name for name in NEEDED if find_spec(name) is None]
     if missing:
         raise PrerequisiteError(
-            f"the demo trains with verl and draws charts, but {', '.join(missing)} "
-            f"{'is' if len(missing) == 1 else 'are'} not installed. Install everything with {INSTALL}; in a "
-            "clone, run `make demo`. Without a GPU, add --extra-index-url "
-            "https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
+            f"the demo needs packages that are not installed: {', '.join(missing)}. Install everything with "
+            "pip install 'tagrpo[train,local,ui]'; in a clone, run `make demo`. Without a GPU, add "
+            "--extra-index-url https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
         )
 
 
@@ -96,40 +93,36 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
 
     numbered = list(enumerate(zip(demo_steps(plan), step_keys(plan), strict=True), start=1))
     open_ones = [(number, step, key) for number, (step, key) in numbered if key not in held.done]
-    report, of, done = plan.report / REPORT_FILE, len(numbered), len(numbered) - len(open_ones)
+    report, of = plan.report / REPORT_FILE, len(numbered)
     db = shlex.quote(str(plan.database))
-    farewell = (
+    if not open_ones and report.is_file() and held.reported == plan.compared():
+        output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
+    else:
+        output.say(
+            Heading("TA-GRPO on a laptop"),
+            f"{of - len(open_ones)} of {of} steps in {plan.folder} are finished. Each step is an ordinary "
+            f"command, printed after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
+            f"{plan.size.responses:,} responses each. You can stop at any time and run the same command to "
+            f"resume. The steps run with {speed_settings()}, which affects speed only.",
+        )
+        chapter = ""
+        for number, step, key in open_ones:
+            heading = Heading(f"{number}/{of}  {step.title}")
+            if step.chapter != chapter:
+                chapter = step.chapter
+                output.say("", Heading(f"=== {chapter} ==="))
+            output.say("", heading, step.words)
+            started = time.monotonic()
+            _carry_out(plan, step, f"step {number} of {of}")
+            held.finish(key, time.monotonic() - started)
+        output.say("", Heading("=== The report ==="))
+        write_report(plan, [(step, held.done[key]) for _, (step, key) in numbered])
+        held.report(plan.compared())
+    output.say(
         *("", Heading("Results"), str(report)),
         f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
         f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
     )
-    if not open_ones and report.is_file() and held.reported == plan.compared():
-        output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
-        output.say(*farewell)
-        return
-    begin = (
-        f"{of} steps; each is an ordinary command, printed after a $. {len(plan.trainings())} training runs "
-        f"of {', '.join(plan.recipes)}, {plan.size.responses:,} responses each. All results are stored in "
-        f"{plan.folder}. You can stop at any time and run the same command to resume. The steps run with "
-        f"{speed_settings()}, which affects speed only."
-    )
-    resumed = f"{done} of {of} steps in {plan.folder} are finished; resuming with the next one."
-    output.say(Heading("TA-GRPO on a laptop"), resumed if done else begin)
-    chapter = ""
-    for number, step, key in open_ones:
-        if step.chapter != chapter:
-            chapter = step.chapter
-            output.say("", Heading(f"=== {chapter} ==="))
-        output.say("", Heading(f"{number}/{of}  {step.title}"), step.words)
-        started = time.monotonic()
-        _carry_out(plan, step, f"step {number} of {of}")
-        seconds = time.monotonic() - started
-        held.finish(key, seconds)
-        output.note(f"({seconds:.0f} s)")
-    output.say("", Heading("=== The report ==="))
-    write_report(plan, [(step, held.done[key]) for _, (step, key) in numbered])
-    held.report(plan.compared())
-    output.say(*farewell)
 
 
 def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
@@ -149,7 +142,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         return
     if training is not None and is_begun(plan.run_folder(training)):
         output.say("Resuming from the last checkpoint.")
-    output.say(f"$ {shell_lines(step.command)}", "")
+    output.say(f"$ {shlex.join(step.command)}", "")
     threads = os.environ.get("OMP_NUM_THREADS", "1")
     if training is not None:
         os.environ["OMP_NUM_THREADS"] = "1"  # verl's processes share the cores: with 2 a step is slower
@@ -170,15 +163,3 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
     elif code:
         output.note(way_on)
         raise typer.Exit(int(code))
-
-
-def shell_lines(command: Sequence[str]) -> str:
-    """Return a command for a shell, broken into lines that can be copied as they are."""
-    lines, line = [], command[0]
-    for word in map(shlex.quote, command[1:]):
-        if len(line) + 1 + len(word) > LINE:
-            lines.append(line)
-            line = f"   {word}"
-        else:
-            line = f"{line} {word}"
-    return " \\\n".join([*lines, line])

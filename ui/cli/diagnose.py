@@ -1,20 +1,16 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 from ui.cli.rephrase.reviewing import sheet_lines
-from ui.cli.settings import Db
-
-if TYPE_CHECKING:
-    from evaluator.signal.diagnosis import Part
-    from evaluator.signal.groups import ResponseSource
+from ui.cli.settings import db
 
 BY_STEP = {"zero_gradient", "diversity"}
 """Parts that show stretches of training steps next to each other."""
@@ -32,19 +28,13 @@ def diagnose(
     usd_per_gpu_hour: float | None = None,
     tokens_per_second: float | None = None,
     review_sheet: Path | None = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
-    """Show what neighbors change in training: questions without a gradient, forecast, difficulty, cost.
+    """Show what rephrasings change in training: questions without a gradient, forecast, difficulty, cost.
 
-    zero-gradient: the share of questions whose responses all get the same reward. forecast: that share for
-    any N and G, predicted from a small pilot. choices: mixed groups for each number of neighbors. difficulty:
-    success rates of neighbors against their originals; neighbors with an implausible rate are flagged.
-    diversity: how far responses to neighbors differ from those to the original. cost: what a group with
-    mixed rewards costs.
-
-    With several parts and several checkpoints, forecast, choices, difficulty and cost use the first one.
+    zero-gradient: share of questions whose responses all get the same reward. forecast: this share for any N
+    and G, from a small pilot. choices: groups with right and wrong responses, by number of neighbors.
+    difficulty: success rates of neighbors; implausible ones are flagged. diversity: how far responses to
+    neighbors differ from those to the original. cost: what a group with right and wrong responses costs.
 
     Exit code 3: some neighbors are flagged.
 
@@ -53,9 +43,8 @@ def diagnose(
     Example: tagrpo diagnose pilot --only forecast,cost --g 8 --n 3
 
     Args:
-        runs: Eval runs over a neighbor set: one run, or one per checkpoint. Or one training run.
-        only: Parts to show, separated by commas: zero-gradient, forecast, choices, difficulty, diversity,
-            cost. Default: all that the responses allow.
+        runs: Eval runs over a neighbor set, one per checkpoint; or one training run.
+        only: Parts to show, separated by commas. Default: all that the responses allow.
         rollouts: Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them.
         correct_above: With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and
             -1/1.
@@ -70,8 +59,19 @@ def diagnose(
     from evaluator.reports.diagnosis_layout import diagnosis_document
     from evaluator.signal import diagnosis as signal
     from rephraser.reviews.sheet import write_flagged
+    from trainer_adapter.record.diagnosing import path_source, run_source
 
-    parts = _parse_parts(only)
+    if bool(runs) == (rollouts is not None):
+        raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
+    if correct_above is not None and rollouts is None:
+        raise BadParameter("--correct-above requires --rollouts")
+    parts: Sequence[signal.Part] = signal.PARTS
+    if only is not None:
+        names = [name.strip().replace("-", "_") for name in only.split(",")]
+        parts = [part for part in signal.PARTS if part in names]
+        if unknown := [name for name in names if name not in signal.PARTS]:
+            known = ", ".join(signal.PARTS).replace("_", "-")
+            raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
     settings = signal.DiagnosisSettings(
         g=g,
         n=n,
@@ -80,7 +80,11 @@ def diagnose(
         tokens_per_second=tokens_per_second,
     )
     windows = WINDOWS if BY_STEP & {*parts} else 1
-    with _responses(runs or [], rollouts, correct_above, windows, db) as source:
+    with ExitStack() as stack:
+        if rollouts is not None:
+            source = path_source(rollouts, windows, correct_above)
+        else:
+            source = run_source(stack.enter_context(db.open()), runs or [], windows)
         diagnosis = signal.diagnose(source, parts, settings)
     sheet_rows = None
     if review_sheet is not None and diagnosis.flagged:
@@ -92,51 +96,3 @@ def diagnose(
     terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:
         raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")
-
-
-def _parse_parts(only: str | None) -> "Sequence[Part]":
-    from evaluator.signal.diagnosis import PARTS
-
-    if only is None:
-        return PARTS
-    names = [name.strip().replace("-", "_") for name in only.split(",")]
-    if unknown := [name for name in names if name not in PARTS]:
-        known = ", ".join(PARTS).replace("_", "-")
-        raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
-    return [part for part in PARTS if part in names]
-
-
-@contextmanager
-def _responses(
-    runs: Sequence[str], rollouts: Path | None, correct_above: float | None, windows: int, db: Db
-) -> "Iterator[ResponseSource]":
-    """Open the responses; their texts can be read inside. `windows`: stretches of a training's steps."""
-    from evaluator.signal.sources.eval_runs import eval_source
-    from evaluator.signal.sources.rollouts import file_source
-    from service.runs.store import list_runs
-    from trainer_adapter.record.diagnosing import windows_source
-    from trainer_adapter.record.files import RUN_FILE
-    from trainer_adapter.record.reading import Record
-    from trainer_adapter.record.runs import open_record
-    from trainer_adapter.record.tables import TRAIN
-
-    if bool(runs) == (rollouts is not None):
-        raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
-    if rollouts is not None:
-        if (rollouts / RUN_FILE).is_file():
-            yield windows_source(Record(rollouts), str(rollouts), windows)
-        else:
-            yield file_source(rollouts, windows=windows, threshold=correct_above)
-        return
-    if correct_above is not None:
-        raise BadParameter("--correct-above requires --rollouts")
-    with db.open() as database:
-        with database.read() as session:
-            trained = [run for run in list_runs(session) if run.kind == TRAIN and run.name in runs]
-            records = [open_record(session, run) for run in trained]
-        if not records:
-            yield eval_source(database, runs)
-            return
-    if len(runs) > 1:
-        raise BadParameter(f"{trained[0].name} is a training run. Pass it without other runs")
-    yield windows_source(records[0], trained[0].name, windows)

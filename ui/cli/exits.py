@@ -43,6 +43,14 @@ def failed(message: str) -> typer.Exit:
     return typer.Exit(Code.FAILED)
 
 
+def end_if_interrupted(stopped: str | None) -> None:
+    """End with the signal that stopped work, now that the requests in flight are stored."""
+    if stopped == "interrupted":
+        from service.models.stopping import deliver_signal
+
+        deliver_signal()
+
+
 def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:
     """Return the exit of runs that stopped for these reasons: a failure, unless these were asked for."""
     return (needs_attention if reasons - {None} <= ASKED_FOR else failed)(message)

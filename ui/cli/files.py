@@ -9,10 +9,10 @@ from typer import BadParameter, Option
 
 from service.errors import InputError
 from ui.cli import output
+from ui.cli.output import terminal
 
 if TYPE_CHECKING:
     from evaluator.reports.documents.document import Document
-    from ui.cli.output import Terminal
 
 Form = TypeVar("Form", bound=str)
 ReportFormat = Literal["markdown", "latex", "csv"]
@@ -48,30 +48,14 @@ class ReportFile:
     out: Path | None = None
     overwrite: Overwrite = False
 
-    def choose(self, terminal: "Terminal") -> ReportFormat | None:
-        """Return the format, None for a table, after checking that the file can be written."""
-        from service.writing import check_file_target
-
-        if terminal.as_json and (self.format or self.out):
-            raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
-        if self.out is None:
-            return self.format
-        form = form_of(self.out, self.format, REPORT_BY_SUFFIX)
-        check_file_target(self.out, overwrite=self.overwrite)
-        return form
-
-    def deliver(
-        self,
-        terminal: "Terminal",
-        form: ReportFormat | None,
-        document: "Document",
-        rows: Sequence[dict[str, Any]],
-        record: dict[str, Any],
-    ) -> None:
+    def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
         """Write or print the report."""
         from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
         from service.writing import write_text
 
+        if terminal.as_json and (self.format or self.out):
+            raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
+        form = self.format if self.out is None else form_of(self.out, self.format, REPORT_BY_SUFFIX)
         if form is None:
             terminal.emit(finite(record), document)
             return

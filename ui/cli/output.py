@@ -7,9 +7,9 @@ import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import typer
 
@@ -21,13 +21,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from evaluator.reports.documents.document import Document
-    from service.telling import TellProgress
 
 PLAIN_PROGRESS_EVERY_S = 5.0
-TEXT_SHOWN = 90
-CHARACTERS_SHOWN = 2_000
-ID_SHOWN = 12  # long enough for `show`
-
 
 ROOMS = logging.getLogger("tagrpo")
 """What rooms below say while they work; `--quiet` and `--verbose` set its level."""
@@ -69,14 +64,13 @@ class Heading(str):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to print as a table; `empty` is printed if there are none.
+    """Rows to print as a table.
 
     Columns of numbers are aligned on the right, as are all after the first `words` columns, if it is given.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
-    empty: str | None = None
     words: int | None = None
 
 
@@ -93,16 +87,9 @@ def say(*parts: Part) -> None:
         elif isinstance(part, Table):
             _print_table(part)
         elif part is not None:
-            from ui.cli.documents import document_parts
+            from ui.cli.records import document_parts
 
             say(*document_parts(part))
-
-
-def some(lines: Sequence[str], limit: int, more: str) -> list[str]:
-    """Return the first of these lines, indented, and how many are left; `more` says where those are."""
-    left = len(lines) - limit
-    rest = [f"  and {left:,} more ({more})"] if left > 0 else []
-    return [*(f"  {line}" for line in lines[:limit]), *rest]
 
 
 def next_page(after: object, total: int | None = None) -> str | None:
@@ -111,12 +98,6 @@ def next_page(after: object, total: int | None = None) -> str | None:
         return None
     words = shlex.quote(str(after))
     return f"more: --after {words}" if total is None else f"{total:,} in total; see more with --after {words}"
-
-
-def shorten(text: str, characters: int, most: int, option: str) -> str:
-    """Return the beginning of a text of so many characters, and how many are left."""
-    left = characters - len(text[:most])
-    return text[:most] + (f"\n[{left:,} more characters; {option}]" if left else "")
 
 
 def plural(count: int, noun: str) -> str:
@@ -151,24 +132,35 @@ def is_verbose() -> bool:
     return ROOMS.level == logging.INFO
 
 
-QUIET = {"callback": _be_quiet, "help": "Print results and errors only."}
-VERBOSE = {
+QUIET: dict[str, Any] = {"callback": _be_quiet, "help": "Print results and errors only."}
+VERBOSE: dict[str, Any] = {
     "callback": _be_verbose,
     "help": "Print the outcome of each request, and the traceback of an error.",
 }
 
 
 @dataclass(frozen=True)
-class Terminal:
-    """Whether a command prints text or JSON, and how much it logs.
+class Bar:
+    """Long work reports here: how much is done of how much, and a few words on what happens now.
 
-    Args:
-        as_json: Print one JSON object instead of text.
+    Called, it takes the name of a stage first, as a `TellStage`. `show` is None if nothing is shown.
     """
 
-    as_json: Annotated[bool, typer.Option("--json")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", hidden=True, **QUIET)] = False
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", hidden=True, **VERBOSE)] = False
+    show: Callable[[int, int | None, str], object] | None = None
+
+    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
+        """Show how far the work is."""
+        if self.show is not None:
+            self.show(done, total, detail)
+
+    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None:
+        self.update(done, total, " ".join(filter(None, (stage, detail))))
+
+
+class Terminal:
+    """Prints what the running command has to report, as text or as JSON."""
+
+    as_json = False
 
     def emit(self, record: Mapping[str, Any] | object, *parts: Part) -> None:
         """Print the record as one JSON object, if JSON is wanted; else the parts, which say the same."""
@@ -189,33 +181,78 @@ class Terminal:
         from ui.cli.records import record_parts
 
         plain = console.plain(record)
-        visible = {name: value for name, value in plain.items() if name not in (*hidden, "after")}
-        say(*record_parts(visible), *notes, next_page(plain.get("after")))
+        after = (
+            None if isinstance(plain.get("after"), dict) else plain.pop("after", None)
+        )  # counts are no place
+        visible = {name: value for name, value in plain.items() if name not in hidden}
+        say(*record_parts(visible), *notes, next_page(after))
 
     def rows(
-        self,
-        key: str,
-        rows: Sequence[Any],
-        columns: Mapping[str, str | Callable[[Any], object]],
-        *notes: Part,
-        empty: str | None = None,
-        **more: Any,
+        self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any
     ) -> None:
         """Print rows as a table, or as the list `key` of a JSON object with the values `more`.
 
         Args:
-            rows: Mappings or dataclasses.
-            columns: By heading what a cell has: a key or field, or a function of the row.
+            columns: Names in the rows' JSON, separated by blanks; HEADING=NAME gives a column a heading.
             notes: Lines after the table; with `after` in `more` another says how the list continues.
-            empty: Said instead of a table without rows.
+            empty: Printed alone instead of a table without rows.
         """
-        cells = [] if self.as_json else [[_value(row, each) for each in columns.values()] for row in rows]
-        page = next_page(more.get("after"), more.get("total"))
-        self.emit({**more, key: rows}, Table([*columns], cells, empty), *notes, page)
+        if self.as_json:
+            console.write_json({**more, key: rows})
+            return
+        from ui.cli.records import list_table
 
-    def progress(self, label: str, *, quiet: bool = False) -> "AbstractContextManager[Bar]":
-        """Show how far long work is, unless JSON is wanted."""
-        return progress(label, quiet=self.as_json or quiet)
+        if rows or empty is None:
+            page = next_page(more.get("after"), more.get("total"))
+            say(list_table(console.plain(rows), columns), *notes, page)
+        else:
+            say(empty)
+
+    @contextmanager
+    def progress(self, label: str, *, quiet: bool = False) -> "Iterator[Bar]":
+        """Show on stderr how far long work is: a bar on a terminal, elsewhere a line now and then.
+
+        Nothing is shown with --quiet or --json.
+        """
+        if quiet or self.as_json or is_quiet():
+            yield Bar()
+        elif sys.stderr.isatty():
+            from rich import progress as bars
+            from rich.markup import escape
+
+            columns = (
+                bars.TextColumn("{task.description}"),
+                bars.BarColumn(),
+                bars.MofNCompleteColumn(),
+                bars.TimeRemainingColumn(),
+                bars.TextColumn("{task.fields[detail]}", markup=False),
+            )
+            with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
+                task = bar.add_task(escape(label), total=None, detail="")
+                yield Bar(
+                    lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
+                )
+        else:
+            printed, line, last = "", "", time.monotonic()
+
+            def print_newest() -> None:
+                nonlocal printed, last
+                if line != printed:
+                    printed, last = line, time.monotonic()
+                    console.write_line(line)
+
+            def update(done: int, total: int | None, detail: str) -> None:
+                nonlocal line
+                of = "" if total is None else f"/{total:,}"
+                line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
+                if time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
+                    print_newest()
+
+            yield Bar(update)
+            print_newest()
+
+
+terminal = Terminal()
 
 
 def print_error(message: str) -> None:
@@ -242,9 +279,6 @@ def complain(label: str, style: str, message: str) -> None:
 
 
 def _print_table(table: Table) -> None:
-    if not table.rows and table.empty is not None:
-        say(table.empty)
-        return
     from rich import table as drawing
 
     drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
@@ -255,12 +289,6 @@ def _print_table(table: Table) -> None:
     for row in table.rows:
         drawn.add_row(*map(_cell, row))
     console.stdout().print(drawn)
-
-
-def _value(row: Any, column: str | Callable[[Any], object]) -> object:
-    if callable(column):
-        return column(row)
-    return row[column] if isinstance(row, Mapping) else getattr(row, column)
 
 
 def _cell(value: object) -> "Text":
@@ -274,75 +302,3 @@ def _cell(value: object) -> "Text":
     if isinstance(value, int):
         return Text(f"{value:,}")
     return Text(visible(str(value)))
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Long work reports here: how much is done of how much, and a few words on what happens now.
-
-    Called, it takes the name of a stage first, as a `TellStage`. `show` is None if nothing is shown.
-    """
-
-    show: Callable[[int, int | None, str], object] | None = None
-
-    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
-        """Show how far the work is."""
-        if self.show is not None:
-            self.show(done, total, detail)
-
-    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None:
-        self.update(done, total, " ".join(filter(None, (stage, detail))))
-
-    def stage(self, words: str) -> "TellProgress":
-        """Return what shows how far one stage is, which these words name."""
-        return lambda done, total: self.update(done, total, words)
-
-
-@contextmanager
-def progress(label: str, *, quiet: bool = False) -> Iterator[Bar]:
-    """Show a bar on a terminal, a plain line now and then elsewhere, nothing when quiet; all on stderr."""
-    if quiet or is_quiet():
-        yield Bar()
-    elif sys.stderr.isatty():
-        from rich import progress as bars
-        from rich.markup import escape
-
-        columns = (
-            bars.TextColumn("{task.description}"),
-            bars.BarColumn(),
-            bars.MofNCompleteColumn(),
-            bars.TimeRemainingColumn(),
-            bars.TextColumn("{task.fields[detail]}", markup=False),
-        )
-        with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
-            task = bar.add_task(escape(label), total=None, detail="")
-            yield Bar(
-                lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
-            )
-    else:
-        lines = _Lines(label)
-        yield Bar(lines.update)
-        lines.finish()
-
-
-class _Lines:
-    """A line now and then, and the last one at the end."""
-
-    def __init__(self, label: str) -> None:
-        self._label = label
-        self._last = time.monotonic()
-        self._line = ""
-        self._printed = ""
-
-    def update(self, done: int, total: int | None, detail: str) -> None:
-        of = f"/{total:,}" if total is not None else ""
-        self._line = f"{self._label}: {done:,}{of}" + (f"  {detail}" if detail else "")
-        if time.monotonic() >= self._last + PLAIN_PROGRESS_EVERY_S:
-            self.finish()
-
-    def finish(self) -> None:
-        """Print the newest line, unless it was printed."""
-        if self._line != self._printed:
-            self._last = time.monotonic()
-            self._printed = self._line
-            console.write_line(self._line)

@@ -1,20 +1,27 @@
-"""Records as text: the values that `--json` prints, under the same names, as lines, tables and sections."""
+"""Records and documents as text: the values of `--json`, under the same names, in lines and tables."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from evaluator.reports.documents import document as documents
+from ui.characters import one_line
 from ui.cli.output import Heading, Part, Table
 
 ITEMS_SHOWN = 20
 WIDEST_TABLE = 180
 LONGEST_MAPPING = 120
+LONGEST_CELL = 50
+_ID = re.compile("[a-z]+_[0-9a-f]{24}|[0-9a-f]{64}")
+_ID_SHOWN = 12  # long enough for `show`
+_STRONG = re.compile(r"\*\*([^*]+)\*\*")
 EMPTY: tuple[object, ...] = (None, "", [], {})
 
 
 def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
     """Yield the values that fit on a line, then tables and sections; empty values are left out."""
     named = {str(key).replace("_", " "): value for key, value in record.items() if value not in EMPTY}
-    lines = {name: line for name, value in named.items() if (line := _line(value)) is not None}
+    lines = {name: line for name, value in named.items() if (line := one_line_value(value)) is not None}
     if title and lines:
         yield from ("", Heading(title))
     width = max(map(len, lines), default=0)
@@ -28,6 +35,48 @@ def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
             yield from record_parts(value, section)
         else:
             yield from _list_parts(value, section)
+
+
+def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> Table:
+    """Return a table with these columns of the rows, as `Terminal.rows` has them; long texts are cut."""
+    paths = {heading: name or heading for heading, _, name in (c.partition("=") for c in columns.split())}
+    cells = [[_short(_cell(_value(row, path))) for path in paths.values()] for row in rows]
+    return Table([heading.replace("_", " ") for heading in paths], cells)
+
+
+def _value(row: Any, path: str) -> Any:
+    for name in path.split("."):
+        row = (row or {}).get(name)
+    return row
+
+
+def _short(cell: object) -> object:
+    if not isinstance(cell, str):
+        return cell
+    return cell[:_ID_SHOWN] if _ID.fullmatch(cell) else one_line(cell, LONGEST_CELL)
+
+
+def document_parts(document: documents.Document) -> Iterator[Part]:
+    """Yield the parts of a document, an empty line before each heading and titled table but the first."""
+    if document.title:
+        yield Heading(document.title)
+    for place, block in enumerate(document.blocks):
+        title = block.text if isinstance(block, documents.Heading) else getattr(block, "title", "")
+        if title:
+            yield from ("", Heading(title)) if place or document.title else (Heading(title),)
+        match block:
+            case documents.Text(text):
+                yield _STRONG.sub(r"\1", text)
+            case documents.Points(texts):
+                yield from ("- " + _STRONG.sub(r"\1", text) for text in texts)
+            case documents.Commands(lines):
+                yield from (f"  {line}" for line in lines)
+            case documents.Picture(name, alt, _):
+                yield f"[{name}: {alt}]"
+            case documents.Table():
+                yield Table(block.columns, block.rows, words=block.words)
+    if document.notes:
+        yield from ("" if document.blocks else None, *(f"- {note}" for note in document.notes))
 
 
 def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
@@ -47,7 +96,7 @@ def _table(rows: Sequence[Any]) -> Table | None:
     if not all(isinstance(row, Mapping) for row in rows):
         return None
     names = dict.fromkeys(name for row in rows for name, value in row.items() if value not in EMPTY)
-    lines = [[_line(row.get(name)) for name in names] for row in rows]
+    lines = [[one_line_value(row.get(name)) for name in names] for row in rows]
     if any(line is None for row in lines for line in row):
         return None
     widths = [max(len(str(cell)) for cell in column) + 2 for column in zip(names, *lines, strict=True)]
@@ -59,10 +108,10 @@ def _table(rows: Sequence[Any]) -> Table | None:
 
 def _cell(value: Any) -> object:
     """Return a cell; numbers stay numbers, which a table aligns."""
-    return value if type(value) in (int, float, type(None)) else _line(value)
+    return value if type(value) in (int, float, type(None)) else one_line_value(value)
 
 
-def _line(value: Any) -> str | None:
+def one_line_value(value: Any) -> str | None:
     """Return a value on one line; None if it needs more."""
     if value in EMPTY:
         return "-"
@@ -75,7 +124,7 @@ def _line(value: Any) -> str | None:
     if isinstance(value, Mapping):
         value = {key: each for key, each in value.items() if each not in EMPTY} or {"": "-"}
     items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
-    texts = [None if isinstance(each, Mapping | list) else _line(each) for each in items]
+    texts = [None if isinstance(each, Mapping | list) else one_line_value(each) for each in items]
     if None in texts:
         return None
     if isinstance(value, Mapping):

@@ -1,97 +1,79 @@
 """`tagrpo runs`: list, show, rename and remove runs of all kinds."""
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Option
 
 from ui.cli import exits, output
-from ui.cli.output import Table, Terminal, plural
-from ui.cli.settings import Db, OnlyRun, RunArgument
+from ui.cli.output import Table, terminal
+from ui.cli.settings import OnlyRun, RunArgument, db
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from service.database import Database
-    from service.runs.removing import Holdings
     from service.runs.store import Run
 
 Kind = Literal["propose", "eval", "judge", "train"]
+STARTS = {
+    "propose": "rephrase run",
+    "eval": "eval run",
+    "judge": "eval score --judge",
+    "train": "train run",
+}
+"""By kind the command that starts a run."""
+SIZES = ("candidates", "samples", "graded", "pass_at_1", "planned", "done", "steps", "rollouts", "usd")
+"""Numbers that show how far a run is, in the order in which a list has them."""
 
 
-def list_(kind: Kind | None = None, *, db: Db, terminal: Terminal) -> None:
+def list_(kind: Kind | None = None) -> None:
     """List all runs with their input, model and size, oldest first.
 
     Example: tagrpo runs list --kind eval
 
     Args:
-        kind: Only runs of this kind: neighbors, evaluations, judge runs or training runs.
+        kind: Only runs of this kind. propose: runs of `rephrase`; judge: runs of `eval score --judge`.
     """
-    with db.reading() as session:
-        listed = [each for name in KINDS if kind in (None, name) for each in KINDS[name][1](session)]
-    listed.sort(key=lambda each: (each[0].created_at, each[0].name))
-    starts = [f"`tagrpo {start}`" for name, (start, _) in KINDS.items() if kind in (None, name)]
-    empty = f"no runs yet; start one with {', '.join(starts)}"
+    from service.runs.store import list_runs
+    from ui.cli.records import one_line_value
+
     rows, records = [], []
-    for run, over, model, done, record in listed:
-        rows.append([run.name, run.kind, over, model, done, run.finished_at or "no"])
-        named = {"run": run.name, "run_id": run.id, "kind": run.kind}
-        times = {"created_at": run.created_at, "finished_at": run.finished_at}
-        records.append({**named, **record, **times})
-    table = Table(["run", "kind", "over", "model", "done", "finished"], rows, empty)
-    terminal.emit({"runs": records}, table)
+    with db.reading() as session:
+        names = {run.id: run.name for run in list_runs(session)}
+        listed = sorted(_listed(session), key=lambda each: (each[0].created_at, each[0].name))
+        for run, record in listed:
+            if kind not in (None, run.kind):
+                continue
+            over = run.spec.get("questions") or run.spec.get("problems") or run.spec.get("eval_run")
+            over = names.get(over, over) or record.get("recipe")
+            size = one_line_value({name: record[name] for name in SIZES if record.get(name) is not None})
+            model = record["model"] or record.get("proposer")
+            rows.append([run.name, run.kind, over, model, size, run.finished_at or "no"])
+            times = {"created_at": run.created_at, "finished_at": run.finished_at}
+            records.append({"run": run.name, "run_id": run.id, "kind": run.kind, **record, **times})
+    starts = [f"`tagrpo {start}`" for name, start in STARTS.items() if kind in (None, name)]
+    table = Table(["run", "kind", "over", "model", "size", "finished"], rows)
+    terminal.emit({"runs": records}, table if rows else f"no runs yet; start one with {', '.join(starts)}")
 
 
-Listed: TypeAlias = "tuple[Run, str | None, str | None, str, Mapping[str, Any]]"
-"""A run in a list: what it is over, its model, how far it is, and its JSON."""
-
-
-def _list_proposals(session: "Session") -> Iterator[Listed]:
-    from rephraser.views.runs import list_records, proposed_by
-
-    for run, record in list_records(session):
-        size = f"{record['candidates']:,} candidates of {plural(record['questions'], 'question')}"
-        done = size + _cost(record["usd"])
-        yield (run, run.spec["questions"], proposed_by(run.spec), done, record)
-
-
-def _list_evaluations(session: "Session") -> Iterator[Listed]:
+def _listed(session: "Session") -> "Iterator[tuple[Run, Mapping[str, Any]]]":
+    """Yield the runs with their numbers, kind by kind."""
     from evaluator.evals.overview import runs_overview
-    from evaluator.reports.documents.document import hundredths
-
-    for each in runs_overview(session):
-        done = f"{each.samples:,} samples of {plural(each.problems, 'problem')}"
-        record = each.to_json()
-        done += f", {record['graded']:,} graded" if record["graded"] < each.samples else ""
-        done += "" if record["pass_at_1"] is None else f", pass@1 {hundredths(record['pass_at_1'])}%"
-        yield (each.run, each.benchmark, record["model"], done, record)
-
-
-def _list_judgings(session: "Session") -> Iterator[Listed]:
+    from rephraser.views.runs import list_records
     from service.runs.progress import progress_of
     from service.runs.store import list_runs
-
-    runs = list_runs(session)
-    names = {run.id: run.name for run in runs}
-    for each in progress_of(session, [run for run in runs if run.kind == "judge"]):
-        spec = each.run.spec
-        done = f"{each.done:,} of {plural(each.planned, 'response')} judged{_cost(each.usd)}"
-        record = {"asked": spec["asked"], **_judging_numbers(each)}
-        yield (each.run, names.get(spec["eval_run"]), spec["model"], done, record)
-
-
-def _list_trainings(session: "Session") -> Iterator[Listed]:
     from trainer_adapter.record.runs import list_train_runs
 
-    for each in list_train_runs(session):
-        if each.problem:
-            output.note(each.problem)
-        done = f"{each.numbers.rollouts:,} rollouts in {plural(each.numbers.steps, 'step')}"
-        yield (each.run, each.recipe, each.model, done, each.to_json())
-
-
-def _cost(usd: float | None) -> str:
-    return ", price unknown" if usd is None else f", ${usd:,.2f}"
+    yield from list_records(session)
+    yield from ((each.run, each.to_json()) for each in runs_overview(session))
+    for progress in progress_of(session, [run for run in list_runs(session) if run.kind == "judge"]):
+        spec = progress.run.spec
+        yield progress.run, {"asked": spec["asked"], "model": spec["model"], **_judging_numbers(progress)}
+    for training in list_train_runs(session):
+        if training.problem:
+            output.note(training.problem)
+        yield training.run, training.to_json()
 
 
 def _judging_numbers(progress: Any) -> dict[str, Any]:
@@ -99,70 +81,54 @@ def _judging_numbers(progress: Any) -> dict[str, Any]:
     return {name: getattr(progress, name) for name in names}
 
 
-KINDS: Mapping[str, tuple[str, Callable[["Session"], Iterator[Listed]]]] = {
-    "propose": ("rephrase run", _list_proposals),
-    "eval": ("eval run", _list_evaluations),
-    "judge": ("eval score --judge", _list_judgings),
-    "train": ("train run", _list_trainings),
-}
-"""By kind the command that starts a run, and what lists them."""
-
-
-def show(run: OnlyRun = None, *, db: Db, terminal: Terminal) -> None:
+def show(run: OnlyRun = None) -> None:
     """Show the state of a run: settings, progress, errors, cost.
-
-    Neighbors: verdicts, findings, questions that lack neighbors. Evaluation:
-    pass@k with intervals and caveats. Judge: its requests. Training: its steps and rollouts.
 
     Exit code 3: some requests are open or failed.
 
     Example: tagrpo runs show math-gpt4
     """
-    from ui.cli.eval import summary as evaluations
-    from ui.cli.resuming import choose_run
-    from ui.cli.train import rollouts as trainings
+    from evaluator.evals.runs import choose_run
 
-    kinds: dict[str, Callable[[Database, Run], tuple[Mapping[str, Any], str]]] = {
-        "propose": _show_proposals,
-        "eval": evaluations.standing,
-        "judge": _show_judging,
-        "train": trainings.standing,
-    }
     with db.open(read_only=True) as database:
         with database.read() as session:
             chosen = choose_run(session, run)
-        state, needed = kinds[chosen.kind](database, chosen)
+        state, problems = _state(database, chosen)
     described = ("id", "kind", "created_at", "finished_at")
     record = {"run": chosen.name, **{name: getattr(chosen, name) for name in described}, **state}
     record |= {"spec": state.get("spec", chosen.spec), "versions": chosen.versions}
     terminal.show(record, hidden=("run_id",))
-    if needed:
-        raise exits.needs_attention(needed)
+    if problems:
+        raise exits.needs_attention("; ".join(problems))
 
 
-def _show_proposals(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
+def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
+    """Return the numbers of a run and what needs attention."""
     from rephraser.views.runs import summarize
-    from ui.cli.rephrase.running import run_attention
-
-    with database.read() as session:
-        summary = summarize(session, run)
-    return vars(summary), run_attention(summary)
-
-
-def _show_judging(database: "Database", run: "Run") -> tuple[Mapping[str, Any], str]:
-    """Return the state of a judge's run. A response whose request failed permanently keeps its grade."""
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
+    from ui.cli.eval.running import standing
+    from ui.cli.rephrase.running import attention
     from ui.cli.requests import open_words
+    from ui.cli.train.record import training_state
 
+    if run.kind == "eval":
+        return standing(database, run)
     with database.read() as session:
-        line, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
+        if run.kind == "train":
+            return training_state(session, run), []
+        if run.kind == "propose":
+            summary = summarize(session, run)
+            return vars(summary), attention(summary)
+        [progress] = progress_of(session, [run])
         errors = frequent_errors(session, run.id)
-    record = {**_judging_numbers(line), "errors": errors, "ledger": ledger}
-    return record, "; ".join(open_words(run.name, line.open, line.failed, errors))
+        record = {"errors": errors, "ledger": read_ledger(session, run.id)}
+    # a response whose request failed permanently keeps its grade
+    problems = open_words(run.name, progress.open, progress.failed, errors)
+    return {**_judging_numbers(progress), **record}, problems
 
 
-def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
+def rename(run: RunArgument, name: str) -> None:
     """Rename a run; its id and all references stay.
 
     Example: tagrpo runs rename first-try baseline
@@ -179,26 +145,12 @@ def rename(run: RunArgument, name: str, *, db: Db, terminal: Terminal) -> None:
     terminal.show({"run": name, "id": chosen.id, "before": chosen.name})
 
 
-SHOWN = {
-    "asks": "request",
-    "proposals": "proposal",
-    "verdicts": "verdict",
-    "audits": "audit",
-    "run_problems": "problem",
-    "samples": "sample",
-    "grades": "grade",
-}
-"""Tables whose numbers of rows are printed before a run is removed, and what a row is."""
-
-
-def remove(
-    run: RunArgument, yes: Annotated[bool, Option("--yes")] = False, *, db: Db, terminal: Terminal
-) -> None:
+def remove(run: RunArgument, yes: Annotated[bool, Option("--yes")] = False) -> None:
     """Remove a run and its data: answers, verdicts, samples, grades.
 
-    Published sets, reviews, questions and candidates stay, as do the answers of solvers and judges, which
-    other runs can use. tagrpo refuses to remove a run that is in use, that other runs build on, or whose
-    audits contain human decisions. `tagrpo db upgrade --vacuum` releases the disk space.
+    Published sets, reviews, questions and candidates stay, and answers that other runs can use. A run that is
+    in use, that other runs build on, or whose audits contain human decisions cannot be removed.
+    `tagrpo db upgrade --vacuum` releases the disk space.
 
     Example: tagrpo runs remove first-try
 
@@ -213,35 +165,22 @@ def remove(
     with db.open() as database:
         with database.read() as session:
             chosen = find_run(session, run)
-            hanging = holdings(session, chosen)
+            content = holdings(session, chosen)
             headers = list_sets(session, None)
             sets = [each.ref for each in headers if chosen.id in {source["id"] for source in each.runs}]
             kept = session.get(TrainFolderRow, chosen.id)
-            folders = [] if kept is None else [kept.folder]
+        folders = [] if kept is None else [kept.folder]
         if not terminal.as_json:
-            _note_content(chosen, hanging, sets, folders)
-        if not hanging.obstacles and not yes:
+            rows = ", ".join(f"{table} {count:,}" for table, count in content.rows.items()) or "no rows"
+            output.note(f"run {chosen.name} ({chosen.kind}, created {chosen.created_at}): {rows}")
+            if sets:
+                output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
+            if folders:
+                output.note(f"rollout files stay; remove them yourself: {', '.join(folders)}")
+        if not content.obstacles and not yes:
             question = f"Remove run {chosen.name}? This cannot be undone."
             output.confirm(f"removing run {chosen.name!r}", question)
         with database.write() as session:
             remove_run(session, chosen)
-    record = {
-        "run": chosen.name,
-        "id": chosen.id,
-        "usd": hanging.usd,
-        "removed": hanging.rows,
-        "sets": sets,
-        "rollout_folders": folders,
-    }
-    terminal.show(record)
-
-
-def _note_content(run: "Run", hanging: "Holdings", sets: list[str], folders: list[str]) -> None:
-    rows = hanging.rows
-    held = ", ".join(plural(rows[name], word) for name, word in SHOWN.items() if rows.get(name))
-    cost = f", cost ${hanging.usd:,.2f}" if hanging.usd else ""
-    output.note(f"run {run.name} ({run.kind}, created {run.created_at}) contains {held or 'nothing'}{cost}")
-    if sets:
-        output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
-    if folders:
-        output.note(f"rollout files stay; remove them yourself: {', '.join(folders)}")
+    record = {"run": chosen.name, "id": chosen.id, "usd": content.usd, "removed": content.rows}
+    terminal.show({**record, "sets": sets, "rollout_folders": folders})

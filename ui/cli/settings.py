@@ -1,26 +1,13 @@
-"""Settings of commands: what each of several commands takes, and the config of a verb.
-
-    @dataclass(frozen=True)
-    class Db:
-        db_file: Annotated[str | None, Option("--db", help="Database.")] = None
-
-    @Verb("rephrase", RephraseConfig, "questions", {"--model": "proposer.model", "--max-usd": "max_usd"})
-    def run(config: RephraseConfig, *, db: Db, terminal: Terminal) -> None: ...
-
-The command of `run` has `--model`, `--max-usd`, `-c FILE`, `--db`, `--json`, and takes `key=value` for
-every other setting of the config. A flag has no `--no-` form unless it names one, and a list may be given
-several times.
-"""
+"""Settings of commands: those of every command, and those that several take."""
 
 import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from functools import wraps
 from pathlib import Path
 from types import UnionType
@@ -30,6 +17,7 @@ from typer import Argument, Option
 from typer.models import OptionInfo
 
 from service.errors import InputError
+from ui.cli import output
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -41,10 +29,54 @@ if TYPE_CHECKING:
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
-def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as typer wants it: a parameter for each field of the settings that it takes.
+class Db:
+    """The database of the command that runs: its option --db, else the environment, else the usual file."""
 
-    The help of a parameter is what the section `Args` of the docstring says of it.
+    name: str | None = None
+
+    @property
+    def place(self) -> "Place":
+        """The file or server."""
+        from service.database import locate_database
+
+        return locate_database(self.name)
+
+    def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
+        """Open the database."""
+        from service.database import Database
+
+        return Database.open(self.place, create=create, read_only=read_only)
+
+    @contextmanager
+    def reading(self) -> Iterator["Session"]:
+        """Open the database for one transaction that reads."""
+        with self.open(read_only=True) as database, database.read() as session:
+            yield session
+
+    @contextmanager
+    def writing(self) -> Iterator["Session"]:
+        """Open the database for one transaction that writes."""
+        with self.open() as database, database.write() as session:
+            yield session
+
+
+db = Db()
+
+DB_HELP = "Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db."
+EVERYWHERE: dict[str, tuple[Any, Any]] = {
+    "db_file": (Annotated[str | None, Option("--db", envvar="TAGRPO_DB", help=DB_HELP)], None),
+    "as_json": (Annotated[bool, Option("--json", help="Print one JSON object instead of text.")], False),
+    "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, **output.QUIET)], False),
+    "verbose": (Annotated[bool, Option("--verbose", "-v", hidden=True, **output.VERBOSE)], False),
+}
+"""Options of all commands, by the names of their parameters; `tree.WITHOUT` has the exceptions."""
+
+
+def with_settings(function: Callable[..., Any], without: Collection[str]) -> Callable[..., Any]:
+    """Return the function as typer wants it: with the options of all commands, but those named `without`.
+
+    A dataclass among its parameters becomes a parameter for each field. The help of a parameter is what the
+    section `Args` of the docstring says of it.
     """
     hints = get_type_hints(function, include_extras=True)
     helps = _helps(function)
@@ -61,12 +93,14 @@ def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
         else:
             parameters.append(_parameter(name, hint, parameter.default, helps.get(name)))
 
+    parameters += [_parameter(name, *EVERYWHERE[name]) for name in EVERYWHERE if name not in without]
+
     @wraps(function)
     def call(**values: Any) -> Any:
+        everywhere = {name: values.pop(name, None) for name in EVERYWHERE}
+        db.name, output.terminal.as_json = everywhere["db_file"], bool(everywhere["as_json"])
         for name, kind in settings.items():
             values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
-            if kind is Db:
-                _DB_FILE.set(values[name].db_file)
         if taken is not None:
             values["config"] = taken.read(values, profiles_file())
         return function(**values)
@@ -79,7 +113,7 @@ def with_settings(function: Callable[..., Any]) -> Callable[..., Any]:
 
 def profiles_file() -> Path:
     """Return `tagrpo.toml` beside the database, in this folder where that is a server's."""
-    database = _DB_FILE.get() or os.environ.get("TAGRPO_DB") or "tagrpo.db"
+    database = db.name or os.environ.get("TAGRPO_DB") or "tagrpo.db"
     return Path("tagrpo.toml") if "://" in database else Path(database).parent / "tagrpo.toml"
 
 
@@ -120,45 +154,6 @@ def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> i
     return inspect.Parameter(name, kind, default=default, annotation=Annotated[base, extra])
 
 
-@dataclass(frozen=True)
-class Db:
-    """The database that a command works on.
-
-    Args:
-        db_file: Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db.
-    """
-
-    db_file: Annotated[str | None, Option("--db", envvar="TAGRPO_DB")] = None
-
-    @property
-    def place(self) -> "Place":
-        """The file or server: the option, else what the environment says, else the usual file."""
-        from service.database import locate_database
-
-        return locate_database(self.db_file)
-
-    def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
-        """Open the database."""
-        from service.database import Database
-
-        return Database.open(self.place, create=create, read_only=read_only)
-
-    @contextmanager
-    def reading(self) -> Iterator["Session"]:
-        """Open the database for one transaction that reads."""
-        with self.open(read_only=True) as database, database.read() as session:
-            yield session
-
-    @contextmanager
-    def writing(self) -> Iterator["Session"]:
-        """Open the database for one transaction that writes."""
-        with self.open() as database, database.write() as session:
-            yield session
-
-
-_DB_FILE: ContextVar[str | None] = ContextVar("db_file", default=None)
-
-
 def split_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
     """Return the name of a run, and the words KEY=VALUE."""
     names = [word for word in words if "=" not in word]
@@ -172,9 +167,8 @@ def resume_command(run: str, *options: str) -> str:
     """Return the command that goes on with a run, in backquotes; with `--db` where it needs it."""
     from service.database import locate_database
 
-    given = None if (text := _DB_FILE.get()) is None else locate_database(text)
-    if given is not None and given.absolute() != locate_database(None).absolute():
-        options = (*options, "--db", str(given))
+    if db.name is not None and db.place.absolute() != locate_database(None).absolute():
+        options = (*options, "--db", str(db.place))
     return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
 
 
@@ -190,10 +184,8 @@ def reviewer_name(option: str | None) -> str:
     """Return the reviewer: as given, else the login name."""
     import getpass
 
-    try:
-        name = getpass.getuser() if option is None else option
-    except (OSError, KeyError, ImportError):  # a login without a name
-        name = ""
-    if not name.strip():
+    with suppress(OSError, KeyError, ImportError):  # a login without a name
+        option = getpass.getuser() if option is None else option
+    if option is None or not option.strip():
         raise InputError("the reviewer has no name. Give one with --reviewer or TAGRPO_REVIEWER.")
-    return name.strip()
+    return option.strip()

@@ -16,15 +16,15 @@ GROUPS = {
     "questions": Group(
         "Import, browse, mix and remove question sets.",
         "tagrpo questions import math_train.jsonl --name math",
-        "questions.importing.import questions.browsing.list questions.browsing.show questions.importing.mix "
-        "questions.contamination.contamination questions.browsing.remove",
+        "questions.sets.import questions.sets.list questions.sets.show questions.sets.mix "
+        "questions.sets.contamination questions.sets.remove",
     ),
     "rephrase": Group(
-        "Propose, import, check, browse, review and audit neighbors.",
+        'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
         "tagrpo rephrase run math --name rules proposer=rules",
         "rephrase.running.run rephrase.running.import rephrase.candidates.list rephrase.candidates.show "
-        "rephrase.candidates.edit rephrase.reviewing.review rephrase.auditing.audit "
-        "rephrase.rejudging.rejudge",
+        "rephrase.candidates.edit rephrase.reviewing.review rephrase.reviewing.audit "
+        "rephrase.reviewing.rejudge",
     ),
     "runs": Group(
         "List, inspect, rename and remove runs of all kinds.",
@@ -32,23 +32,23 @@ GROUPS = {
         "runs.list runs.show runs.rename runs.remove",
     ),
     "sets": Group(
-        "Publish, compare, verify and export immutable neighbor sets.",
+        "Publish, compare, verify and export immutable sets of accepted rephrasings.",
         "tagrpo sets publish math --run rules --include unverified",
-        "sets.commands.publish sets.commands.list sets.commands.show sets.commands.tag sets.exports.export "
-        "sets.exports.import",
+        "sets.commands.publish sets.commands.list sets.commands.show sets.commands.tag sets.commands.export "
+        "sets.commands.import",
     ),
     "eval": Group(
         "Measure models: sample responses to benchmarks, grade them and report pass@k.",
         "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
-        "eval.running.run eval.importing.import eval.exporting.export eval.scoring.score eval.showing.show "
-        "eval.labels.label eval.reporting.report eval.reporting.compare eval.benchmarks.benchmarks "
+        "eval.running.run eval.exchange.import eval.exchange.export eval.running.score eval.responses.show "
+        "eval.responses.label eval.reporting.report eval.reporting.compare eval.benchmarks.benchmarks "
         "eval.serving.serve",
     ),
     "train": Group(
         "Train a policy with verl: plan, run, look at metrics and responses.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-        "train.running.run train.planning.plan train.recipes.recipes train.metrics.metrics "
-        "train.rollouts.rollouts train.running.merge",
+        "train.running.run train.running.plan train.running.recipes train.record.metrics "
+        "train.record.rollouts train.running.merge",
     ),
     "db": Group(
         "Maintain the database: check, back up, upgrade, copy.",
@@ -63,11 +63,20 @@ COMMANDS = {
     "doctor.doctor": "Check what is installed and reachable.",
     "resuming.resume": "Resume a run by its name, with its stored settings.",
     "diagnose.diagnose": (
-        "Show what neighbors change in training: questions without a gradient, difficulty, cost."
+        "Show what rephrasings change in training: questions without a gradient, difficulty, cost."
     ),
     "configs.config": "Print all settings of a command as a config file.",
 }
 """Commands that stand alone, each with what it is for."""
+
+
+WITHOUT = {
+    **dict.fromkeys(("demo.demo", "eval.serving.serve"), ("db_file", "as_json")),
+    **dict.fromkeys(("configs.config", "train.running.merge", "train.running.recipes"), ("db_file",)),
+    **dict.fromkeys(("eval.benchmarks.benchmarks", "db.copy"), ("db_file",)),
+    "ui.ui": ("as_json",),
+}
+"""Commands that open no database or print no report, with the options that they lack."""
 
 
 def find_function(place: str) -> Any:

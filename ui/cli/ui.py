@@ -1,6 +1,5 @@
 """`tagrpo ui`: the pages in the browser."""
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -8,18 +7,16 @@ from typing import TYPE_CHECKING
 import typer
 
 from ui.cli import output
-from ui.cli.settings import Db
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from service.database import Place
 
-DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
 
 def ui(
     *,
-    db: Db,
     demo: bool = False,
     review: bool = False,
     host: str = "127.0.0.1",
@@ -32,16 +29,14 @@ def ui(
 ) -> None:
     """Open the UI in a browser: questions, neighbors, sets, rollouts, curves.
 
-    The UI only reads the database, unless --review allows it to store reviews. The printed address contains a
-    token, and only people who have this address get in. A password from --password, --password-file or
-    TAGRPO_UI_PASSWORD replaces the token. Press Ctrl-C to stop the server.
+    The printed address contains a token; only people who have this address get in. A password (--password,
+    --password-file or TAGRPO_UI_PASSWORD) replaces the token. Press Ctrl-C to stop the server.
 
     Example: tagrpo ui
 
     Args:
-        demo: Show the results of a demo: those in this folder if there are any, otherwise those shipped with
-            tagrpo.
-        review: Allow reviews to be written; the UI never writes anything else.
+        demo: Show the results of the demo in this folder, or of the one shipped with tagrpo.
+        review: Allow the UI to store reviews. Otherwise it only reads the database.
         host: Address to listen on; the default accepts only connections from this machine.
         port: Port to listen on; 0 picks a free one.
         allow_host: Additional host name by which browsers reach the server.
@@ -55,7 +50,7 @@ def ui(
     from ui.pages.server import serving
     from ui.pages.server.signing_in import Lock
 
-    if demo and db.db_file is not None:
+    if demo and db.name is not None:
         raise InputError("--demo opens the demo's own database; remove --db.")
     address = Address(host, port, tuple(allow_host or ()))
     secret = read_password(ask=password, file=password_file, none=no_token)
@@ -64,8 +59,9 @@ def ui(
     database: Place = db.place
     words = ""
     if demo:
+        from ui.shipped_demo.unpacking import demo_database
+
         database, words = demo_database()
-    _note_what_is_wrong(database)
     listening = bind(address)
     address = Address(host, listening.getsockname()[1], address.more_names)
     from ui.pages.state import settings
@@ -77,43 +73,9 @@ def ui(
         output.say(f"tagrpo UI at {url} (Ctrl-C stops it)")
         sys.stdout.flush()
 
-    browser = not no_browser and sys.stdout.isatty() and has_display()
+    browser = not no_browser and sys.stdout.isatty() and serving.has_display()
     serving.serve(listening, address, lock, open_browser=browser, ready=say)
     output.note("ended")
-
-
-def _note_what_is_wrong(place: "Place") -> None:
-    """Say on the terminal why pages will be empty: the database may come later, so that it is no error."""
-    from service.database import Database
-    from service.errors import TagrpoError
-
-    try:
-        Database.open(place, read_only=True).close()
-    except TagrpoError as error:
-        output.note(f"the UI has nothing to show yet: {error}")
-
-
-def has_display() -> bool:
-    """Say whether a browser could be seen: without a display one of the terminal's would take it over."""
-    if sys.platform in ("darwin", "win32"):
-        return True
-    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
-
-
-def demo_database() -> tuple[Path, str]:
-    """Return the database of the newest demo in this folder and ""; where there is none, of the shipped one.
-
-    The second is what the pages say about the shipped demo.
-    """
-    demos = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
-    if demos:
-        return max(demos, key=lambda path: path.stat().st_mtime), ""
-    from ui.shipped_demo.unpacking import shipped_demo
-
-    output.note(
-        "this folder contains no demo; showing the one shipped with tagrpo (`tagrpo demo` creates your own)"
-    )
-    return shipped_demo()
 
 
 def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:

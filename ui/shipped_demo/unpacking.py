@@ -15,7 +15,14 @@ from service.database.engine import HEAD_REVISION
 from service.errors import InputError
 from service.hashing import file_sha256
 
+DEMO_FOLDERS = ("tagrpo-demo", "tagrpo-demo-quick")
 SHIPPED = Path(__file__).with_name("demo.tar.xz")
+
+
+def demo_database() -> tuple[Path, str]:
+    """Return the database of the newest demo in this folder, else of the shipped one with its description."""
+    demos = [path for folder in DEMO_FOLDERS if (path := Path(folder, "tagrpo.db")).exists()]
+    return (max(demos, key=lambda path: path.stat().st_mtime), "") if demos else shipped_demo()
 
 
 def shipped_demo(pack: Path = SHIPPED) -> tuple[Path, str]:

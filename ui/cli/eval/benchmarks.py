@@ -1,18 +1,17 @@
 """`tagrpo eval benchmarks`: what is known of them, and whether they still are what they were."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from typer import Argument, Option
 
 from ui.cli import exits
 from ui.cli.eval.settings import BenchmarkRows
-from ui.cli.output import Terminal
+from ui.cli.output import terminal
 
-if TYPE_CHECKING:
-    from evaluator.benchmarks.types import LoadedBenchmark
-    from evaluator.grading import Grader
-
-AFTER = ("split", "revision", "content_hash", "gated", "licence", "citation", "note")
+LISTED = (
+    *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
+    *("gated", "licence", "citation", "note"),
+)
 
 
 def benchmarks(
@@ -20,12 +19,10 @@ def benchmarks(
     check: Annotated[bool, Option("--check")] = False,
     *,
     rows: BenchmarkRows,
-    terminal: Terminal,
 ) -> None:
     """List the known benchmarks; with names or files, load these and check them.
 
-    A check compares the row count and the content with the known ones, and grades every gold answer against
-    itself. Rows are numbered from 0; for gated benchmarks only row numbers are shown.
+    A check compares the rows with the known ones, and grades every gold answer against itself.
 
     Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail.
 
@@ -40,6 +37,7 @@ def benchmarks(
         check: Check all known benchmarks.
     """
     from evaluator.benchmarks.catalogue import BENCHMARKS
+    from evaluator.benchmarks.golds import check_golds
     from evaluator.benchmarks.loading import find_benchmark
     from evaluator.benchmarks.types import ChangedBenchmarkError
     from evaluator.grading import Grader
@@ -47,26 +45,11 @@ def benchmarks(
 
     load = rows.loader(names or list(BENCHMARKS))
     if not names and not check:
-        terminal.rows(
-            "benchmarks",
-            [
-                {
-                    "name": benchmark.name,
-                    "title": benchmark.title,
-                    "rows": benchmark.rows,
-                    "kind": benchmark.kind.value,
-                    "from": benchmark.hub_id,
-                    "configs": list(benchmark.configs),
-                    **{name: getattr(benchmark, name) for name in AFTER},
-                }
-                for benchmark in BENCHMARKS.values()
-            ],
-            {
-                **{name: name for name in ("name", "title", "rows", "kind", "from")},
-                "gated": lambda row: "yes" if row["gated"] else "no",
-                "licence": "licence",
-            },
-        )
+        known = [
+            {"from": benchmark.hub_id, **{name: getattr(benchmark, name) for name in LISTED}}
+            for benchmark in BENCHMARKS.values()
+        ]
+        terminal.rows("benchmarks", known, "name title rows kind from gated licence")
         return
     names = names or list(BENCHMARKS)
     for name in names:
@@ -79,28 +62,15 @@ def benchmarks(
                 loaded = load(name)
             except (ChangedBenchmarkError, PrerequisiteError) as error:
                 results.append({"name": name, "ok": False, "problem": str(error)})
-            else:
-                results.append(_check(loaded, grader))
-        bar.update(len(names), len(names))
+                continue
+            failures = [
+                {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
+                for failure in check_golds(loaded, grader)
+            ]
+            result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
+            result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
+            results.append({**result, "gold_failures": failures})
     terminal.show({"benchmarks": results})
     failed = [name for name, result in zip(names, results, strict=True) if not result["ok"]]
     if failed:
         raise exits.needs_attention(f"failed checks: {', '.join(failed)}")
-
-
-def _check(loaded: "LoadedBenchmark", grader: "Grader") -> dict[str, Any]:
-    from evaluator.benchmarks.golds import check_golds
-
-    failures = [
-        {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
-        for failure in check_golds(loaded, grader)
-    ]
-    return {
-        "name": loaded.name,
-        "ok": not failures,
-        "problems": len(loaded.problems),
-        "problems_hash": loaded.problems_hash,
-        "source": loaded.source,
-        "content": loaded.content,
-        "gold_failures": failures,
-    }

@@ -1,7 +1,9 @@
 """`tagrpo eval report` and `compare`: models in a table, two of them problem by problem."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,20 +11,19 @@ from typer import Argument, BadParameter, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import Counted
+from ui.cli.eval.settings import AnswersName, OwnGrader
 from ui.cli.files import ReportFile, check_chart
-from ui.cli.output import Terminal
-from ui.cli.settings import Db
+from ui.cli.settings import db
 
 if TYPE_CHECKING:
-    from evaluator.reports.report import Majority, Metric
-    from service.database import Database
+    from sqlalchemy.orm import Session
+
+    from evaluator.reports.methods import Method
 
 References = Annotated[
     list[str],
     Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
-Ks = Annotated[str | None, Option("--k", help="Values of k, such as 32 or 1,2,4,8.")]
 
 
 class Allowed(StrEnum):
@@ -32,30 +33,63 @@ class Allowed(StrEnum):
     POOLING = "pooling"
 
 
-Allow = Annotated[
-    list[Allowed] | None,
-    Option(
-        "--allow",
-        metavar="missing|pooling",
-        help="missing: leave out problems with too few samples. pooling: pool runs that differ in more than "
-        "the seed. Repeat the option for both.",
-    ),
-]
+@dataclass(frozen=True)
+class Counted:
+    """Which samples and grades count.
+
+    Args:
+        k: Values of k, such as 32 or 1,2,4,8.
+        answers: Answers that count: any final answer, or only boxed ones. Default: as in the run.
+        grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
+        judge: Also count the grades of this judge model from `eval score --judge`.
+        allow: missing: leave out problems with too few samples. pooling: pool runs that differ in more than
+            the seed. Repeat the option for both.
+    """
+
+    k: str | None = None
+    answers: AnswersName | None = None
+    grades: Literal["human", "grader"] = "human"
+    own_grader: OwnGrader = None
+    judge: str | None = None
+    allow: Annotated[list[Allowed] | None, Option(metavar="missing|pooling")] = None
+
+    def __post_init__(self) -> None:
+        if self.own_grader is not None and self.answers == "boxed":
+            raise InputError("a custom grader extracts answers itself. Remove --answers boxed.")
+
+    def ks(self) -> list[int] | None:
+        """Return the values of k."""
+        numbers = [int(part) if part.isdecimal() else 0 for part in (self.k or "1").split(",")]
+        if min(numbers) < 1:
+            raise InputError(f"--k {self.k!r}: give integers of at least 1, such as 1,2,4.")
+        return None if self.k is None else numbers
+
+    def load(self, session: "Session", references: Sequence[str]) -> "tuple[list[Method], list[str]]":
+        """Return the methods that references name, and what is known of their contamination."""
+        from evaluator.reports.methods import load_methods
+        from evaluator.reports.notes import contamination_notes
+
+        methods = load_methods(
+            session,
+            references,
+            pool_anyway="pooling" in (self.allow or ()),
+            answers=self.answers,
+            grades=self.grades,
+            own=self.own_grader,
+            judge=self.judge,
+        )
+        return methods, contamination_notes(session, methods)
 
 
 def report(
     references: References,
     *,
-    k: Ks = None,
     metric: str = "pass@k",
     interval: Literal["new-problems", "same-problems"] = "new-problems",
     paper: str | None = None,
     counted: Counted,
     chart: Path | None = None,
-    allow: Allow = None,
     file: ReportFile,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Compare runs in a table with intervals, next to the published figures of a paper.
 
@@ -70,24 +104,22 @@ def report(
         chart: Plot the curves to a .png, .svg or .json file.
     """
     from evaluator.reports.layout import records, report_document
-    from evaluator.reports.report import INTERVALS, build_report, check_interval
+    from evaluator.reports.report import INTERVALS, Metric, build_report, check_interval, score_votes
 
-    form = file.choose(terminal)
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
-    measured, question = _metric(metric), INTERVALS[interval]
+    measured, question = Metric.parse(metric), INTERVALS[interval]
     check_interval(measured, question)
-    with db.open() as database:
-        with database.read() as session:
-            methods, warnings = counted.load(session, references, allow)
+    with db.reading() as session:
+        methods, warnings = counted.load(session, references)
         built = build_report(
             methods,
-            ks=_whole_numbers(k),
+            ks=counted.ks(),
             metric=measured,
             interval=question,
             paper=paper,
-            allow_missing="missing" in (allow or ()),
-            majority=_majority(database, quiet=terminal.as_json) if metric == "maj@k" else None,
+            allow_missing="missing" in (counted.allow or ()),
+            majority=partial(score_votes, session) if metric == "maj@k" else None,
         )
     document = report_document(built, warnings)
     rows = records(built)
@@ -109,22 +141,18 @@ def report(
 
         save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
         output.note(f"chart written to {chart}")
-    file.deliver(terminal, form, document, rows, record)
+    file.deliver(document, rows, record)
 
 
 def compare(
     a: str,
     b: Annotated[str | None, Argument()] = None,
     *,
-    k: Ks = None,
     tool_grades: bool = False,
     changes: Annotated[int, Option(min=0)] = 5,
     common_only: bool = False,
     counted: Counted,
-    allow: Allow = None,
     file: ReportFile,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
 
@@ -143,7 +171,6 @@ def compare(
     from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
     from evaluator.reports.comparing import compare_methods, comparison_document
 
-    form = file.choose(terminal)
     if (b is None) != tool_grades:
         raise BadParameter("give two models, or one run with --tool-grades")
     if b is None:
@@ -157,16 +184,16 @@ def compare(
                 )
             unlike = unlike_grades(session, chosen, agrees, judge)
         record = {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
-        file.deliver(terminal, form, agreement_document(agrees, unlike), unlike, record)
+        file.deliver(agreement_document(agrees, unlike), unlike, record)
         return
-    with db.open() as database, database.read() as session:
-        methods, warnings = counted.load(session, [a, b], allow)
+    with db.reading() as session:
+        methods, warnings = counted.load(session, [a, b])
     if len(methods) != 2:
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
     comparison = compare_methods(
-        *methods, ks=_whole_numbers(k), allow_missing="missing" in (allow or ()), common_only=common_only
+        *methods, ks=counted.ks(), allow_missing="missing" in (counted.allow or ()), common_only=common_only
     )
     document = comparison_document(comparison, warnings, changes=changes)
     rows = comparison.rows
@@ -180,49 +207,4 @@ def compare(
         "problems": comparison.changes,
         "notes": list(document.notes),
     }
-    file.deliver(terminal, form, document, rows, record)
-
-
-def _metric(text: str) -> "Metric":
-    from evaluator.reports.report import Metric
-
-    name, colon, tau = text.partition(":")
-    try:
-        return Metric(name, float(tau)) if colon and name == "g-pass@k" else Metric(text)
-    except ValueError:
-        raise InputError(f"--metric {text}: give the share as a number, as in g-pass@k:0.5.") from None
-
-
-def _whole_numbers(text: str | None) -> list[int] | None:
-    if text is None:
-        return None
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--k {text!r}: give integers such as 1,2,4.") from None
-    if min(numbers) < 1:
-        raise InputError(f"--k {text!r}: k must be at least 1.")
-    return numbers
-
-
-def _majority(database: "Database", *, quiet: bool) -> "Majority":
-    """Return the scores of maj@k from the stored answers, grouped by the grader."""
-    from evaluator.evals.votes import make_votes, read_answers
-    from evaluator.grading import Grader
-    from evaluator.reports.methods import Entry
-    from evaluator.reports.report import Score, score_majority
-
-    def scores(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-        with database.read() as session:
-            answers = [
-                read_answers(session, result.run.id, result.grader_version, result.grades)
-                for result in entry.results
-            ]
-        with (
-            Grader() as grader,
-            output.progress(f"{'+'.join(entry.runs)}: grouping answers", quiet=quiet) as bar,
-        ):
-            votes = make_votes(answers, lambda jobs: grader.cluster_many(jobs, bar.update))
-        return score_majority(votes, problem_ids, ks)
-
-    return scores
+    file.deliver(document, rows, record)

@@ -1,17 +1,19 @@
-"""`tagrpo eval run`: draw and grade responses, and print pass@k."""
+"""`tagrpo eval run` and `score`: sample and grade responses, print pass@k, and grade stored samples again."""
 
 import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from evaluator.config import EvalConfig
+from evaluator.config import EvalConfig, ScoreConfig
+from service.errors import InputError
 from ui.cli import exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Terminal, plural
+from ui.cli.output import Heading, Part, Table, plural, terminal
 from ui.cli.requests import DryRun, error_words, estimate_notes
-from ui.cli.settings import Db
+from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
     from evaluator.evals.running import EvalOutcome
@@ -28,27 +30,29 @@ FLAGS = {
     "--max-usd": "max_usd",
     "--base-url": "base_url",
 }
+SHOWN = (
+    *("missing", "missing_for_good", "open_requests", "failed_requests", "errors", "why"),
+    *("truncated_share", "refused_share", "mean_tokens", "usd", "sources"),
+    *("neighbors", "unknown", "human_grades", "overruled"),
+)
+"""Numbers of a run that follow its pass@k; runs show has all."""
 
 
 @Verb("eval", EvalConfig, "benchmarks", FLAGS)
-def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Terminal) -> None:
+def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
-    Results are stored as they arrive. After an interruption or a spent budget, run the same command again, or
-    `tagrpo resume NAME`. A larger --n samples only what is missing. Other settings start another run.
-    neighbors=NAME evaluates a neighbor set instead of benchmarks; endpoint=NAME selects a profile.
+    pass@k is the chance that at least one of k responses is correct. After an interruption or a spent budget,
+    or for a larger --n, run the same command again: it requests only missing samples. neighbors=NAME
+    evaluates a neighbor set instead of benchmarks; endpoint=NAME selects a profile.
 
-    Exit code 3: samples are missing, because a cap was reached or requests got no answer; 1: requests to the
-    model fail. The message says why.
+    Exit codes: 3 samples are missing, 1 requests to the model fail. The message says why.
 
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
     from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from evaluator.evals.results import read_numbers
-    from service.asks.ask import INTERRUPTED
-    from service.models.stopping import deliver_signal
-    from ui.cli.eval.summary import numbers_parts
 
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
@@ -58,72 +62,184 @@ def run(config: EvalConfig, *, dry_run: DryRun = False, db: Db, terminal: Termin
         terminal.show(record, *estimate_notes(estimates.values(), config.max_usd))
         return
     problems: list[str] = []
-    reasons: set[str | None] = set()
     records: list[dict[str, Any]] = []
 
     def add(run: "Run", outcome: "EvalOutcome") -> None:
-        record, result = read_numbers(database, run, config.n)
+        record = read_numbers(database, run, config.n)
         names = ("drawn", "stopped", "message", "failures")
         of_outcome = {name: getattr(outcome, name) for name in names}
         records.append({**record, **of_outcome, "graded": outcome.graded.total()})
         if not terminal.as_json:
-            output.say(*numbers_parts(record, result))
-        if (most := record["most_samples"]) > config.n:
-            output.note(
-                f"run {run.name} has up to {plural(most, 'sample')} per problem; those beyond --n "
-                f"{config.n:,} count too"
-            )
-        problems.extend(complaints(run, outcome, record["errors"]))
-        reasons.add(outcome.stopped)
+            output.say(*numbers_parts(record))
+        problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
 
     loaded = load_benchmarks(config)  # a wrong name leaves no new database
     with db.open(create=config.neighbors is None) as database:
-        worked = asyncio.run(
-            evaluate(
-                config,
-                database,
-                progress=terminal.progress,
-                note=output.note,
-                each=add,
-                loaded=loaded,
-                neighbors=_neighbors(config, database),
-            )
+        evaluation = evaluate(
+            config,
+            database,
+            progress=terminal.progress,
+            note=output.note,
+            each=add,
+            loaded=loaded,
+            neighbors=_neighbors(config, database),
         )
-    if worked[-1][1].stopped == INTERRUPTED:
-        deliver_signal()
+        worked = asyncio.run(evaluation)
+    exits.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
     if problems:
-        raise exits.unfinished(reasons, "; ".join(problems) + ".")
+        raise exits.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
 
 
 def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
-    """Return what loads the neighbor set of a config, None for benchmarks."""
+    """Return what loads the neighbor set of a config; None for benchmarks."""
     from rephraser.sets.problems import load_neighbors
 
     if config.neighbors is None or database is None:
         return None
-    return lambda grader: load_neighbors(config, database, grader, output.note)
+    return partial(load_neighbors, config, database, note=output.note)
 
 
-def complaints(run: "Run", outcome: "EvalOutcome", errors: Mapping[str, int]) -> list[str]:
-    """Say what of a run needs attention; requests that are open although nothing stopped are in a job.
+def attention(
+    record: Mapping[str, Any],
+    *,
+    imported: bool = False,
+    stopped: str | None = None,
+    message: str | None = None,
+) -> list[str]:
+    """Say what of a run needs attention, with the way on."""
+    from service.asks.request import FINAL, TIME_OUT
 
-    Failed requests are quoted in the server's words, unless the reason to stop does.
-    """
-    from service.asks.ask import BUDGET
-    from ui.cli.eval.summary import lost_words
-
-    problems = []
-    if outcome.stopped:
-        problems.append(f"{run.name}: stopped: {outcome.message or outcome.stopped}")
-    if outcome.lost:
-        problems.append(lost_words(run.name, outcome.lost, errors=errors))
-    if coming := outcome.missing - outcome.lost:
-        words = "" if outcome.message else error_words(errors)
-        failed = f" (failed requests: {words})" if words else ""
-        more = " with a higher --max-usd" if outcome.stopped == BUDGET else ""
+    name, errors, lost = record["run"], record["errors"], record["missing_for_good"]
+    problems = [f"stopped: {message or stopped}"] if stopped else []
+    if lost:
+        words = error_words(errors, {*FINAL, TIME_OUT})
+        why = f"too long, refused, or timed out twice{f' ({words})' if words else ''}"
+        retry = "" if imported else f"; {resume_command(name, 'retry_final=true')} retries"
         problems.append(
-            f"{run.name}: {plural(coming, 'sample')} missing{failed}; run the same command{more} to get them"
+            f"{plural(lost, 'sample')} permanently missing: "
+            f"{'the other tool received no response' if imported else why}; pass@k is given as a range{retry}"
         )
-    return problems
+    if coming := record["missing"] - lost:
+        words = "" if message else error_words(errors)
+        failed = f" (failed requests: {words})" if words else ""
+        resume = resume_command(name, *(["max_usd=MORE"] if stopped == "budget" else []))
+        problems.append(f"{plural(coming, 'sample')} missing{failed}; {resume} requests them")
+    return [f"{name}: {problem}" for problem in problems]
+
+
+def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
+    """Return the state of a stored evaluation and what needs attention, for `runs show`."""
+    from evaluator.evals.results import read_numbers
+    from evaluator.evals.runs import EvalSpec, is_imported
+
+    record, imported = read_numbers(database, run), is_imported(EvalSpec.model_validate(run.spec))
+    if imported:  # the prompt and the sampling of the other tool are unknown
+        record["spec"] = {
+            name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")
+        }
+    return record, attention(record, imported=imported)
+
+
+def numbers_parts(record: Mapping[str, Any]) -> list[Part]:
+    """Return a run's numbers: pass@k in percent with both intervals, then what qualifies it."""
+    from evaluator.reports.documents.document import hundredths
+    from ui.cli.records import record_parts
+
+    def span(low: float, high: float) -> str:
+        return f"{hundredths(low, 1)} to {hundredths(high, 1)}"
+
+    fewest, most = record["fewest_samples"], record["most_samples"]
+    size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
+    words = plural(problems, "problem")
+    if questions < size:
+        words = f"{questions:,} of {plural(size, 'problem')}"
+        words += f", {problems:,} including neighbors" if problems > questions else ""
+    each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+    rows = [
+        [
+            point["k"],
+            span(point["value"], point["value_high"])
+            if point["value"] < point["value_high"]
+            else hundredths(point["value"], 1),
+            *(span(*point[name]) for name in ("new_problems", "same_problems")),
+        ]
+        for point in record["pass_at_k"] or ()
+    ]
+    columns = ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"]
+    numbers = {name: record.get(name) for name in SHOWN}
+    return [
+        Heading(f"{record['run']}: {words}, {each} samples per problem"),
+        Table(columns, rows) if rows else None,
+        *record_parts({name: value for name, value in numbers.items() if value or name.endswith("_share")}),
+    ]
+
+
+SCORE_FLAGS = {
+    "--judge": "model",
+    "--for": "asked",
+    "--answers": "answers",
+    "--grader": "grader",
+    "--max-usd": "max_usd",
+    "--base-url": "base_url",
+}
+
+
+@Verb("score", ScoreConfig, "run", SCORE_FLAGS)
+def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False) -> None:
+    """Grade the samples of a run that have no grade yet, by rules or by a judge model.
+
+    Earlier grades are kept; it reports how many changed. --judge asks a model about the samples with an
+    unknown grade. Its grades count only if `eval report` or `eval compare` gets --judge MODEL. After an
+    interruption or a spent budget, run the same command again.
+
+    Exit codes: 3 some samples still wait for the judge, 1 requests to the judge fail.
+
+    Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
+
+    Example: tagrpo eval score Qwen3-4B.math500 --judge gpt-4o --max-usd 2
+
+    Args:
+        changes: List the samples whose grade changed.
+    """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.judging.running import estimate_judging
+    from evaluator.judging.scoring import score_by_judge, score_by_rules
+    from ui.cli.records import list_table
+
+    if dry_run and config.model is None:
+        raise InputError("--dry-run estimates the cost of a judge. Add --judge, or remove --dry-run.")
+    with db.open(read_only=dry_run) as database:
+        with database.read() as session:
+            chosen = find_eval_run(session, config.run)
+        if dry_run:
+            estimate = estimate_judging(config, database)
+            record = {"run": chosen.name, **estimate.to_json()}
+            terminal.show(record, *estimate_notes([estimate], config.max_usd))
+            return
+        with terminal.progress(chosen.name) as bar:
+            if config.model is None:
+                record = score_by_rules(config, chosen, database, bar)
+            else:
+                record = asyncio.run(score_by_judge(config, chosen, database, bar, output.note))
+    stopped, waiting = record.get("stopped"), record.get("waiting", 0)
+    exits.end_if_interrupted(stopped)
+    listed = record["changes"] if changes else []
+    if not changes:
+        del record["changes"]
+    columns = "problem=position sample=ordinal gold old old_reason new new_reason old_extracted new_extracted"
+    count = f"`tagrpo eval report {chosen.name} --judge {config.model}` counts these grades"
+    terminal.show(
+        record,
+        count if record.get("judged") else None,
+        list_table(listed, columns) if listed else None,
+        hidden=("changes",),
+    )
+    if waiting:
+        raise exits.unfinished(
+            {stopped},
+            f"{chosen.name}: {plural(waiting, 'sample')} still waiting for the judge"
+            + (f": {record['message'] or stopped}" if stopped else "")
+            + "; run the same command again to resume.",
+        )

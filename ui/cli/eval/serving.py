@@ -36,8 +36,7 @@ def serve(
     """Grade responses over HTTP for OpenRLHF, NeMo Gym and any client that posts JSON.
 
     Routes: /grade (batches; correct, wrong or unknown), /openrlhf, /verify (NeMo Gym), /health and /docs.
-    Requests from other machines need a token; if none is given, one is created and printed. After Ctrl-C or
-    SIGTERM, in-flight requests finish before the server stops.
+    Requests from other machines need a token; if none is given, one is created and printed.
 
     Example: tagrpo eval serve --unknown-reward 0
 
@@ -56,7 +55,7 @@ def serve(
         answers: Answers that earn a reward: only boxed ones, or any final answer.
     """
     from evaluator.grading import Grader
-    from service.web.listening import Address, bind, is_loopback
+    from service.web.listening import Address, bind, is_loopback, read_secret
 
     if unknown_reward is not None and not math.isfinite(unknown_reward):
         raise InputError(f"--unknown-reward {unknown_reward}: give a number.")
@@ -68,7 +67,14 @@ def serve(
         raise PrerequisiteError(
             f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
         ) from error
-    token = _read_token(token_file, no_token)
+    if no_token and token_file is not None:
+        raise InputError("give only one of --token-file and --no-token.")
+    token = None if no_token else read_secret(TOKEN_VARIABLE, token_file)
+    if token is not None and not re.fullmatch(rf"[\w.~-]{{{SHORTEST_TOKEN},}}", token := token.strip(), re.A):
+        raise InputError(
+            f"{token_file or TOKEN_VARIABLE}: the token is too short. Use at least {SHORTEST_TOKEN} letters "
+            "and digits."
+        )
     made = token is None and not no_token and not is_loopback(host)
     if made:
         token = secrets.token_urlsafe(24)
@@ -93,21 +99,3 @@ def serve(
     )
     run_server(socket, app, desk)
     output.note("ended")
-
-
-def _read_token(file: Path | None, none: bool) -> str | None:
-    """Return the token from the file, else from the environment; None if there is none."""
-    from service.web.listening import read_secret
-
-    if none and file is not None:
-        raise InputError("give only one of --token-file and --no-token.")
-    token = None if none else read_secret(TOKEN_VARIABLE, file)
-    if token is None:
-        return None
-    token = token.strip()
-    if len(token) < SHORTEST_TOKEN or not re.fullmatch(r"[\w.~-]+", token, re.A):
-        raise InputError(
-            f"{file or TOKEN_VARIABLE}: the token is too short. Use at least {SHORTEST_TOKEN} letters and "
-            "digits."
-        )
-    return token

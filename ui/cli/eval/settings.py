@@ -1,4 +1,4 @@
-"""Settings that several commands of `tagrpo eval` take: which grades count."""
+"""Settings that several commands of `tagrpo eval` take: benchmarks, answers, graders."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -7,29 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from typer import Argument, Option
 
 if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
     from evaluator.benchmarks.types import LoadedBenchmark
-    from evaluator.reports.methods import Method
 
 AnswersName = Literal["all", "boxed"]
-
-
 EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
-
 AnswersTaken = Annotated[
     AnswersName, Option("--answers", help="Answers that count: any final answer, or only boxed ones.")
 ]
-
-
-def check_grader(own: str | None, answers: AnswersName | None) -> None:
-    """Refuse what only the rules can do."""
-    from service.errors import InputError
-
-    if own is not None and answers == "boxed":
-        raise InputError("a custom grader extracts answers itself. Remove --answers boxed.")
-
-
 OwnGrader = Annotated[
     str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
 ]
@@ -63,40 +47,3 @@ class BenchmarkRows:
             options_seed=self.options_seed,
             allow_changed=self.allow_changed,
         )
-
-
-@dataclass(frozen=True)
-class Counted:
-    """Which grades count in reports.
-
-    Args:
-        answers: Answers that count: any final answer, or only boxed ones. Default: as in the run.
-        grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
-        judge: Also count the grades of this judge model from `eval score --judge`.
-    """
-
-    answers: AnswersName | None = None
-    grades: Literal["human", "grader"] = "human"
-    own_grader: OwnGrader = None
-    judge: str | None = None
-
-    def __post_init__(self) -> None:
-        check_grader(self.own_grader, self.answers)
-
-    def load(
-        self, session: "Session", references: Sequence[str], allow: Sequence[str] | None
-    ) -> "tuple[list[Method], list[str]]":
-        """Return the methods that references name, and what is known of their contamination."""
-        from evaluator.reports.methods import load_methods
-        from evaluator.reports.notes import contamination_notes
-
-        methods = load_methods(
-            session,
-            references,
-            pool_anyway="pooling" in (allow or ()),
-            answers=self.answers,
-            grades=self.grades,
-            own=self.own_grader,
-            judge=self.judge,
-        )
-        return methods, contamination_notes(session, methods)

@@ -4,13 +4,9 @@ from typing import Annotated, Literal
 
 from typer import Argument, BadParameter, Option
 
-from ui.characters import one_line
-from ui.cli import output
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, Reviewer, resume_command, reviewer_name
+from ui.cli.output import terminal
+from ui.cli.settings import Reviewer, db, resume_command, reviewer_name
 
-HALF_SHOWN = 50
-"""Characters of a text or reason that share a line."""
 CANDIDATE = Argument(help="Id of a candidate, or its first characters.")
 
 
@@ -23,14 +19,10 @@ def list_(
     limit: Annotated[int, Option(min=1)] = 20,
     after: str | None = None,
     reviews: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
-    """List the candidates of a run with their status, by question; or the human decisions.
+    """List the candidates of a run with their status; or the human decisions.
 
-    A review overrides the verdict; such a status is marked. --reviews lists decisions, oldest first,
-    including withdrawn ones; --json adds the texts.
+    Candidates are proposed rephrasings. A review overrides the verdict on a candidate.
 
     Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
 
@@ -44,7 +36,7 @@ def list_(
         finding: Only candidates with this structural finding.
         limit: Candidates per page.
         after: Continue after this candidate.
-        reviews: List human decisions, not candidates (with --run: those of one run).
+        reviews: List human decisions, also withdrawn ones; with --run those of one run.
     """
     from rephraser.run.start import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
@@ -53,7 +45,7 @@ def list_(
     if reviews:
         if status or strategy or question or finding or after:
             raise BadParameter("--reviews allows only --run")
-        _list_reviews(run, db, terminal)
+        _list_reviews(run)
         return
     with db.reading() as session:
         chosen = choose_run(session, run)
@@ -63,14 +55,7 @@ def list_(
     terminal.rows(
         "candidates",
         [card.to_json() for card in cards],
-        {
-            "candidate": lambda row: row["candidate"][: output.ID_SHOWN],
-            "question": lambda row: row["question_id"][: output.ID_SHOWN],
-            "status": lambda row: f"{row['status'] or 'pending'}{' (review)' * row['reviewed']}",
-            "strategy": "strategy",
-            "text": lambda row: one_line(row["text"], HALF_SHOWN),
-            "reason": lambda row: one_line(row["reason"], HALF_SHOWN),
-        },
+        "candidate question=question_id status reviewed strategy text reason",
         empty=f"no {'more candidates' if total else 'candidate'} of {chosen.name} "
         f"{'match' if total else 'matches'}",
         run=chosen.name,
@@ -79,29 +64,18 @@ def list_(
     )
 
 
-def _list_reviews(run: str | None, db: Db, terminal: Terminal) -> None:
+def _list_reviews(run: str | None) -> None:
     from rephraser.reviews.store import review_rows
     from rephraser.run.start import find_neighbor_run
 
     with db.reading() as session:
         run_id = None if run is None else find_neighbor_run(session, run).id
         rows = list(review_rows(session, run_id))
-    names = ("decision", "reason", "reviewer", "audit")
-    terminal.rows(
-        "reviews",
-        rows,
-        {
-            "candidate": lambda row: row["candidate"][: output.ID_SHOWN],
-            **{name: name for name in names},
-            "when": "created_at",
-            "withdrawn": "withdrawn_at",
-            "counts": lambda row: "yes" if row["counts"] else "no",
-        },
-        empty="no decisions match",
-    )
+    columns = "candidate decision reason reviewer audit when=created_at withdrawn=withdrawn_at counts"
+    terminal.rows("reviews", rows, columns, empty="no decisions match")
 
 
-def show(candidate: Annotated[str, CANDIDATE], raw: bool = False, *, db: Db, terminal: Terminal) -> None:
+def show(candidate: Annotated[str, CANDIDATE], raw: bool = False) -> None:
     """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
 
     Example: tagrpo rephrase show c_3fa1 --raw
@@ -125,14 +99,10 @@ def edit(
     text: Annotated[str, Option()],
     run: str | None = None,
     reviewer: Reviewer = None,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
-    """Edit a candidate's text. This adds a new candidate linked to the old one, which stays unchanged.
+    """Edit a candidate's text: add a new candidate that is linked to the old one.
 
-    The structural checks run at once. If the run has a solver, `tagrpo resume` collects and judges answers as
-    for any other candidate.
+    tagrpo checks the new text at once. If the run has a solver, `tagrpo resume` then compares answers.
 
     Example: tagrpo rephrase edit c_3fa1 --text "How long is the side of a square of area 9?"
 
@@ -145,14 +115,8 @@ def edit(
     who = reviewer_name(reviewer)
     with db.writing() as session:
         edited, chosen = mend_candidate(session, candidate, text, reviewer=who, run=run)
-    record = {
-        "candidate": edited.candidate_id,
-        "mended_from": edited.mended_from,
-        "mended_by": edited.mended_by,
-        "run": chosen.name,
-        "status": edited.status,
-        "reason": edited.reason,
-        "final": edited.final,
-    }
+    names = ("mended_from", "mended_by", "status", "reason", "final")
+    record = {"candidate": edited.candidate_id, "run": chosen.name}
+    record |= {name: getattr(edited, name) for name in names}
     resume = f"{resume_command(chosen.name)} collects and judges its answers"
     terminal.show(record, None if edited.final else resume)

@@ -1,18 +1,21 @@
-"""`tagrpo sets`: publish, list, show and tag versions; `exports` has the files."""
+"""`tagrpo sets`: publish, list, show, tag, export and import versions."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
+from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import exits
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, resume_command
+from ui.cli.configured import Verb
+from ui.cli.files import Overwrite
+from ui.cli.output import terminal
+from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
-    from rephraser.sets import Draft, PublishedSet, SetHeader
+    from rephraser.sets import PublishedSet, SetHeader
 
 Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")]
-HASH_SHOWN = 12
 USUAL_G = 8
 
 
@@ -29,15 +32,11 @@ def publish(
     model: list[str] | None = None,
     only_with_neighbors: bool = False,
     dry_run: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Publish the neighbors of runs as the next, immutable version of a set.
 
-    For every question it chooses accepted candidates, the most differently worded first. A review
-    overrides a verdict. Questions without neighbors stay and are trained alone. If the newest version already
-    has the same content, no new one is created.
+    For every question it chooses accepted candidates, the most differently worded first. Questions without
+    neighbors stay and are trained alone. The same content creates no new version.
 
     Exit code 3: a run is not finished, so the set may lack neighbors.
 
@@ -49,8 +48,8 @@ def publish(
         name: Name of the set.
         run: Name or id of a run to publish from.
         n: Maximum neighbors per question. Default: all that qualify.
-        adaptive: Give no neighbors to questions that probably yield a gradient without them, in groups of
-            this many responses.
+        adaptive: Give neighbors only to questions that probably yield no gradient alone, in groups of this
+            many responses.
         pilot: With --adaptive: eval run of the policy that gives the success rates. Default: the answers
             sampled for the verdicts.
         prefer: Neighbors to prefer, by success rate compared with the question's.
@@ -84,9 +83,9 @@ def publish(
                 adaptive=None if adaptive is None else sets.Adaptive(adaptive, pilot=pilot),
             )
             if dry_run:
-                _show_draft(sets.draft(session, run, selection), adaptive or USUAL_G, terminal)
+                terminal.show(sets.draft(session, run, selection).to_json(adaptive or USUAL_G))
         if not dry_run:
-            show_published(sets.publish(database, name, run=run, selection=selection), terminal)
+            show_published(sets.publish(database, name, run=run, selection=selection))
     open_runs = [source.name for source in runs if source.finished_at is None]
     if open_runs:
         raise exits.needs_attention(
@@ -95,31 +94,7 @@ def publish(
         )
 
 
-def _show_draft(draft: "Draft", g: int, terminal: Terminal) -> None:
-    from evaluator.reports.diagnosis_layout import choice_blocks
-    from evaluator.reports.documents.document import Document
-    from evaluator.signal.cost import compare_choices
-    from evaluator.signal.groups import count_groups
-    from evaluator.signal.rate_model import fit_rates
-    from rephraser.sets.counts import count_members, count_successes
-    from service.errors import InputError
-
-    counts = {**count_members(draft.entries), **count_successes(draft.entries), **draft.counts}
-    most = max(len(entry.neighbors) for entry in draft.entries)
-    rows, reason = [], None
-    try:
-        if not draft.groups:
-            raise InputError("no answers were compared, so success rates are unknown")
-        model = fit_rates(count_groups(draft.groups))
-        rows = compare_choices(draft.groups, model, g, most if model.shift else 0)
-    except InputError as error:
-        reason = str(error)
-    record = {"counts": counts, "choices": rows, "no_choices": reason}
-    table = Document(choice_blocks(rows, g, len(draft.groups))) if rows else None
-    terminal.show(record, "", table, hidden=("choices",))
-
-
-def list_(name: Annotated[str | None, Argument()] = None, *, db: Db, terminal: Terminal) -> None:
+def list_(name: Annotated[str | None, Argument()] = None) -> None:
     """List the published versions with their counts and tags.
 
     Example: tagrpo sets list
@@ -136,16 +111,9 @@ def list_(name: Annotated[str | None, Argument()] = None, *, db: Db, terminal: T
     terminal.rows(
         "sets",
         [_header_record(header) for header in headers],
-        {
-            "set": "set",
-            "questions": lambda row: row["counts"]["questions"],
-            "neighbors": lambda row: row["counts"]["neighbors"],
-            "accepted": lambda row: row["counts"]["neighbors_by_verdict"]["accepted"],
-            "unverified": lambda row: row["counts"]["neighbors_by_verdict"]["unverified"],
-            "tags": lambda row: ", ".join(row["tags"]) or "-",
-            "hash": lambda row: row["content_hash"][:HASH_SHOWN],
-            "published": "created_at",
-        },
+        "set questions=counts.questions neighbors=counts.neighbors "
+        "accepted=counts.neighbors_by_verdict.accepted unverified=counts.neighbors_by_verdict.unverified "
+        "tags hash=content_hash published=created_at",
         empty="no neighbor sets yet; publish one with `tagrpo sets publish NAME --run RUN`",
     )
 
@@ -156,9 +124,6 @@ def show(
     first: Annotated[int, Option(min=0)] = 0,
     diff: Annotated[str | None, Option(metavar="REFERENCE")] = None,
     verify: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
 ) -> None:
     """Show a version: hash, counts, acceptance rate, provenance and some of its questions.
 
@@ -186,26 +151,22 @@ def show(
             return
         if verify:
             report = sets.verify(session, reference)
-            ref, ok, derived = report.header.ref, report.ok, report.derived_hash
-            record = {"set": ref, "ok": ok, "content_hash": report.header.content_hash}
-            terminal.show({**record, "derived_hash": derived, "problems": report.problems})
-            if not ok:
-                raise exits.needs_attention(f"{ref}: differs from its published content; do not train on it.")
+            header = report.header
+            record = {"set": header.ref, "ok": report.ok, "content_hash": header.content_hash}
+            terminal.show({**record, "derived_hash": report.derived_hash, "problems": report.problems})
+            if not report.ok:
+                differs = f"{header.ref}: differs from its published content; do not train on it."
+                raise exits.needs_attention(differs)
             return
         header = sets.find_set(session, reference)
         places = range(first, min(first + limit, header.counts["questions"]))
         entries = sets.load_entries(session, header.id, places)
-    record = {**_header_record(header), "spec": header.spec, **({"entries": entries} if limit else {})}
-    terminal.show(record)
+    content = {"entries": entries} if limit else {}
+    terminal.show({**_header_record(header), "spec": header.spec, **content})
 
 
 def tag(
-    reference: Reference,
-    tag_name: Annotated[str, Argument(metavar="TAG")],
-    remove: bool = False,
-    *,
-    db: Db,
-    terminal: Terminal,
+    reference: Reference, tag_name: Annotated[str, Argument(metavar="TAG")], remove: bool = False
 ) -> None:
     """Point a tag, new or existing, to a version; NAME@TAG then refers to that version.
 
@@ -219,13 +180,12 @@ def tag(
 
     with db.writing() as session:
         if remove:
+            name = sets.find_set(session, reference).name
+            sets.untag(session, name, tag_name)
             header = sets.find_set(session, reference)
-            sets.untag(session, header.name, tag_name)
-            header = sets.find_set(session, header.id)
         else:
             header = sets.tag(session, reference, tag_name)
-    record = {"set": header.ref, "id": header.id, "tags": header.tags}
-    terminal.show(record)
+    terminal.show({"set": header.ref, "id": header.id, "tags": header.tags})
 
 
 def _header_record(header: "SetHeader") -> dict[str, Any]:
@@ -236,8 +196,137 @@ def _header_record(header: "SetHeader") -> dict[str, Any]:
     return {"set": header.ref, **described, "accept_rates": rates}
 
 
-def show_published(published: "PublishedSet", terminal: Terminal) -> None:
+def show_published(published: "PublishedSet") -> None:
     """Print the result of publishing or importing."""
     record = {**_header_record(published.header), "created": published.created, "same_as": published.same_as}
     known = None if published.created else f"unchanged: {published.header.ref} already has this content"
     terminal.show(record, known)
+
+
+FLAGS = {
+    "--layout": "layout",
+    "--tokenizer": "tokenizer",
+    "--max-prompt-tokens": "max_prompt_tokens",
+    "--instruction": "instruction",
+}
+
+EXPORTED = ("layout", "data_source", "answers", "strategies", "validation_share")
+
+
+@Verb("export", VerlExportConfig, "set", FLAGS)
+def export(
+    config: VerlExportConfig,
+    *,
+    out: Annotated[Path, Option()],
+    form: Annotated[Literal["hf", "jsonl", "parquet", "verl"], Option("--format")],
+    license_name: Annotated[str | None, Option("--license")] = None,
+    overwrite: Overwrite = False,
+) -> None:
+    """Write a version as a Hugging Face dataset, JSON Lines, parquet, or training files for verl.
+
+    `tagrpo sets import` reads exports to hf, jsonl and parquet back, with the same hash. --layout,
+    --tokenizer, --max-prompt-tokens, --instruction and KEY=VALUE apply only to verl.
+
+    Exit code 3 (verl): prompts over the limit were left out.
+
+    Example: tagrpo sets export math@1 --format hf --out out/math
+
+    Example: tagrpo sets export math@1 --format verl --out out/verl --tokenizer Qwen/Qwen3-4B
+
+    Args:
+        out: Folder (hf, verl) or file to write.
+        form: hf: dataset with card; verl: training files; otherwise one file.
+        license_name: License identifier for card and manifest (cc-by-4.0, mit, ...).
+    """
+    from rephraser import sets
+
+    if form == "verl" and license_name is not None:
+        raise BadParameter("--license cannot be combined with --format verl")
+    if form == "verl":
+        _export_verl(config, out, overwrite)
+        return
+    if config.model_fields_set > {"set"}:
+        raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
+    with db.open() as database:
+        header = sets.export_set(
+            database,
+            config.set,
+            out,
+            form,
+            license_name=license_name or "other",
+            overwrite=overwrite,
+        )
+    record = {
+        "set": header.ref,
+        "content_hash": header.content_hash,
+        "format": form,
+        "out": out,
+        **{key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")},
+        "license": license_name or "other",
+    }
+    terminal.show(
+        record,
+        f'load it with `datasets.load_dataset("{out}", split="train")`' if form == "hf" else None,
+        "the card states no license; set one with --license" if form == "hf" and not license_name else None,
+    )
+
+
+def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> None:
+    from rephraser import sets
+    from service.questions.images import image_loader
+    from trainer_adapter.verl.export import export_verl
+
+    template = config.template()
+    with db.open(read_only=True) as database:
+        with database.read() as session:
+            published = sets.load_set(session, config.set)
+        header = published.header
+        report = export_verl(
+            published.entries,
+            target,
+            template=template,
+            set_ref=header.ref,
+            content_hash=header.content_hash,
+            **{name: getattr(config, name) for name in EXPORTED},
+            load_images=image_loader(database),
+            overwrite=overwrite,
+        )
+    numbers = dict(vars(report))
+    record = {
+        "set": header.ref,
+        "content_hash": header.content_hash,
+        "format": "verl",
+        "out": numbers.pop("directory"),
+        "chat_template_kwargs": template.chat_template_kwargs,
+        "neighbors_by_verdict": numbers.pop("verdicts"),
+        **numbers,
+    }
+    terminal.show(record)
+    if report.dropped_neighbors or report.dropped_questions:
+        raise exits.needs_attention(
+            f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
+            f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
+            f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
+        )
+
+
+def import_(path: Path, name: Annotated[str, Option()], accept_changes: bool = False) -> None:
+    """Import an export as the next version of a set; its content hash is that of the export.
+
+    Download a version from the Hub with `hf download --repo-type dataset OWNER/NAME --local-dir FOLDER`.
+
+    Example: tagrpo sets import out/math --name math
+
+    Args:
+        path: Folder of an hf export, or a .parquet or .jsonl file.
+        name: Name of the set in this database.
+        accept_changes: Accept rows that were edited after the export.
+    """
+    from rephraser import sets
+    from service.runs.store import check_name
+
+    read = sets.read_set(path, accept_changes=accept_changes)  # a wrong file or name leaves no new database
+    check_name(name)
+    with db.open(create=True) as database:
+        published = sets.import_set(database, read, name)
+    show_published(published)

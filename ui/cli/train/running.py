@@ -1,42 +1,166 @@
-"""`tagrpo train run` and `merge`: train with verl, and make a model of a checkpoint."""
+"""`tagrpo train plan`, `recipes`, `run` and `merge`: what a training takes, and training with verl."""
 
-import signal
+import json
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
 
+from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
-from trainer_adapter.config import TrainConfig
+from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import console, exits, output
 from ui.cli.configured import Verb
-from ui.cli.output import Terminal
-from ui.cli.settings import Db, resume_command
-from ui.cli.train import planning
+from ui.cli.output import Heading, Table, terminal
+from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
-    from service.database import Database
-    from trainer_adapter.runs.running import Prepared, Trained
+    from trainer_adapter.runs.running import Prepared
 
-FLAGS = {**planning.FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes", "--cpu": "cpu"}
+FLAGS = {"--model": "model", "--data": "data", "--preset": "preset", "--gpus": "gpus"}
 
 
 @Verb("train", TrainConfig, "recipe.name", FLAGS)
-def run(
-    config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False, db: Db, terminal: Terminal
+def plan(
+    config: TrainConfig,
+    *,
+    questions: Annotated[int | None, Option(min=1)] = None,
+    pilot: str | None = None,
+    compare: str | None = None,
+    responses: Annotated[int | None, Option(min=1)] = None,
+    assume: Annotated[
+        list[str] | None,
+        Option(
+            metavar="NAME=VALUE",
+            help=f"{', '.join(each.path for each in settings_of(PlanAssumptions))}: what a plan cannot know. "
+            "Repeat the option for several.",
+        ),
+    ] = None,
+    script: Path | None = None,
 ) -> None:
+    """Estimate memory, responses, tokens and time of a training run before it starts.
+
+    The plan compares the recipe with GRPO, or with the recipes of --compare, for equal epochs and for equally
+    many responses. --pilot adds a forecast of the groups without a gradient. Formulas estimate the memory;
+    nothing is measured.
+
+    Exit code 3: the training does not fit the GPUs, or the forecast advises against it.
+
+    Example: tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4
+
+    Example: tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498
+    --assume tokens_per_second=2500
+
+    Args:
+        questions: Number of training questions, instead of --data.
+        pilot: Pilot: eval run of the model on the set.
+        compare: Recipes to compare with at equal responses, separated by commas. Default: GRPO.
+        responses: Total responses of each training run. Default: the recipe's.
+        script: With --data and --compare: write a script that trains all recipes at equal responses,
+            evaluates them and writes the report.
+    """
+    from trainer_adapter.plans.planning import plan_training
+    from trainer_adapter.plans.script import write_script
+
+    reading = Reading(PlanAssumptions)
+    reading.add_words(assume or ())
+    others = [name.strip() for name in compare.split(",")] if compare else []
+    made = plan_training(
+        config,
+        reading.build(),
+        db.open,
+        questions=questions,
+        pilot=pilot,
+        compare=others,
+        responses=responses,
+    )
+    if script is not None:
+        write_script(script, made, others)
+        output.note(f"comparison script: {script}. Try it with --dry-run first")
+    for note in made.notes:
+        output.note(note)
+    missing = [name for name in ("tokens_per_second", "training_tflops") if getattr(made.speed, name) is None]
+    terminal.show(
+        made.to_json(),
+        "",
+        *(f"the time estimate is incomplete; add --assume {name}=N" for name in missing),
+        "memory is estimated, in GiB; phases: rollout and update",
+        hidden=("recipe", "warnings"),
+    )
+    if made.warnings:
+        raise exits.needs_attention("; ".join(made.warnings))
+
+
+AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
+
+
+@Verb("train", TrainConfig, "recipe.name", {**FLAGS, "--cpu": "cpu"}, optional=True)
+def recipes(config: TrainConfig | None) -> None:
+    """List the recipes with their choice on every axis; with a name, show every verl setting of one.
+
+    Paths of files, folders and the model are placeholders unless you give them.
+
+    Example: tagrpo train recipes
+
+    Example: tagrpo train recipes ta_grpo --model Qwen/Qwen3-1.7B --gpus 4
+    """
+    from trainer_adapter.methods.recipes import RECIPES
+    from trainer_adapter.methods.registry import user_sources
+    from trainer_adapter.runs.composing import compose_training
+    from trainer_adapter.runs.data import read_data
+    from trainer_adapter.runs.settings import SOURCES
+    from ui.cli.records import record_parts
+
+    if config is None:
+        listed = [recipe.to_json() for recipe in RECIPES.values()]
+        columns = f"recipe=name N=neighbors G=responses {' '.join(AXES)}"
+        terminal.rows("recipes", listed, columns)
+        return
+    composition = compose_training(config, None if config.data is None else read_data(config.data))
+    user_sources(composition.recipe.formulas)  # which have to be there
+    record = {
+        "preset": composition.preset.name,
+        "recipe": composition.recipe.to_json(),
+        "plug_in": composition.settings.model_dump(),
+        "machine": asdict(composition.machine),
+        "overrides": [asdict(each) for each in composition.values],
+        "arguments": composition.arguments(),
+    }
+    recipe, preset = composition.recipe, composition.preset
+    overrides = [each for each in composition.values if not isinstance(each.value, dict)]
+    rows = [[each.key, json.dumps(each.value), each.source, each.reason] for each in overrides]
+    terminal.emit(
+        record,
+        Heading(f"{recipe.name}: {recipe.summary}"),
+        f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
+        f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
+        *record_parts({"recipe": {name: record["recipe"][name] for name in AXES}}),
+        *("", Heading(f"overrides of verl's configuration, {composition.machine.name}")),
+        Table(["key", "value", "source", "why"], rows),
+        *("", Heading("sources")),
+        *(f"{source}: {SOURCES[source]}" for source in dict.fromkeys(each.source for each in overrides)),
+    )
+
+
+RUN_FLAGS = {**FLAGS, "--set": "set", "--name": "name", "--nodes": "nodes", "--cpu": "cpu"}
+
+
+@Verb("train", TrainConfig, "recipe.name", RUN_FLAGS)
+def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -> None:
     """Train with verl, from a neighbor set to checkpoints; resume after an interruption.
 
-    KEY=VALUE is an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or
-    with the prefix `verl.` one of verl (verl.trainer.save_freq=5).
+    A recipe is a training method, such as grpo or ta_grpo (`tagrpo train recipes` lists them). KEY=VALUE is
+    an axis of the recipe (anchor=own, loss.kl_coef=0), a setting of the plug-in (run.seed=7), or with the
+    prefix `verl.` one of verl (verl.trainer.save_freq=5).
 
-    The exact verl command is printed and stored with the run. The run's folder contains checkpoints, log,
-    metrics, the rollout record and every setting with its source. The UI, `tagrpo train metrics` and `tagrpo
-    train rollouts` read it, also during the training. Ctrl-C and SIGTERM stop verl and every process it
-    started. Run the same command again, or `tagrpo resume NAME`, to resume from the last checkpoint.
+    The run's folder contains checkpoints, log, metrics, responses and every setting with its source. `tagrpo
+    ui`, `tagrpo train metrics` and `tagrpo train rollouts` read it, also during the training. Run the same
+    command again, or `tagrpo resume NAME`, to resume from the last checkpoint.
 
     Exit codes: 1 training failed, 130 or 143 it was stopped (Ctrl-C, SIGTERM).
 
@@ -51,48 +175,42 @@ def run(
     from trainer_adapter.runs import running
     from trainer_adapter.runs.run_folder import COMMAND, RunFolder
 
-    def opened() -> "Database":
-        return db.open(create=config.set is None)
-
-    if dry_run:
-        prepared = running.dry_run(config, opened)
-        for remark in prepared.notes:
-            output.note(remark)
-        prepared_record = {
-            "run": prepared.name,
-            "folder": prepared.folder.path,
-            **{name: getattr(prepared, name) for name in ("command", "environment", "spec")},
-            "settings": prepared.composition.values,
-            **{name: getattr(prepared, name) for name in ("versions", "notes")},
-        }
-        terminal.emit(prepared_record, prepared.shell)
-        return
+    open_database = partial(db.open, create=config.set is None)
 
     def announce(prepared: "Prepared") -> None:
         for remark in prepared.notes:
             output.note(remark)
-        kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
-        output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
+        if not dry_run:
+            kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
+            output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
+    if dry_run:
+        prepared = running.dry_run(config, open_database)
+        announce(prepared)
+        names = ("command", "environment", "spec", "versions", "notes")
+        record = {"run": prepared.name, "folder": prepared.folder.path}
+        record |= {"settings": prepared.composition.values}
+        terminal.emit({**record, **{name: getattr(prepared, name) for name in names}}, prepared.shell)
+        return
     with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else console.write_line
-        trained = running.train(config, opened, announce=announce, echo=echo)
+        trained = running.train(config, open_database, announce=announce, echo=echo)
     alarms = list(RunFolder(trained.folder).alarms())
     attempt = trained.attempt
     record = {**vars(trained), "finished": trained.finished, **vars(attempt), "alarms": alarms}
     del record["attempt"]
     terminal.show(record)
     if not trained.finished:
-        why = _why_unfinished(trained, resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
+        why = trained.failure(resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
         if attempt.stopped_by is None:
             raise exits.failed(why)
         raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
 
 
-def merge(checkpoint: Path, out: Annotated[Path, Option()], *, terminal: Terminal) -> None:
+def merge(checkpoint: Path, out: Annotated[Path, Option()]) -> None:
     """Merge a checkpoint into a folder that transformers and vLLM read.
 
-    verl saves a checkpoint in shards. Its own tool merges them and rounds the weights to bfloat16.
+    verl saves a checkpoint in shards; its own tool merges them in bfloat16.
 
     Example: tagrpo train merge runs/ta/checkpoints/global_step_56 --out ta-grpo-4b
 
@@ -117,39 +235,14 @@ def _show_steps(bar: output.Bar) -> Callable[[str], None]:
     from trainer_adapter.runs.launching import step_of, total_steps_of
     from trainer_adapter.verl.alarms import MARK
 
-    total: int | None = None
-    step = 0
+    step, total = 0, 0
     bar.update(0, None, "verl starts")
 
     def take(line: str) -> None:
-        nonlocal total, step
+        nonlocal step, total
         if MARK in line:
             output.note(line[line.index(MARK) :])
-        total, step = total_steps_of(line) or total, step_of(line) or step
-        bar.update(step, total, "steps" if step else "verl starts")
+        step, total = step_of(line) or step, total_steps_of(line) or total
+        bar.update(step, total or None, "steps" if step else "verl starts")
 
     return take
-
-
-def _why_unfinished(trained: "Trained", command: str) -> str:
-    """Say why a run did not finish and how to resume it."""
-    attempt = trained.attempt
-    saved = (
-        "step 1, since nothing was saved yet,"
-        if attempt.checkpoint is None
-        else f"the checkpoint of step {attempt.checkpoint}"
-    )
-    resume = f"from {saved} with {command}."
-    if attempt.stopped_by is not None:
-        how = "verl had to be killed" if trained.killed else "verl ended"
-        return f"stopped by {attempt.stopped_by}, {how}. Resume {resume}"
-    ended = f"ended with exit code {attempt.returncode}"
-    if attempt.returncode is not None and attempt.returncode < 0:
-        name = signal.Signals(-attempt.returncode).name
-        ended = f"was killed by {name}"
-        ended += " (the kernel does this if memory runs out)" if name == "SIGKILL" else ""
-    errors = "".join(f"\n  {line}" for line in trained.errors)
-    hints = "".join(f"\n{hint}." for hint in trained.hints)
-    return (
-        f"verl {ended}; the last errors in {trained.log}:{errors}{hints}\nFix the cause, then resume {resume}"
-    )

@@ -2,28 +2,26 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from evaluator.evals.votes import make_votes, read_answers
 from evaluator.exchange.agreement import agreement_notes
-from evaluator.grading import Grader
 from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_notes
 from evaluator.reports.documents.document import Document, Table
 from evaluator.reports.layout import curve_rows, records, report_document, source_table
-from evaluator.reports.methods import Entry, load_methods
+from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, human_notes, run_notes, source_notes
 from evaluator.reports.report import (
     INTERVALS,
     MAJ_AT_K,
     PASS_AT_K,
     Metric,
-    Score,
     build_report,
     curve_ks,
-    score_majority,
+    score_votes,
 )
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
@@ -69,13 +67,8 @@ def make_report(session: Session, choice: Choice, ks: Sequence[int] | None = Non
     if choice.metric == MAJ_AT_K:
         runs = [run for method in choice.methods.values() for run in method.runs]
         fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
-
-        def majority(entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-            answers = [read_answers(session, each.run.id, each.grader_version) for each in entry.results]
-            with Grader() as grader:
-                return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
-
-        look = {"ks": curve_ks(min(max(fewest, 1), MOST_K), ()), "majority": majority}
+        ks = curve_ks(min(max(fewest, 1), MOST_K), ())
+        look = {"ks": ks, "majority": partial(score_votes, session)}
     interval = INTERVALS[choice.interval]
     report = build_report(methods, metric=Metric(choice.metric), interval=interval, **look)
     curves = curve_rows(report)

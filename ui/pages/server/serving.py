@@ -2,6 +2,7 @@
 
 import gc
 import logging
+import os
 import socket
 import sys
 import tempfile
@@ -33,6 +34,13 @@ def check_installed() -> None:
         raise PrerequisiteError(
             "the UI needs Streamlit 1.67 or newer. Install it with `pip install 'tagrpo[ui]'`."
         ) from error
+
+
+def has_display() -> bool:
+    """Say whether a browser could be seen: without a display one of the terminal's would take it over."""
+    if sys.platform in ("darwin", "win32"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def serve(

@@ -1,0 +1,167 @@
+"""`tagrpo eval show` and `label`: the responses behind a run's figures, and a person's grades of them."""
+
+from typing import TYPE_CHECKING, Annotated
+
+from typer import Argument, BadParameter, Option
+
+from service.errors import InputError, NotFoundError
+from ui.cli.eval.settings import EvalRun
+from ui.cli.output import terminal
+from ui.cli.settings import Reviewer, db, reviewer_name
+
+if TYPE_CHECKING:
+    from evaluator.evals.human import HumanValue
+
+CHARACTERS_SHOWN = 2_000
+
+
+def show(
+    run: EvalRun,
+    problem: str,
+    grade: str | None = None,
+    text: str | None = None,
+    after: Annotated[int, Option(show_default=False)] = -1,
+    limit: Annotated[int, Option(min=1)] = 5,
+    full: bool = False,
+) -> None:
+    """Show a problem and its responses, page by page. Texts of gated benchmarks are not shown.
+
+    Example: tagrpo eval show Qwen3-4B.amc23 0 --grade wrong
+
+    Args:
+        problem: Position of the problem in the run (from 0), or its id.
+        grade: Only correct, wrong, unknown or ungraded samples, or human: those graded by a person.
+        text: Only samples that contain this text.
+        after: Continue after this sample.
+        limit: Number of samples per page.
+        full: Show whole texts, not only their beginnings.
+    """
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.problems import find_problem
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
+    from service.questions.images import load_images
+
+    with db.reading() as session:
+        chosen = find_eval_run(session, run)
+        secret = is_secret(chosen.spec["problems"])
+        if secret and text:
+            raise InputError(f"run {chosen.name} is on a gated benchmark; its texts cannot be searched.")
+        place = find_problem(session, chosen.id, problem)
+        filters = SampleFilters(value=grade, position=place.position, text=text)
+        page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
+        texts = read_texts(session, [header.id for _, header in page.samples])
+        images = load_images(session, place.images)
+    hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
+    samples = [
+        {
+            **{name: value for name, value in vars(header).items() if name not in hidden},
+            "characters": len(texts[header.id]),
+            **({} if secret else {"text": texts[header.id][: None if full else CHARACTERS_SHOWN]}),
+        }
+        for _, header in page.samples
+    ]
+    record = {
+        "run": chosen.name,
+        "problem": place.position,
+        "problem_id": place.problem_id,
+        "samples": samples,
+        "after": page.after and page.after[1],
+    }
+    if not secret:
+        named = [f"{id}: {images[id]}" for id in place.images]
+        record |= {"question": place.text, "answer": place.answer, "images": named}
+    gated = "a gated benchmark: questions, gold answers and responses are not shown"
+    terminal.show(record, None if samples else "no such samples", gated if secret else None)
+
+
+def label(
+    run: EvalRun,
+    problem: Annotated[str | None, Argument()] = None,
+    sample: Annotated[int | None, Argument(min=0)] = None,
+    correct: bool = False,
+    wrong: bool = False,
+    withdraw: bool = False,
+    comment: Annotated[str, Option(show_default=False)] = "",
+    reviewer: Reviewer = None,
+) -> None:
+    """Grade a response yourself; or list the human grades of a run and their effect.
+
+    Your grade overrides the grader's until you withdraw it. Reports state how many human grades count;
+    `eval report --grades grader` leaves them out.
+
+    Example: tagrpo eval label Qwen3-4B.amc23 7 3 --correct --comment "1/2, as the gold"
+
+    Example: tagrpo eval label Qwen3-4B.amc23
+
+    Args:
+        problem: Position of the problem in the run (from 0), or its id.
+        sample: Number of the response, as shown by `eval show`.
+        correct: Grade the response as correct.
+        wrong: Grade the response as wrong.
+        withdraw: Withdraw your newest grade of this response.
+        comment: Reason for the grade.
+    """
+    from evaluator.benchmarks.catalogue import is_secret
+    from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
+    from evaluator.evals.overview import shown_grader
+    from evaluator.evals.problems import find_problem
+    from evaluator.evals.results import human_record
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.evals.samples import SampleFilters, browse_samples
+    from ui.cli.records import record_parts
+
+    decisions = {"correct": correct, "wrong": wrong, "withdraw": withdraw}
+    given = [name for name, chosen in decisions.items() if chosen]
+    if problem is None:
+        if given:
+            raise BadParameter("name the problem and the response to grade")
+        with db.reading() as session:
+            chosen = find_eval_run(session, run)
+            grader = shown_grader(session, chosen.id)
+            grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
+            effect = human_record(session, chosen)
+        hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
+        rows = [{**grade, **hidden} for grade in grades]
+        columns = (
+            "problem=position sample=ordinal grader person=value by=reviewer comment created_at withdrawn_at"
+        )
+        notes = ["", *record_parts(effect)] if rows else []
+        empty = f"run {chosen.name}: no human grades"
+        terminal.rows("grades", rows, columns, *notes, empty=empty, run=chosen.name, **effect)
+        return
+    if len(given) != 1 or sample is None:
+        raise BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")
+    if withdraw and comment:
+        raise BadParameter("--withdraw takes no --comment")
+    who = reviewer_name(reviewer)
+    with db.writing() as session:
+        chosen = find_eval_run(session, run)
+        place = find_problem(session, chosen.id, problem)
+        filters, after = SampleFilters(position=place.position), (place.position, sample - 1)
+        page = [each for _, each in browse_samples(session, chosen.id, filters, after=after, limit=1).samples]
+        if not page or page[0].ordinal != sample:
+            raise NotFoundError(
+                f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "
+                f"`tagrpo eval show {chosen.name} {place.position}`."
+            )
+        if withdraw:
+            withdrawn = withdraw_human_grade(session, page[0].id, reviewer=who)
+            if withdrawn is None:
+                raise NotFoundError(f"{who} has no grade of this response to withdraw.")
+            recorded = f"{withdrawn} by {who} withdrawn"
+        else:
+            grader = shown_grader(session, chosen.id)
+            value: HumanValue = "correct" if correct else "wrong"
+            new = add_human_grade(
+                session,
+                page[0].id,
+                value,
+                reviewer=who,
+                comment=comment,
+                grader_id=None if grader is None else grader.id,
+            )
+            recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
+        effect = human_record(session, chosen)
+    graded = {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}
+    terminal.show({"run": chosen.name, **graded, **effect})

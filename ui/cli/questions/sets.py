@@ -1,0 +1,299 @@
+"""`tagrpo questions`: import, mix, list, show and remove sets; contamination of benchmarks."""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typer import Argument, BadParameter, Option
+
+from ui.cli import exits, output
+from ui.cli.eval.settings import BenchmarkRows
+from ui.cli.output import plural, terminal
+from ui.cli.settings import db
+
+if TYPE_CHECKING:
+    pass
+
+
+def import_(
+    source: str,
+    name: str | None = None,
+    column: Annotated[list[str] | None, Option(metavar="PART=NAME")] = None,
+    kind: Literal["latex", "code"] = "latex",
+    config: list[str] | None = None,
+    split: str | None = None,
+    revision: str | None = None,
+    limit: Annotated[int | None, Option(min=1)] = None,
+    max_characters: Annotated[int, Option(min=1)] = 100_000,
+    strip_control: bool = False,
+    skip_bad_rows: bool = False,
+) -> None:
+    """Import questions as a named set.
+
+    tagrpo grades each gold answer against itself and holds the question back if that fails. It reports
+    repeated, contradicting and near-duplicate questions. A set never changes: other questions need another
+    name. Rows are numbered from 0.
+
+    Exit code 3: questions were held back or left out, contradict each other, or may lack the content of a
+    column (options, context, ...); or gold answers are whole solutions. The message says which.
+
+    Example: tagrpo questions import math_train.jsonl --name math
+
+    Example: tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000
+
+    Args:
+        source: A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name).
+        name: Name of the set. Default: the file's name.
+        column: Column of a PART: question, answer, solution, level, subject or images. Default: the usual
+            names. Dots select nested values; images= imports no images. Repeat the option for several parts,
+            and for a question in several columns. Without an answer column, tagrpo reads the solution's last
+            \\boxed{}.
+        kind: code: questions for Python programs, with tests in the answer column and optionally a program
+            in the solution column.
+        config: Hub: configuration of the dataset. Repeat the option to join several.
+        split: Hub: split. Default: train.
+        revision: Hub: branch, tag or commit. Default: the newest.
+        limit: Read only the first N rows.
+        max_characters: Maximum characters of a question or answer.
+        strip_control: Remove NUL and other control characters.
+        skip_bad_rows: Skip unusable rows and list them.
+    """
+    from evaluator.grading import AnswerKind, Grader
+    from service.questions import Columns, RowLimits, read_source, store_import
+    from service.questions.store import check_set_name
+
+    if name is not None:
+        check_set_name(name)  # before a new database is made
+    columns = Columns.parse(column or [])
+    with terminal.progress("import") as bar:
+        rows = read_source(
+            source,
+            columns=columns,
+            limits=RowLimits(max_characters, strip_control),
+            kind=AnswerKind(kind),
+            limit=limit,
+            skip_bad_rows=skip_bad_rows,
+            configs=config or (),
+            split=split,
+            revision=revision,
+        )
+        with db.open(create=True) as database, Grader() as grader:
+            report = store_import(database, rows, grader, name=name, progress=bar)
+    terminal.show(report.to_json(), hidden=("spec",))
+    if problems := report.attention:
+        raise exits.needs_attention("; ".join(problems))
+
+
+def mix(
+    name: str,
+    base: Annotated[str, Option()],
+    extra: Annotated[str, Option()],
+    chunks: Annotated[int, Option(min=0)],
+    seed: int = 0,
+    chunk: Annotated[int | None, Option(min=1)] = None,
+) -> None:
+    """Mix a set with random chunks of another, without overlaps.
+
+    Questions of the extra set that repeat or nearly repeat a question of the mix are skipped. With the same
+    seed, a larger mix contains the smaller ones.
+
+    Example: tagrpo questions mix math-x1.5 --base math --extra openr1 --chunks 1 --seed 7
+
+    Args:
+        name: Name of the new set.
+        base: Base set; the mix has all its usable questions.
+        extra: Extra set; the mix has random chunks of it.
+        chunks: Number of chunks.
+        seed: Random seed of the chunks.
+        chunk: Questions per chunk. Default: half of the base.
+    """
+    from service.questions import mix_sets
+
+    with terminal.progress("mix") as progress, db.open() as database:
+        record = mix_sets(
+            database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
+        )
+    terminal.show(record, hidden=("spec",))
+
+
+def list_(
+    name: Annotated[str | None, Argument()] = None,
+    limit: Annotated[int, Option(min=1)] = 20,
+    after: Annotated[int, Option(min=-1, show_default=False)] = -1,
+    level: str | None = None,
+    subject: str | None = None,
+    held: bool = False,
+    search: str | None = None,
+    suspects: bool = False,
+    run: str | None = None,
+) -> None:
+    """List the question sets, or the questions of one set.
+
+    --suspects lists questions whose gold answer the solvers contradict: either the gold answer is wrong, or
+    all solvers make the same mistake.
+
+    Example: tagrpo questions list
+
+    Example: tagrpo questions list math --level 5 --subject algebra --limit 10
+
+    Example: tagrpo questions list --suspects --run math-gpt4
+
+    Args:
+        name: Name of a question set. Default: list all sets.
+        limit: Questions per page.
+        after: Continue after this row.
+        level: Only this level; 5 also matches "Level 5".
+        subject: Only this subject.
+        held: Only questions that were held back.
+        search: Only questions whose text or answer contains this text.
+        suspects: Questions for which solvers agree on an answer other than the gold answer.
+        run: With --suspects: name or id of a run. Default: all runs.
+    """
+    from service.questions import browsing
+
+    filtered = held or level or subject or search or after >= 0
+    if suspects:
+        if name is not None or filtered:
+            raise BadParameter("--suspects allows only --run and --limit")
+        _list_suspects(run, limit)
+    elif run is not None:
+        raise BadParameter("--run requires --suspects")
+    elif name is not None:
+        with db.reading() as session:
+            members, total, behind = browsing.page(
+                session,
+                name,
+                level=level,
+                subject=subject,
+                search=search,
+                held=held,
+                limit=limit,
+                after=after,
+            )
+        terminal.rows(
+            "questions",
+            [member.to_json() for member in members],
+            "row id level subject question answer" + " held_back=held" * any(each.held for each in members),
+            empty=f"no more questions of {name}" if total else f"no question of {name} matches",
+            set=name,
+            total=total,
+            after=behind,
+        )
+    elif filtered:
+        raise BadParameter("these filters need the name of a question set")
+    else:
+        with db.reading() as session:
+            sets = [
+                {
+                    "set": each.name,
+                    "kind": each.spec["kind"],
+                    "questions": members - held_back,
+                    "held": held_back,
+                    "source": each.spec.get("source")
+                    or f"{each.spec['base']['set']} + {each.spec['extra']['set']}",
+                    "created_at": each.created_at,
+                }
+                for each, members, held_back in browsing.list_sets(session)
+            ]
+        empty = "no question sets yet; import one with `tagrpo questions import`"
+        terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
+
+
+def _list_suspects(run: str | None, limit: int) -> None:
+    from rephraser.run.start import choose_run
+    from rephraser.views.suspects import find_suspects
+
+    with db.reading() as session:
+        listed = find_suspects(session, run_id=run and choose_run(session, run).id)
+    suspects = [suspect.to_json() for suspect in listed]
+    terminal.rows(
+        "suspects",
+        suspects if terminal.as_json else suspects[:limit],
+        "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
+        "neighbors gold_given run",
+        f"{plural(len(suspects), 'question')} (--limit shows more): either the gold answer is wrong, or the "
+        "solvers always err. Check them",
+        empty="no suspects: solvers never agree on an answer other than the gold answer",
+    )
+
+
+def show(id: str) -> None:
+    """Show one question with its gold answer, level, subject and sets.
+
+    Example: tagrpo questions show q_3fa1
+
+    Args:
+        id: Id of a question, or its first characters.
+    """
+    from service.questions import browsing
+
+    with db.reading() as session:
+        question = browsing.find_question(session, id)
+        places = browsing.places(session, question.id)
+    sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
+    terminal.show({**question.to_json(), "sets": sets})
+
+
+def remove(name: str, yes: Annotated[bool, Option("--yes")] = False) -> None:
+    """Remove a question set, for example one imported with a wrong column.
+
+    Its name can be used again. A set that a run or a mix uses cannot be removed. Published sets are kept.
+
+    Example: tagrpo questions remove math-wrong
+
+    Args:
+        name: Name of a question set.
+        yes: Remove without confirmation.
+    """
+    from service.questions.store import check_removable, load_members, remove_set
+
+    with db.open() as database:
+        with database.read() as session:
+            stored = check_removable(session, name)
+            members = len(load_members(session, name))
+        if not yes:
+            what = f"question set {name} ({plural(members, 'question')}, created {stored.created_at})"
+            output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
+        with database.write() as session:
+            remove_set(session, name)
+    terminal.show({"set": name, "questions": members, "spec": stored.spec}, hidden=("spec",))
+
+
+def contamination(
+    set_name: Annotated[str, Argument(metavar="SET")],
+    benchmark: Annotated[list[str], Option()],
+    neighbors: str | None = None,
+    ngram: Annotated[int, Option(min=1, max=100)] = 8,
+    threshold: Annotated[float, Option(min=0.01, max=1)] = 0.5,
+    ratio: Annotated[float, Option(min=50, max=100)] = 90,
+    *,
+    rows: BenchmarkRows,
+) -> None:
+    """Find questions and neighbors that repeat benchmark problems; reports mention it.
+
+    exact: the same words, regardless of formatting. fuzzy: nearly the same words. n-gram: the text contains
+    long passages of the problem. variant: similar wording, but other numbers, answers or images: usually a
+    different problem. Rows are numbered from 0. No texts are printed.
+
+    Exit code 3: problems are repeated (variants do not count).
+
+    Example: tagrpo questions contamination math --benchmark math500
+
+    Args:
+        set_name: Name of a question set.
+        benchmark: Known benchmark, or a .toml or .jsonl file.
+        neighbors: Also check the neighbors of this neighbor set (NAME, NAME@3).
+        ngram: Number of words in an n-gram.
+        threshold: Share of a problem's n-grams that a text must contain to match, 0 to 1.
+        ratio: Minimum fuzzy similarity of matching texts, 50 to 100.
+    """
+    from evaluator.grading import Grader
+    from rephraser.contamination import check_contamination
+    from service.questions.contamination.finding import Settings
+
+    load = rows.loader(benchmark)
+    settings = Settings(ngram, threshold, ratio)
+    with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
+        loaded = [load(name) for name in benchmark]
+        checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
+    terminal.show({"settings": settings.to_json(), "checks": checks, "pairs": pairs})
+    if repeated := sum(check["repeated_problems"] for check in checks):
+        raise exits.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")
