@@ -143,7 +143,7 @@ def _unmatched(counts: Counter[str], benchmark: LoadedBenchmark | None) -> dict[
 
 def _attention(read: Survey, benchmark: LoadedBenchmark | None) -> list[str]:
     name = "" if benchmark is None else benchmark.name
-    counts = {
+    counts: dict[str, Counter[Any]] = {
         f"responses that match no problem of {name}": read.unmatched,
         f"responses that match several problems of {name}, which only ids distinguish": read.unclear,
         "requests to which the other tool got no response (pass@k is given as a range)": read.lost,

@@ -380,8 +380,7 @@ def contrast_runs(session: Session, first_id: str, second_id: str, k: int) -> Co
     def values(side: int) -> list[float]:
         counts = [pair[side] for pair in pairs]
         rates = pass_at_k([each.asked for each in counts], [each.correct for each in counts], k)
-        found: list[float] = np.atleast_1d(rates).tolist()
-        return found
+        return list(np.atleast_1d(rates).tolist())
 
     problems = [Contrast(pair, (a, b)) for pair, a, b in zip(pairs, values(0), values(1), strict=True)]
 

@@ -89,7 +89,7 @@ def load_methods(
     runs = list_eval_runs(session)
     parsed = {reference: _parse(reference) for reference in references}
     matching = {name: matching_runs(runs, name) for _, names in parsed.values() for name in names}
-    measured_runs = [run for found in matching.values() for run in found]
+    measured_runs = [run for group in matching.values() for run in group]
     parts = {each.run.id: each.benchmark for each in runs_overview(session, measured_runs)}
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in references:

@@ -176,8 +176,8 @@ def build_report(
                 raise InputError(f"{method.label}, {benchmark}: {error}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
-    shown = model if set(printed) & set(wanted) else None
-    averages, missing = _averages(lines, wanted, published.layout_of(shown))
+    paper = model if set(printed) & set(wanted) else None
+    averages, missing = _averages(lines, wanted, published.layout_of(paper))
     return Report(
         metric,
         interval,
@@ -185,8 +185,8 @@ def build_report(
         chosen,
         tuple(lines),
         averages,
-        shown,
-        withheld=None if shown else model,
+        paper,
+        withheld=None if paper else model,
         no_average=missing,
     )
 
@@ -325,15 +325,15 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
             )
             for correct in (kept.correct, kept.most_correct)
         )
-        found = over_problems(k, low, high)
+        score = over_problems(k, low, high)
         if interval == SAME_PROBLEMS:
             # pass^k of c correct is one minus pass@k of the n - c others, and so is its interval.
             below, above = (
                 same_problems_interval(kept.n, kept.n - correct, k)
                 for correct in (kept.correct, kept.most_correct)
             )
-            found = replace(found, low=1 - below.high, high=1 - above.low, interval=SAME_PROBLEMS)
-        scores.append(found)
+            score = replace(score, low=1 - below.high, high=1 - above.low, interval=SAME_PROBLEMS)
+        scores.append(score)
     return tuple(scores)
 
 

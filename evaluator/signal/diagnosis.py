@@ -109,25 +109,25 @@ def diagnose(
     neighbors = (sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
     n = most_frequent(neighbors) if settings.n is None else settings.n
     several = len(parts) > 1
-    work = _Parts(source, source.checkpoints[:1] if several else source.checkpoints, g, n, settings)
+    made = _Parts(source, source.checkpoints[:1] if several else source.checkpoints, g, n, settings)
     tables: dict[str, list[Row]] = {}
     left_out: dict[Part, str] = {}
     for part in parts:
         try:
-            tables |= getattr(work, part)()
+            tables |= getattr(made, part)()
         except InputError as error:
             if not several or part not in OPTIONAL:
                 raise
             left_out[part] = str(error)
             tables |= {name: [] for name in OPTIONAL[part]}
-    remarks = [*source.notes, *work.notes, *(f"{part} is skipped: {why}" for part, why in left_out.items())]
+    remarks = [*source.notes, *made.notes, *(f"{part} is skipped: {why}" for part, why in left_out.items())]
     return Diagnosis(
         source=source.name,
         g=g,
         n=n,
         settings=settings,
         tables=tables,
-        forecasts=work.forecasts,
+        forecasts=made.forecasts,
         remarks=tuple(dict.fromkeys(remarks)),
         left_out=left_out,
     )

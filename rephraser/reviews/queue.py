@@ -89,7 +89,10 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
             .join(question, question.id == CandidateRow.question_id)
             .where(CandidateRow.id.in_(part))
         )
-        items.update((row[0], ReviewItem(*row[:4], tuple(row.images or ()))) for row in rows)
+        items.update(
+            (id, ReviewItem(id, asked, answer, text, tuple(images or ())))
+            for id, asked, answer, text, images in rows
+        )
     return [items[id] for id in candidate_ids if id in items]
 
 

@@ -191,7 +191,8 @@ def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[st
 
 def as_review(row: ReviewRow, withdrawn_at: str | None = None) -> Review:
     """Return a stored review as a value."""
-    return Review(*(getattr(row, field.name) for field in fields(Review)[:-1]), withdrawn_at)
+    stored: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(Review)[:-1]}
+    return Review(**stored, withdrawn_at=withdrawn_at)
 
 
 def _check_members(session: Session, decisions: Sequence[Decision]) -> None:

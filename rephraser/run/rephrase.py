@@ -243,7 +243,9 @@ class QuestionWork:
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
         rows = [candidate_row(question.id, question.text, each.text) for each in new]
-        checked = Checked(rows, proposals, verdicts, answer and answer.ask_id, outcome and outcome.value)
+        checked = Checked(
+            rows, proposals, verdicts, answer.ask_id if answer else None, outcome.value if outcome else None
+        )
         await self._store.write(store_checked, checked)
         return new
 

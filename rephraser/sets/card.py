@@ -162,7 +162,7 @@ def _rates(rates: Sequence[AcceptRate]) -> str:
 def _provenance(header: SetHeader) -> str:
     """Return where a version comes from: its hash, its runs with their settings, the selection."""
     settings = ("questions", "proposer", "model", "n", "rounds", "seed", "rule")
-    facts = {
+    facts: dict[str, Any] = {
         **{name: getattr(header, name) for name in ("content_hash", "id", "parent_id", "created_at")},
         "runs": [
             {

@@ -101,13 +101,13 @@ def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | 
             pieces.append({**row, **ends, "share": row["questions"] / every, "stands_out": stands_out})
             below += row["questions"]
     picked = alt.selection_point(name=STEP, fields=["step"], on="click", empty=False)
-    ends = [min(row["left"] for row in pieces), max(row["right"] for row in pieces)]
+    limits = [min(row["left"] for row in pieces), max(row["right"] for row in pieces)]
     legend = alt.Legend(orient="top", title=None, columns=4, symbolType="square")
     steps = alt.Axis(tickCount=8, tickMinStep=1, format=",d")
     shares = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])
     chart = alt.Chart(data_of(pieces)).mark_rect(cursor="pointer")
     chart = chart.encode(
-        x=alt.X("left:Q", title="step", scale=alt.Scale(domain=ends, nice=False), axis=steps),
+        x=alt.X("left:Q", title="step", scale=alt.Scale(domain=limits, nice=False), axis=steps),
         x2="right:Q",
         y=alt.Y("below:Q", title=None, scale=alt.Scale(domain=[0, 1], nice=False), axis=shares),
         y2="above:Q",

@@ -62,10 +62,10 @@ def demo(
     from sandbox.demo.folder import open_demo_folder
     from sandbox.demo.plan import FULL, QUICK, QUICK_RECIPES, RECIPES_SHOWN, DemoPlan
 
-    size, shown = (QUICK, QUICK_RECIPES) if quick else (FULL, RECIPES_SHOWN)
+    size, usual = (QUICK, QUICK_RECIPES) if quick else (FULL, RECIPES_SHOWN)
     if responses is not None:
         size = replace(size, responses=responses)
-    names = shown if recipes is None else tuple(name.strip() for name in recipes.split(","))
+    names = usual if recipes is None else tuple(name.strip() for name in recipes.split(","))
     plan = DemoPlan(folder or Path("tagrpo-demo-quick" if quick else "tagrpo-demo"), size, names, seeds)
     check_installed()
     with open_demo_folder(plan) as held:

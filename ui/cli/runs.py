@@ -46,7 +46,7 @@ def list_(kind: Kind | None = None) -> None:
             if kind not in (None, run.kind):
                 continue
             over = run.spec.get("questions") or run.spec.get("problems") or run.spec.get("eval_run")
-            over = names.get(over, over) or record.get("recipe")
+            over = names.get(str(over), over) or record.get("recipe")
             size = one_line_value({name: record[name] for name in SIZES if record.get(name) is not None})
             model = record["model"] or record.get("proposer")
             rows.append([run.name, run.kind, over, model, size, run.finished_at or "no"])

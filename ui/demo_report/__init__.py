@@ -127,7 +127,7 @@ def _document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Document:
     by_label = {method.label: method for method in methods}
     compared = [compare_methods(by_label[a], by_label[b], ks=KS) for a, b in comparisons(plan)]
     slowest = [f"{step.title} ({took:.0f} s)" for step, took in sorted(steps, key=lambda each: -each[1])[:3]]
-    sections = {
+    sections: dict[str, Sequence[Block]] = {
         "Which candidates became neighbors": _neighbors(score, header),
         "Forecast from the pilot": _pilot(plan, pilot),
         "Training": _training(plan, trained),

@@ -101,7 +101,8 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
 
         def run() -> None:
             try:
-                outcome.set_result(update())
+                update()
+                outcome.set_result(None)
             except BaseException as error:
                 outcome.set_exception(error)
 

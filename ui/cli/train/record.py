@@ -47,9 +47,8 @@ def metrics(
     if chart is not None:
         check_chart(chart, overwrite=overwrite)
     with db.reading() as session:
-        chosen = list(
-            {run.id: run for run in (choose_train_run(session, each) for each in runs or [None])}.values()
-        )
+        asked: list[str | None] = [*runs] if runs else [None]
+        chosen = list({run.id: run for run in (choose_train_run(session, each) for each in asked)}.values())
         records = {run.id: open_record(session, run) for run in chosen}
     for record in records.values():
         if unread := record.unread_metrics():

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Option
 
@@ -123,7 +123,7 @@ def recipes(config: TrainConfig | None) -> None:
         return
     composition = compose_training(config, None if config.data is None else read_data(config.data))
     user_sources(composition.recipe.formulas)  # which have to be there
-    record = {
+    record: dict[str, Any] = {
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         "plug_in": composition.settings.model_dump(),

@@ -239,8 +239,8 @@ def training_costs(models: Sequence[str]) -> dict[str, dict[str, Any]]:
     runs = {training.run.name: training for training in list_trainings()}
     drawn: dict[str, dict[str, Any]] = {}
     for model in models:
-        found = [name for name, each in runs.items() if each.numbers.rollouts and each.model is not None]
-        start = next((name for name in found if same_model(model, str(runs[name].model))), None)
+        alike = [name for name, each in runs.items() if each.numbers.rollouts and each.model is not None]
+        start = next((name for name in alike if same_model(model, str(runs[name].model))), None)
         if (checkpoint := trained_checkpoint(model, list(runs))) is not None:
             name, step = checkpoint
             steps = [] if runs[name].problem else drawn_by_step(runs[name].run.id)

@@ -17,7 +17,7 @@ from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose, choose_several, note_absent, switch
 
-USUAL = STATUSES
+USUAL: tuple[str, ...] = STATUSES
 """All judged statuses, so that one reviewer's decision never removes a candidate from another's queue."""
 
 WHOLE = "whole run"

@@ -23,7 +23,7 @@ from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance
 from ui.pages.review.choosing import Choice
-from ui.pages.review.keys import READ_ONLY_KEYS, REVIEW_KEYS, Queue, read_events
+from ui.pages.review.keys import MARKS, READ_ONLY_KEYS, REVIEW_KEYS, Queue, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import show_answers
@@ -80,7 +80,7 @@ def decide(choice: Choice) -> None:
         return
     words = f"{len(queue.order):,} candidates, in review order"
     if queue.keys is REVIEW_KEYS:
-        accepted, rejected, skipped = map(queue.count, ("accepted", "rejected", "skipped"))
+        accepted, rejected, skipped = map(queue.count, MARKS)
         decided = opened.before.decided + accepted + rejected
         words = f"{decided:,} of {opened.before.total:,} decided by {queue.reviewer}; in this session: "
         words += f"{accepted:,} accepted, {rejected:,} rejected, {skipped:,} skipped"
@@ -204,7 +204,7 @@ def _end(queue: Queue) -> None:
     st.markdown("**That was the last candidate.**")
     label = "Start again"
     if queue.keys is REVIEW_KEYS:
-        accepted, rejected, skipped = map(queue.count, ("accepted", "rejected", "skipped"))
+        accepted, rejected, skipped = map(queue.count, MARKS)
         words = f"{accepted:,} accepted, {rejected:,} rejected, {skipped:,} skipped."
         st.markdown(escaped(f"{words} All decisions are stored."))
         label = "Review skipped candidates" if skipped else label

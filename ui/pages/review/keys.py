@@ -10,7 +10,7 @@ Keys are letters only: C and R belong to Streamlit, others collide with text are
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -50,6 +50,7 @@ MAX_REASON = 500
 """Maximum characters of a typed reason."""
 
 Mark = Literal["accepted", "rejected", "skipped"]
+MARKS: tuple[Mark, ...] = get_args(Mark)
 
 CLIENTS_KEPT = 8
 

@@ -155,13 +155,13 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     rows = []
     for group in page:
         own = group.original_correct + group.original_wrong + group.original_unknown
-        shown = {
+        cells = {
             "question": texts.get(group.question_id) or group.question_id,
             "correct": group.correct / group.responses,
             "original": group.original_correct / own if own else None,
             "tokens": group.tokens / group.responses,
         }
-        rows.append({**vars(group), **shown})
+        rows.append({**vars(group), **cells})
 
     def opened(place: int) -> None:
         links.set_query(q=page[place].question_id, at=page[place].step)

@@ -59,7 +59,7 @@ def show_changes(headers: list[SetHeader], header: SetHeader) -> None:
     _list(old, header, numbers)
 
 
-def _list(old: SetHeader, new: SetHeader, numbers: Mapping[str, int]) -> None:
+def _list(old: SetHeader, new: SetHeader, numbers: Mapping[ChangeKind, int]) -> None:
     kinds = [kind for kind in KINDS if numbers[kind]]
     kind = choose(
         st.segmented_control,

@@ -72,8 +72,8 @@ def values(name: str, options: Sequence[str] | None = None) -> tuple[str, ...]:
 
 def place(name: str) -> tuple[int, str] | None:
     """Return a position in a list that the address holds as "12:q_1"; None for anything else."""
-    found = re.fullmatch(r"(\d{1,9}):(.*)", text(name), re.ASCII | re.DOTALL)
-    return (int(found[1]), found[2]) if found else None
+    match = re.fullmatch(r"(\d{1,9}):(.*)", text(name), re.ASCII | re.DOTALL)
+    return (int(match[1]), match[2]) if match else None
 
 
 def set_query(**values: Value) -> None:
