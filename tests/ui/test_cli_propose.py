@@ -74,8 +74,6 @@ def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, me
         (["--n", "1", "proposer.strategies=[rename,format]"], "2 strategies for 1"),
         (["proposer.price=[1,2,3]"], "proposer.price=[1,2,3]: "),
         (["proposer.price=[nan,1]"], "proposer.price=[nan,1]: "),
-        (["tokenizer=own.json"], "own.json: not a tokenizer.json"),
-        (["tokenizer=absent.json"], "absent.json: not a tokenizer.json"),
     ],
 )
 def test_settings_of_a_proposer_that_cannot_be(cli: CommandLine, more: list[str], message: str) -> None:

@@ -99,20 +99,3 @@ def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLin
     }
     assert statuses == {first[:5]: "rejected", "NUL \x00": "rejected", "[bold": "unverified"}
     assert "[bold]Now[/] [/foo]" in cli("rephrase", "list").out
-
-
-def test_a_named_tokenizer_enforces_the_token_limit(cli: CommandLine) -> None:
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
-    from tokenizers.pre_tokenizers import WhitespaceSplit
-
-    tokenizer = Tokenizer(WordLevel({"?": 0}, unk_token="?"))
-    tokenizer.pre_tokenizer = WhitespaceSplit()
-    tokenizer.save("words.json")
-    question = originals()[0]
-    short, long = owning(question), question.replace("apples.", "apples, as it so happens today.")
-    count = len(short.split())
-    write_rows(Path("c.jsonl"), {"question": question, "candidates": [short, long]})
-    cli.ok(*from_file("c.jsonl", "tokenizer=words.json", f"token_limit={count}"))
-    listed = json.loads(cli("rephrase", "list", "--finding", "too_long", "--json").out)["candidates"]
-    assert [(item["text"], item["status"]) for item in listed] == [(long, "rejected")]
