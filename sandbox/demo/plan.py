@@ -59,7 +59,7 @@ class DemoSize:
 
 
 FULL = DemoSize()
-QUICK = DemoSize(train=64, heldout=60, responses=512, samples=32)
+QUICK = DemoSize(train=48, heldout=60, responses=512, samples=32)
 
 
 @dataclass(frozen=True)
