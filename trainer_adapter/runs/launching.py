@@ -288,6 +288,7 @@ _ON_THE_CPU = {
     "OMP_NUM_THREADS": "1",
     # Ray would start a Python a core in advance, which no worker of verl's uses: theirs has other variables.
     "RAY_prestart_worker_first_driver": "0",
+    "RAY_worker_niceness": "0",  # with Ray's 15, a training next to another program hardly moves
 }
 
 
