@@ -40,7 +40,7 @@ def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
 def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> Table:
     """Return a table with these columns of the rows, as `Terminal.rows` has them; long texts are cut."""
     paths = {heading: name or heading for heading, _, name in (c.partition("=") for c in columns.split())}
-    cells = [[_short(_cell(_value(row, path))) for path in paths.values()] for row in rows]
+    cells = [[_short(_value(row, path)) for path in paths.values()] for row in rows]
     return Table([heading.replace("_", " ") for heading in paths], cells)
 
 
@@ -50,7 +50,8 @@ def _value(row: Any, path: str) -> Any:
     return row
 
 
-def _short(cell: object) -> object:
+def _short(value: Any) -> object:
+    cell = value if isinstance(value, str) and value else _cell(value)
     if not isinstance(cell, str):
         return cell
     return cell[:_ID_SHOWN] if _ID.fullmatch(cell) else one_line(cell, LONGEST_CELL)
