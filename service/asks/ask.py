@@ -127,12 +127,13 @@ class Asker:
         self.stopping = asyncio.Event()
         self.stopped: Stopped | None = None
         self.totals = Totals()
-        self.has_answers = False
+        self.answering: set[str] = set()  # the models that have answered the run
         self.last_answer_s = time.monotonic()
         self._backends: dict[str, BatchJobs] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self._in_flight: set[int] = set()
-        self._settlements = self._failed_in_a_row = self._begun = 0
+        self._settlements = self._begun = 0
+        self._failed_in_a_row: Counter[str] = Counter()  # requests by model
         self._settled, self._at_cap = asyncio.Event(), asyncio.Lock()
 
     @property
@@ -256,7 +257,7 @@ class Asker:
                 return await self._fail(request, ask_id, fault, faults)
         seconds = time.monotonic() - began
         try:
-            answer = await self.keep(ask_id, reply, endpoint.price, seconds)
+            answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
         except Fault as fault:
             return await self._fail(request, ask_id, fault, faults)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
@@ -271,12 +272,12 @@ class Asker:
         """
         faults.append(fault)
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
-        final = self.is_final(fault) or time_outs >= self.models.retries.time_outs
+        final = self.is_final(fault, request.model) or time_outs >= self.models.retries.time_outs
         pause_s = self.models.retries.pause_s(fault, len(faults))
         if final or self.stopping.is_set():
             pause_s = None
         if pause_s is None:
-            self.count_failure(fault)
+            self.count_failure(fault, request.model)
         then = "not retried" if pause_s is None else f"retrying in {pause_s:.1f} s"
         _LOG.info("%s request to %s, id %d: %s; %s", request.kind, request.model, ask_id, fault, then)
         await self.end_failed(ask_id, fault, final=final)
@@ -340,21 +341,21 @@ class Asker:
         self._begun -= not isinstance(begun, int)
         return begun
 
-    async def keep(self, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
-        """Store a reply and its cost before anyone can use it.
+    async def keep(self, model: str, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
+        """Store a reply and its cost before anyone can use it; `model` as in the request.
 
         Raises:
             Fault: the reply cannot be used; nothing was stored.
         """
-        choices, tokens, model = reply.content
+        choices, tokens, answered_by = reply.content
         cost = cost_pico(price, *tokens) if any(tokens) else None
         await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, pack(reply.body)))
         self.totals.answered += 1
-        self.has_answers = True
+        self.answering.add(model)
         self.totals.completion_tokens += tokens[1]
         self.totals.pico_usd += cost or 0
-        self._failed_in_a_row, self.last_answer_s = 0, time.monotonic()
-        return Answer(ask_id, choices, model, *tokens, reply.seeded)
+        self._failed_in_a_row[model], self.last_answer_s = 0, time.monotonic()
+        return Answer(ask_id, choices, answered_by, *tokens, reply.seeded)
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
         """Store a failed attempt; a possible bill counts at its worst case."""
@@ -370,24 +371,24 @@ class Asker:
             self._settlements += 1
             self._settled.set()
 
-    def is_final(self, fault: Fault) -> bool:
+    def is_final(self, fault: Fault, model: str) -> bool:
         """Return whether the same request would fail again.
 
-        As long as the run has no answer at all, `max_tokens` may be what is too long for every prompt.
+        As long as the model has answered nothing, `max_tokens` may be what is too long for every prompt.
         """
-        return fault.kind in kinds.FINAL and (fault.kind != kinds.CONTEXT_LENGTH or self.has_answers)
+        return fault.kind in kinds.FINAL and (fault.kind != kinds.CONTEXT_LENGTH or model in self.answering)
 
-    def count_failure(self, fault: Fault) -> None:
+    def count_failure(self, fault: Fault, model: str) -> None:
         """Count a request that is given up; stop if every other one would fail too."""
         self.totals.failures[fault.kind] += 1
         if fault.kind in kinds.FATAL:
             self.stop(fault.kind, fault.message)
         elif fault.kind != kinds.CONTENT_FILTER and not (
-            fault.kind == kinds.CONTEXT_LENGTH and self.has_answers
+            fault.kind == kinds.CONTEXT_LENGTH and model in self.answering
         ):
-            self._failed_in_a_row += 1
-            if self._failed_in_a_row >= self.models.retries.halt_after:
-                words = f"{self._failed_in_a_row} consecutive requests failed, last: {fault.message}"
+            self._failed_in_a_row[model] += 1
+            if (failed := self._failed_in_a_row[model]) >= self.models.retries.halt_after:
+                words = f"{failed} consecutive requests failed, last: {fault.message}"
                 if fault.kind == kinds.CONTEXT_LENGTH:
                     words += ". Lower max_tokens, or serve the model with a longer context."
                 self.stop(FAILING, words)

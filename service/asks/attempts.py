@@ -111,10 +111,10 @@ def are_in_idle_jobs(session: Session, keys: Sequence[bytes]) -> list[bool]:
 
 
 @one_by_one
-def have_answers(session: Session, run_id: str) -> bool:
-    """Return whether a run has paid for an answer."""
-    answered = select(AskRow.id).where(AskRow.state == ANSWERED, AskRow.run_id == run_id)
-    return session.scalar(answered.limit(1)) is not None
+def answering_models(session: Session, run_id: str) -> set[str]:
+    """Return the models that have answered a run."""
+    answered = select(AskRow.model).where(AskRow.state == ANSWERED, AskRow.run_id == run_id)
+    return set(session.scalars(answered.distinct()))
 
 
 def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:

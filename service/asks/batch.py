@@ -130,7 +130,7 @@ class BatchJobs:
                 failures += 1
                 learned = self._endpoint.learn_refused(request, set(), fault)
                 if failures >= TRIES or final or not (learned or fault.kind in RETRIED):
-                    self._asker.count_failure(fault)
+                    self._asker.count_failure(fault, request.model)
                     raise Failed(fault.kind, fault.message, final=final)
 
     async def close(self) -> None:
@@ -284,13 +284,15 @@ class BatchJobs:
             if status != 200:
                 raise _refusal(status, entry.get("error") or body)
             reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
-            self._deliver(job.keys[ask_id], await self._asker.keep(ask_id, reply, self._price))
+            self._deliver(
+                job.keys[ask_id], await self._asker.keep(self._endpoint.model, ask_id, reply, self._price)
+            )
         except Fault as fault:
             await self._fail(job, ask_id, fault)
 
     async def _fail(self, job: _Job, ask_id: int, fault: Fault) -> None:
         """Store a failed attempt."""
-        final = self._asker.is_final(fault)
+        final = self._asker.is_final(fault, self._endpoint.model)
         await self._asker.end_failed(ask_id, fault, final=final)
         self._deliver(job.keys[ask_id], (fault, final))
 

@@ -71,7 +71,10 @@ class Server:
     def __post_init__(self) -> None:
         self.limit = min(float(self.limit), float(self.max_concurrency))
 
-    def has_room(self, now: float) -> bool:
+    def has_room(self, now: float, *, all_fail: bool) -> bool:
+        """Return whether a request may be sent; if `all_fail`, the next ones do too, so that the run stops."""
+        if all_fail:
+            return self.in_flight < int(self.limit)
         return now >= self.paused_until and self.in_flight < (int(self.limit) if self.fault is None else 1)
 
     def grow(self) -> None:
@@ -122,6 +125,8 @@ class ServedEndpoint(Endpoint):
         if timeout_s is None:
             timeout_s = SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
         try:
+            if server.fault is not None and (fault := self._compare(server, await self.look(server))):
+                raise fault
             # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
             async with asyncio.timeout(timeout_s):
                 reply = await self.complete(request, server, timeout_s)
@@ -242,7 +247,8 @@ class ServedEndpoint(Endpoint):
     def _choose(self) -> Server | None:
         """Return the least loaded server with room."""
         now = time.monotonic()
-        roomy = (server for server in self.servers if server.has_room(now))
+        all_fail = all(server.fault is not None for server in self.servers)
+        roomy = (server for server in self.servers if server.has_room(now, all_fail=all_fail))
         return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
 
     def _take(self, server: Server) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
-from service.asks.attempts import have_answers
+from service.asks.attempts import answering_models
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.models.stopping import finish_on_signals
@@ -88,7 +88,7 @@ async def work_on(
     """
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)
-    asker.has_answers = await store.read(have_answers, run_id)
+    asker.answering = await store.read(answering_models, run_id)
     tasks = _Tasks(store, asker, do_task, models.at_once)
     watching = [
         asyncio.create_task(_beat(store, worker, asker, models.stall_s)),

@@ -29,6 +29,7 @@ def back_up(path: Path, target: Path) -> int:
     try:
         with sqlite.explained(path):
             _copy(path, part)
+        target.touch(exist_ok=False)  # what came up meanwhile is not replaced
         part.replace(target)
     finally:
         part.unlink(missing_ok=True)

@@ -98,9 +98,6 @@ class PromptConfig(Config):
 
         With `programs` (all ask for programs) it is `PROGRAM`, but for presets that put the question alone.
         Raw text has neither the preset's system prompt nor its chat-template arguments.
-
-        Raises:
-            text.
         """
         preset = PRESETS[self.preset]
         template = preset.template

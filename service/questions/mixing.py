@@ -11,7 +11,7 @@ from typing import Any
 
 from service.database import Database
 from service.errors import InputError
-from service.questions.duplicates import NEAR_RATIO, NearIndex
+from service.questions.duplicates import NEAR_RATIO, NearIndex, comparable
 from service.questions.question import Question
 from service.questions.store import (
     Member,
@@ -40,6 +40,7 @@ def choose_extra(
         return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
 
     indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
+    texts = {(question.images, comparable(question.text)) for question in base}  # an index compares only some
     for done, question in enumerate(base):
         indexes[question.images].add(done, question.text)
         if done % REPORT_EVERY == 0:
@@ -49,10 +50,12 @@ def choose_extra(
     for question in sorted(extra, key=order):
         if len(chosen) == count:
             break
+        key = question.images, comparable(question.text)
         match = indexes[question.images].nearest(question.text)
-        if match is not None and match.same_digits:
-            overlaps["same_text" if match.ratio == 100 else "near"] += 1
+        if key in texts or (match is not None and match.same_digits):
+            overlaps["same_text" if key in texts else "near"] += 1
             continue
+        texts.add(key)
         indexes[question.images].add(len(base) + len(chosen), question.text)
         chosen.append(question)
         if len(chosen) % REPORT_EVERY == 0:

@@ -24,7 +24,7 @@ from service.runs.tables import RunRow
 
 _RUNS, _ASKS = cast(Table, RunRow.__table__), cast(Table, AskRow.__table__)
 _COUNTED_BY = {"run_id": "runs", "run_problem_id": "run_problems"}
-"""Columns of counts that triggers keep, which have no foreign keys."""
+"""Columns of counts and standings, which have no foreign keys."""
 
 
 @dataclass(frozen=True)

@@ -147,7 +147,9 @@ def only_run(session: Session, kind: str | None = None) -> Run:
     runs = [run for run in list_runs(session) if kind in (None, run.kind)]
     if len(runs) != 1:
         several = f"there are several runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
-        raise InputError(several if runs else "there are no runs yet.")
+        raise InputError(
+            several if runs else "there are no runs yet. Start one, such as with `tagrpo eval run`."
+        )
     return runs[0]
 
 

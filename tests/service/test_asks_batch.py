@@ -15,7 +15,7 @@ from sqlalchemy import select, update
 from service.asks import batch
 from service.asks import store as rows
 from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
-from service.asks.attempts import have_answers
+from service.asks.attempts import answering_models
 from service.asks.batch import BatchJobs, check_batch
 from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import Answer, Request
@@ -251,7 +251,7 @@ async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(
             assert all_answered(await ask_all(asker, [question(1, OPENAI)]))
         server.batches.complete = refuse_as_too_long
         async with asking(db, server, run_id) as asker:
-            asker.has_answers = await asker.store.read(have_answers, run_id)  # as `work_on` does
+            asker.answering = await asker.store.read(answering_models, run_id)  # as `work_on` does
             (outcome,) = await ask_all(asker, [question(2, OPENAI)])
     assert isinstance(outcome, Failed)
     assert outcome.final

@@ -67,8 +67,10 @@ def _copy(source: Session, target: Session, table: Table, report: TellStage) -> 
 
 
 def _content(session: Session, table: Table) -> Content:
-    hashes = [_hash(row) for part in _parts(session, table) for row in part]
-    return len(hashes), sum(hashes)
+    rows, total = 0, 0
+    for part in _parts(session, table):
+        rows, total = rows + len(part), total + sum(map(_hash, part))
+    return rows, total
 
 
 def _parts(session: Session, table: Table) -> Iterator[Sequence[Any]]:
