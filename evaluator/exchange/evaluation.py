@@ -72,10 +72,10 @@ def import_evaluation(
     every = matcher.placed()
     placed = [every[number] for number in read.numbers]
     label, size = matcher.label, len(placed)
-    if benchmark is not None:
+    if benchmark is not None and read.numbers == list(range(len(placed))):  # as with `eval run --limit`
         size = len(every)
-        if read.numbers != list(range(len(placed))):  # not the first ones, as with `eval run --limit`
-            label = f"{label}-{len(placed)}of{size}"
+    elif benchmark is not None:
+        label = f"{label}-{size}of{len(every)}"
     spec = import_spec(
         file,
         read,

@@ -207,6 +207,7 @@ _BULLETS = re.compile(
     r'\A(?:```[a-z]*(?=\s)|"""|[ \t\r\n*_:#>]|-(?=[\s-]))+'
 )  # a minus before a number is none
 _CONCLUSION = re.compile(r"\W*(?:so|therefore|thus|hence|finally|however)\b", re.IGNORECASE)
+_ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
 _POLITE = re.compile(
     r"\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b", re.IGNORECASE
 )
@@ -320,7 +321,7 @@ def last_sentence(text: str) -> str | None:
         line = line.strip()
         line = line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
         for sentence in reversed(sentences_of(line)):
-            if sentence.rstrip("* ").endswith("?") or _POLITE.search(sentence):
+            if sentence.rstrip("* ").endswith("?") or _ASIDE.fullmatch(sentence) or _POLITE.search(sentence):
                 continue
             if any(map(str.isalnum, _CONCLUSION.sub("", sentence, count=1))):
                 seen.append(sentence)

@@ -7,12 +7,10 @@ from functools import lru_cache
 
 from rephraser.checks.finding import Finding
 from rephraser.checks.reading import FIGURE
+from rephraser.config import MIN_DISTANCE
 
 _WORD = re.compile(r"\\?[^\W\d_]+|\d+(?:[.,]\d+)*")
 DIGITS = 4
-
-MIN_DISTANCE = 0.15
-"""Candidates nearer than this are no neighbors by default; `docs/sets.md` has the pairs it was chosen on."""
 
 
 def usual_distance(proposers: Iterable[str]) -> float:

@@ -72,7 +72,7 @@ class Server:
         self.limit = min(float(self.limit), float(self.max_concurrency))
 
     def has_room(self, now: float, *, all_fail: bool) -> bool:
-        """Return whether a request may be sent; if `all_fail`, the next ones do too, so that the run stops."""
+        """Return whether a request may be sent; if all servers fail, it fails too, and so the run ends."""
         if all_fail:
             return self.in_flight < int(self.limit)
         return now >= self.paused_until and self.in_flight < (int(self.limit) if self.fault is None else 1)

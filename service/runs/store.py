@@ -148,7 +148,7 @@ def only_run(session: Session, kind: str | None = None) -> Run:
     if len(runs) != 1:
         several = f"there are several runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
         raise InputError(
-            several if runs else "there are no runs yet. Start one, such as with `tagrpo eval run`."
+            several if runs else "there are no runs yet. `tagrpo runs list` shows how to start one."
         )
     return runs[0]
 

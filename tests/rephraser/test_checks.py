@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from rephraser.checks import check_candidate
 from rephraser.checks.finding import FATAL, FINDINGS, CheckOptions, Severity
 from rephraser.checks.shape import check_chatter, estimate_tokens
-from rephraser.checks.wording import MIN_DISTANCE, choose_apart, distance, likeness
+from rephraser.checks.wording import choose_apart, distance, likeness
+from rephraser.config import MIN_DISTANCE
 
 HERE = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))

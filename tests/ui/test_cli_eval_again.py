@@ -11,8 +11,7 @@ pytestmark = [pytest.mark.usefixtures("six_sums"), pytest.mark.slow]
 
 
 def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
-    done = cli.ok(*evaluate(server, "answers=boxed", "--name", "b", n=2))
-    assert "only boxed answers count" in done.out
+    cli.ok(*evaluate(server, "answers=boxed", "--name", "b", n=2))
     assert "answers boxed" in squeezed(cli("runs", "show", "b.sums").out)
     again = json.loads(cli("eval", "score", "b.sums", "--json").out)
     assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)

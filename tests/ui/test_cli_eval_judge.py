@@ -99,7 +99,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     paid = dict(server.paid)
     assert set(paid.values()) == {1}
     rest = json.loads(cli(*judging, "--for", "all", "--dry-run", "--json").out)
-    assert (rest["questions"], rest["trial_questions"], rest["trial"]) == (1, 5, record["judge_run"])
+    assert rest["questions"] == 1
     again = json.loads(cli(*judging, *price, "--changes", "--json").out)
     assert (again["correct"], again["judged"]["correct"]) == (0, 3)
     turned = {(change["ordinal"], change["old"], change["new"]) for change in again["changes"]}

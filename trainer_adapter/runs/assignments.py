@@ -170,6 +170,12 @@ def check_overrides(overrides: Sequence[Override], recipe: Recipe, of_recipe: Co
             f"{_MODEL}.lora_adapter_path: verl loads no adapter if lora_rank is 0. Set the adapter's rank "
             f"with {_MODEL}.lora_rank."
         )
+    other_manager = values.get("reward.reward_manager.name", "naive") != "naive"
+    if recipe.sampling == "rescue" and (other_manager or values.get("reward.reward_model.enable") is True):
+        raise InputError(
+            f"recipe {recipe.name} grades where it samples: keep reward.reward_model.enable=false and "
+            "reward.reward_manager.name=naive."
+        )
     if values.get("reward.reward_model.enable") is True and values.get(_REWARD_PATH) is None:
         raise InputError(
             "reward.reward_model.enable=true: recipes use a reward function, and tagrpo's reward function "

@@ -41,7 +41,7 @@ def difficulty_chart(
 ) -> alt.LayerChart:
     """Return each neighbor's success rate against its original's; equal points become one larger circle.
 
-    A circle can be clicked (see `DOT`). Rows are those of `evaluator.signal.difficulty.NeighborRow`.
+    A circle can be clicked (see `DOT`). Rows are those of the table `difficulty_neighbors`.
     """
     places = Counter((_rate(row, "original_"), _rate(row, ""), row["flag"] or "") for row in data)
     axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", grid=True, domain=False, labelFlush=False)

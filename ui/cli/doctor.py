@@ -56,7 +56,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
     programs = Check("isolation of programs", "missing", *why) if why else None
     checks.append(programs or Check("isolation of programs", "ok", "by bubblewrap"))
     if model is not None:
-        checks.append(_endpoint(model, base_url or []))
+        checks += _endpoints(model, base_url or [])
     record: dict[str, Any] = {}
     lines: list[str] = []
     if training:
@@ -155,7 +155,8 @@ def _disk(place: "Place") -> Check:
         return Check("disk", "problem", f"{folder} does not exist", way_out, needed=True)
     free = shutil.disk_usage(folder).free / 1e9
     low = free < LOW_DISK_GB
-    return Check("disk", "problem" if low else "ok", f"{free:.1f} GB free in {folder}", needed=True)
+    way_out = "free some space" if low else ""
+    return Check("disk", "problem" if low else "ok", f"{free:.1f} GB free in {folder}", way_out, needed=True)
 
 
 def _keys() -> Iterator[Check]:
@@ -166,7 +167,17 @@ def _keys() -> Iterator[Check]:
     yield Check("Hugging Face token", token, "only gated datasets need HF_TOKEN")
 
 
-def _endpoint(model: str, bases: Sequence[str]) -> Check:
+def _endpoints(model: str, bases: Sequence[str]) -> list[Check]:
+    """Look at each server by itself, then whether several serve the same."""
+    from service.asks.redaction import redact
+
+    if len(bases) < 2:
+        return [_endpoint(f"model {model}", model, bases)]
+    checks = [_endpoint(redact(f"server {base}"), model, [base]) for base in bases]
+    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", model, bases)]
+
+
+def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     import asyncio
 
     from service.asks.money import find_price
@@ -185,7 +196,7 @@ def _endpoint(model: str, bases: Sequence[str]) -> Check:
     try:
         structured = "" if asyncio.run(look()) else "no "
     except PrerequisiteError as error:
-        return Check(f"model {model}", "problem", str(error), needed=True)
+        return Check(what, "problem", str(error), needed=True)
     price = "known" if endpoint.price is not None else "unknown: set the model's price to use --max-usd"
     detail = f"reachable, {structured}structured output, price {price}"
-    return Check(f"model {model}", "ok", detail)
+    return Check(what, "ok", detail)

@@ -48,13 +48,21 @@ class ReportFile:
     out: Path | None = None
     overwrite: Overwrite = False
 
+    def __post_init__(self) -> None:
+        """Refuse what cannot be written, before any work is done."""
+        from service.writing import check_file_target
+
+        if terminal.as_json and (self.format or self.out):
+            raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
+        if self.out is not None:
+            form_of(self.out, self.format, REPORT_BY_SUFFIX)
+            check_file_target(self.out, overwrite=self.overwrite)
+
     def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
         """Write or print the report."""
         from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
         from service.writing import write_text
 
-        if terminal.as_json and (self.format or self.out):
-            raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
         form = self.format if self.out is None else form_of(self.out, self.format, REPORT_BY_SUFFIX)
         if form is None:
             terminal.emit(finite(record), document)

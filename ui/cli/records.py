@@ -13,6 +13,7 @@ WIDEST_TABLE = 180
 LONGEST_MAPPING = 120
 LONGEST_CELL = 50
 _ID = re.compile("[a-z]+_[0-9a-f]{24}|[0-9a-f]{64}")
+_NAME = re.compile(r"[\w.@:-]{1,130}", re.ASCII)  # which other commands take
 _ID_SHOWN = 12  # long enough for `show`
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 EMPTY: tuple[object, ...] = (None, "", [], {})
@@ -54,7 +55,9 @@ def _short(value: Any) -> object:
     cell = value if isinstance(value, str) and value else _cell(value)
     if not isinstance(cell, str):
         return cell
-    return cell[:_ID_SHOWN] if _ID.fullmatch(cell) else one_line(cell, LONGEST_CELL)
+    if _ID.fullmatch(cell):
+        return cell[:_ID_SHOWN]
+    return cell if _NAME.fullmatch(cell) else one_line(cell, LONGEST_CELL)
 
 
 def document_parts(document: documents.Document) -> Iterator[Part]:

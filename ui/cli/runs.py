@@ -47,7 +47,8 @@ def list_(kind: Kind | None = None) -> None:
                 continue
             over = run.spec.get("questions") or run.spec.get("problems") or run.spec.get("eval_run")
             over = names.get(str(over), over) or record.get("recipe")
-            size = one_line_value({name: record[name] for name in SIZES if record.get(name) is not None})
+            sizes = {name: record[name] for name in SIZES if record.get(name) is not None}
+            size = one_line_value(sizes | ({"usd": "unknown"} if record.get("usd", 0) is None else {}))
             model = record["model"] or record.get("proposer")
             rows.append([run.name, run.kind, over, model, size, run.finished_at or "no"])
             times = {"created_at": run.created_at, "finished_at": run.finished_at}

@@ -59,7 +59,7 @@ class Counted:
 
     def ks(self) -> list[int] | None:
         """Return the values of k."""
-        numbers = [int(part) if part.isdecimal() else 0 for part in (self.k or "1").split(",")]
+        numbers = [int(part) if part.strip().isdecimal() else 0 for part in (self.k or "1").split(",")]
         if min(numbers) < 1:
             raise InputError(f"--k {self.k!r}: give integers of at least 1, such as 1,2,4.")
         return None if self.k is None else numbers

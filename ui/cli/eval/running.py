@@ -169,6 +169,8 @@ def numbers_parts(record: Mapping[str, Any]) -> list[Part]:
     ]
     columns = ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"]
     numbers = {name: record.get(name) for name in SHOWN}
+    if "usd" in record and record["usd"] is None:
+        numbers["usd"] = "unknown"
     return [
         Heading(f"{record['run']}: {words}, {each} samples per problem"),
         Table(columns, rows) if rows else None,

@@ -180,9 +180,9 @@ def tag(
 
     with db.writing() as session:
         if remove:
-            name = sets.find_set(session, reference).name
-            sets.untag(session, name, tag_name)
             header = sets.find_set(session, reference)
+            sets.untag(session, header.name, tag_name)
+            header = sets.find_set(session, header.id)
         else:
             header = sets.tag(session, reference, tag_name)
     terminal.show({"set": header.ref, "id": header.id, "tags": header.tags})

@@ -118,7 +118,11 @@ def recipes(config: TrainConfig | None) -> None:
 
     if config is None:
         listed = [recipe.to_json() for recipe in RECIPES.values()]
-        columns = f"recipe=name N=neighbors G=responses {' '.join(AXES)}"
+        axes = " ".join(axis for axis in AXES if axis != "loss")
+        loss = (
+            "clip_high=loss.clip_high dual_clip=loss.dual_clip aggregation=loss.aggregation kl=loss.kl_coef"
+        )
+        columns = f"recipe=name N=neighbors G=responses {axes} {loss}"
         terminal.rows("recipes", listed, columns)
         return
     composition = compose_training(config, None if config.data is None else read_data(config.data))

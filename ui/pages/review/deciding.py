@@ -152,6 +152,7 @@ def _store(changes: Sequence[Decision | Withdrawal]) -> None:
 
 def _read(opened: Opened, window: Sequence[str]) -> dict[str, ReviewItem]:
     with reading() as session:
+        opened.cards = {id: card for id, card in opened.cards.items() if id in window}
         for id in () if opened.choice.blind else window:
             if id not in opened.cards:
                 of_run = (card for card in read_cards(session, id) if card.run_id == opened.choice.run_id)

@@ -64,7 +64,8 @@ def stamp() -> str:
     try:
         database, file = _opened(settings.current().database)
         if file is not None:  # SQLite's `data_version` compares on one connection only
-            version = file.execute("PRAGMA data_version").fetchone()[0]
+            with _lock:
+                version = file.execute("PRAGMA data_version").fetchone()[0]
         else:
             with database.read() as session:
                 version = session.scalar(text("SELECT CAST(pg_current_snapshot() AS text)"))

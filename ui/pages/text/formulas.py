@@ -31,7 +31,7 @@ _REFUSED = re.compile(
     r"|(new|renew|provide)command|char)|@\{|⟨U\+"
 )
 _LENGTHS = re.compile(r"\\rule|kern|skip|space|\\raisebox|\\above|\\genfrac|\\\\\[|\\cr\[")
-_LENGTH = re.compile(r"(\d+)[\d.]*\s*(?:em|ex|mu|pt|bp|px|dd|sp|nd|nc|mm|pc|cc|cm|in)", re.ASCII)
+_LENGTH = re.compile(r"(?<![\d.])([\d.]+)\s*(?:em|ex|mu|pt|bp|px|dd|sp|nd|nc|mm|pc|cc|cm|in)", re.ASCII)
 _START = re.compile(r"\\\(|\\\[|\\begin\{|\\boxed\{|\\fbox\{|\\[\\$]|\$\$|\$|\[asy\]|^```", re.MULTILINE)
 """Where a formula or code may start; an escaped dollar or backslash is skipped."""
 
@@ -77,7 +77,8 @@ def drawable(formula: str) -> bool:
         return False
     if not all(map(_ENVIRONMENTS.fullmatch, _environments(formula))):
         return False
-    return not _LENGTHS.search(formula) or all(int(size) <= MAX_LENGTH for size in _LENGTH.findall(formula))
+    sizes = _LENGTH.findall(formula) if _LENGTHS.search(formula) else []
+    return all(size.count(".") < 2 and float(f"0{size}") <= MAX_LENGTH for size in sizes)
 
 
 def _environments(formula: str) -> list[str]:
