@@ -1,8 +1,8 @@
 """The real vLLM, in its build for CPUs, through the command line: `vllm serve` of tagrpo and of the user."""
 
 import json
-import re
 import os
+import re
 import signal
 import time
 from collections.abc import Iterator
