@@ -4,7 +4,7 @@ import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -16,11 +16,13 @@ from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import exits, output
+from ui.cli.settings import with_settings
 from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
+AGAIN = "run the same command again to resume"
 STOPPED = {
-    code: f"{how}; run the same command again to resume"
-    for code, how in ((exits.Code.INTERRUPTED, "interrupted"), (exits.Code.TERMINATED, "terminated"))
+    exits.Code.INTERRUPTED: f"interrupted; {AGAIN}",
+    exits.Code.TERMINATED: f"terminated; {AGAIN}",
 }
 
 METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
@@ -73,8 +75,6 @@ class Tree(LazyGroup):
 @cache
 def _load(place: str) -> Any:
     """Return a command as click reads it."""
-    from ui.cli.settings import with_settings
-
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)
@@ -88,13 +88,9 @@ def _load(place: str) -> Any:
         else:  # typer shows arguments as `{name}` and `name <str>`
             param.metavar = param.metavar or param.name.upper() + "..." * (param.nargs != 1)
             usage = param.metavar if param.required or "[" in param.metavar else f"[{param.metavar}]"
-            param.get_usage_pieces = partial(_keep, [usage])
-            param.display_type_rich = partial(_keep, None)
+            param.get_usage_pieces = lambda ctx, usage=usage: [usage]
+            param.display_type_rich = lambda ctx: None
     return command
-
-
-def _keep(value: Any, ctx: Any) -> Any:
-    return value
 
 
 app = typer.Typer(
@@ -111,7 +107,8 @@ app = typer.Typer(
 )
 
 
-_COMMANDS_OF_TERMINALS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What commands a terminal, and what Python makes of bytes that are not UTF-8: no database takes them."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -196,7 +193,6 @@ def _end(code: exits.Code, message: str) -> NoReturn:
 
 
 def _report_bug(error: Exception) -> NoReturn:
-    """End with one line that says that an unforeseen error is ours, where it arose and how to report it."""
     import traceback
     from importlib.metadata import version
 
@@ -211,16 +207,9 @@ def _report_bug(error: Exception) -> NoReturn:
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:
-    """Refuse bytes that are not UTF-8 (Python hands them over as lone surrogates): no database takes them."""
     for argument in arguments:
-        try:
-            argument.encode("utf-8")
-        except UnicodeEncodeError as error:
-            readable = argument.encode("utf-8", "backslashreplace").decode("utf-8")
+        if _REFUSED.search(argument):  # typer would print it back as it is
             raise InputError(
-                f'"{readable}" on the command line is not UTF-8. Rename it, or set LANG to a UTF-8 locale.'
-            ) from error
-        if _COMMANDS_OF_TERMINALS.search(argument):  # typer would print it back as it is
-            raise InputError(
-                f'"{visible(argument)}" on the command line contains control characters. Remove them.'
+                f'"{visible(argument)}" on the command line contains control characters or is not UTF-8. '
+                "Remove them, or set LANG to a UTF-8 locale."
             )

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -26,13 +25,6 @@ References = Annotated[
 ]
 
 
-class Allowed(StrEnum):
-    """What is refused unless the user allows it."""
-
-    MISSING = "missing"
-    POOLING = "pooling"
-
-
 @dataclass(frozen=True)
 class Counted:
     """Which samples and grades count.
@@ -43,7 +35,7 @@ class Counted:
         grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
         judge: Also count the grades of this judge model from `eval score --judge`.
         allow: missing: leave out problems with too few samples. pooling: pool runs that differ in more than
-            the seed. Repeat the option for both.
+            the seed.
     """
 
     k: str | None = None
@@ -51,7 +43,7 @@ class Counted:
     grades: Literal["human", "grader"] = "human"
     own_grader: OwnGrader = None
     judge: str | None = None
-    allow: Annotated[list[Allowed] | None, Option(metavar="missing|pooling")] = None
+    allow: list[Literal["missing", "pooling"]] | None = None
 
     def __post_init__(self) -> None:
         if self.own_grader is not None and self.answers == "boxed":
@@ -103,7 +95,7 @@ def report(
             Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .json file.
     """
-    from evaluator.reports.layout import records, report_document
+    from evaluator.reports.layout import curve_rows, records, report_document
     from evaluator.reports.report import INTERVALS, Metric, build_report, check_interval, score_votes
 
     if chart is not None:
@@ -121,21 +113,19 @@ def report(
             allow_missing="missing" in (counted.allow or ()),
             majority=partial(score_votes, session) if metric == "maj@k" else None,
         )
-    document = report_document(built, warnings)
-    rows = records(built)
+    document, rows = report_document(built, warnings), records(built)
     record = {
         "metric": built.metric.name,
         "tau": built.metric.tau if built.metric.name == "g-pass@k" else None,
         "interval": built.interval,
-        "k": list(built.ks),
+        "k": built.ks,
         "grades": counted.grades,
         "judge": counted.judge,
         "paper": built.paper,
         "scores": rows,
-        "notes": list(document.notes),
+        "notes": document.notes,
     }
     if chart is not None:
-        from evaluator.reports.layout import curve_rows
         from ui.charts.eval_curves import curve_chart
         from ui.charts.saving import save_chart
 
@@ -157,8 +147,6 @@ def compare(
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
 
     Example: tagrpo eval compare tuned base --k 1,32
-
-    Example: tagrpo eval compare Qwen3-4B.math500 --tool-grades --out differences.csv
 
     Args:
         a: Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.
@@ -192,19 +180,19 @@ def compare(
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
-    comparison = compare_methods(
-        *methods, ks=counted.ks(), allow_missing="missing" in (counted.allow or ()), common_only=common_only
+    allow_missing = "missing" in (counted.allow or ())
+    compared = compare_methods(
+        *methods, ks=counted.ks(), allow_missing=allow_missing, common_only=common_only
     )
-    document = comparison_document(comparison, warnings, changes=changes)
-    rows = comparison.rows
+    document = comparison_document(compared, warnings, changes=changes)
     record = {
-        "a": comparison.label_a,
-        "b": comparison.label_b,
-        "k": list(comparison.ks),
+        "a": compared.label_a,
+        "b": compared.label_b,
+        "k": compared.ks,
         "grades": counted.grades,
         "judge": counted.judge,
-        "differences": rows,
-        "problems": comparison.changes,
-        "notes": list(document.notes),
+        "differences": compared.rows,
+        "problems": compared.changes,
+        "notes": document.notes,
     }
-    file.deliver(document, rows, record)
+    file.deliver(document, compared.rows, record)

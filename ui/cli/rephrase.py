@@ -1,0 +1,377 @@
+"""`tagrpo rephrase`: propose and judge candidates, list, show, edit, review and audit them."""
+
+import asyncio
+import shlex
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, BadParameter, Option
+
+from rephraser.config import RephraseConfig
+from service.errors import NotFoundError
+from ui.cli import exits, output
+from ui.cli.configured import Verb
+from ui.cli.output import plural, terminal
+from ui.cli.requests import DryRun, estimate_notes, open_words
+from ui.cli.settings import (
+    Limit,
+    OnlyRun,
+    Reviewer,
+    RunArgument,
+    Words,
+    db,
+    resume_command,
+    reviewer_name,
+)
+
+if TYPE_CHECKING:
+    from rephraser.views.runs import RunSummary
+
+COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
+MODEL = {"--model": "proposer.model", "--base-url": "proposer.base_url"}
+Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
+
+
+@Verb("rephrase", RephraseConfig, "questions", COMMON | MODEL)
+def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
+    """Propose rephrasings of questions, check them, and compare answers if a solver is named.
+
+    A solver answers the question and each rephrasing; tagrpo accepts a rephrasing if enough answers match.
+    After an interruption or a spent budget, run the same command again, or `tagrpo resume NAME`.
+
+    Example: tagrpo rephrase run math --name math-gpt4 --model gpt-4-turbo --solver hosted_vllm/Qwen/Qwen3-4B
+    solver.base_url=http://localhost:8000/v1 --max-usd 50
+    """
+    from rephraser.run.estimate import estimate
+    from rephraser.run.execution import rephrase
+    from rephraser.views.runs import summarize
+
+    with db.open() as database:
+        if dry_run:
+            expected = estimate(config, database)
+            terminal.show(expected.to_json(), *estimate_notes([expected], config.max_usd))
+            return
+        with terminal.progress(config.name) as bar:
+            done, outcome = asyncio.run(rephrase(config, database, bar, output.note))
+        with database.read() as session:
+            summary = summarize(session, done)
+    exits.end_if_interrupted(outcome.stopped)
+    kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
+    terminal.show(
+        {**vars(summary), "stopped": outcome.stopped, "message": outcome.message},
+        f"{summary.complete:,} of {summary.questions:,} questions have all {summary.wanted} {kind}",
+        *_next_steps(summary, ended=not outcome.stopped),
+        hidden=("run_id", "questions", "complete", "wanted", "compared_answers"),
+    )
+    if problems := attention(summary, outcome.stopped, outcome.message):
+        raise exits.unfinished({outcome.stopped}, "; ".join(problems) + ".")
+
+
+@Verb(
+    "rephrase",
+    RephraseConfig,
+    "proposer.candidates",
+    {"--questions": "questions", **COMMON},
+    chosen=("proposer=file",),
+)
+def import_(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
+    """Start a run with rephrasings from a file or a Hub dataset, check them, and compare answers.
+
+    The same as `tagrpo rephrase run QUESTIONS proposer=file proposer.candidates=FILE`.
+
+    Example: tagrpo rephrase import candidates.jsonl --questions math --name theirs
+    """
+    run(config, dry_run=dry_run)
+
+
+def _next_steps(summary: "RunSummary", *, ended: bool) -> Iterator[str]:
+    """Yield what a user can do next. `ended`: the run is complete, so resuming it sends no requests."""
+    if summary.suspects:
+        yield (
+            f"{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers contradict: "
+            f"`tagrpo questions list --suspects --run {summary.run}`"
+        )
+    if summary.unreadable_questions:
+        yield (
+            f"{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
+            "candidates stay undecided. If solvers were cut off, raise solver.max_tokens."
+        )
+    if not summary.compared_answers:
+        yield (
+            "No answers were compared because no --solver was given, so these neighbors are unverified. "
+            "Publish them with --include unverified, or start a run with --solver."
+        )
+    if ended and summary.unfinished and not (summary.open_questions or summary.failed_questions):
+        yield (
+            "This run is complete; a higher cap would add nothing. To find more neighbors, start a run with "
+            "another name and another model or strategy."
+        )
+
+
+def attention(summary: "RunSummary", stopped: str | None = None, message: str | None = None) -> list[str]:
+    """Say what of a run needs attention, with the way on."""
+    problems = open_words(summary.run, summary.open_questions, summary.failed_questions, {})
+    if stopped:
+        options = {"budget": ("max_usd=MORE",), "enough": ("stop_below=LESS",)}.get(stopped, ())
+        way_on = f"continue with {resume_command(summary.run, *options)}"
+        if stopped == "settings":
+            way_on = "a run's settings are fixed; start a run with other settings under another --name"
+        problems = [f"stopped: {message or stopped}; {way_on}"]
+    if failed := summary.final_questions:
+        problems.append(
+            f"{plural(failed, 'request')} failed permanently, and the questions continued without them; "
+            f"{resume_command(summary.run, 'retry_final=true')} retries"
+        )
+    return problems
+
+
+def list_(
+    run: str | None = None,
+    status: Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None = None,
+    strategy: str | None = None,
+    question: str | None = None,
+    finding: str | None = None,
+    limit: Limit = 20,
+    after: str | None = None,
+    reviews: bool = False,
+) -> None:
+    """List the candidates of a run with their status; or the human decisions.
+
+    Candidates are proposed rephrasings. A review overrides the verdict on a candidate.
+
+    Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
+
+    Args:
+        run: Name or id of the run; optional if there is only one.
+        status: Only candidates with this status; pending: not judged yet.
+        strategy: Only candidates from this strategy.
+        question: Only candidates of this question: its id or first characters.
+        finding: Only candidates with this structural finding.
+        after: Continue after this candidate.
+        reviews: List human decisions, also withdrawn ones; with --run those of one run.
+    """
+    from rephraser.reviews.store import review_rows
+    from rephraser.run.start import choose_run, find_neighbor_run
+    from rephraser.views.candidates import CandidateFilters, page_run
+    from service.questions.browsing import find_question
+
+    if reviews:
+        if status or strategy or question or finding or after:
+            raise BadParameter("--reviews allows only --run")
+        with db.reading() as session:
+            run_id = None if run is None else find_neighbor_run(session, run).id
+            rows = list(review_rows(session, run_id))
+        columns = "candidate decision reason reviewer audit when=created_at withdrawn=withdrawn_at counts"
+        terminal.rows("reviews", rows, columns, empty="no decisions match")
+        return
+    with db.reading() as session:
+        chosen = choose_run(session, run)
+        question_id = None if question is None else find_question(session, question).id
+        filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
+        cards, total, later = page_run(session, chosen, filters, limit=limit, after=after)
+    name = chosen.name
+    terminal.rows(
+        "candidates",
+        [card.to_json() for card in cards],
+        "candidate question=question_id status reviewed strategy text reason",
+        empty=f"no more candidates of {name} match" if total else f"no candidate of {name} matches",
+        run=name,
+        total=total,
+        after=later,
+    )
+
+
+def show(candidate: Candidate, raw: bool = False) -> None:
+    """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
+
+    Example: tagrpo rephrase show c_3fa1 --raw
+
+    Args:
+        raw: Also show the prompt that produced it and the model's raw reply.
+    """
+    from rephraser.reviews.store import find_candidate
+    from rephraser.views.candidates import candidate_record
+    from service.questions.browsing import find_question
+
+    with db.reading() as session:
+        stored = find_candidate(session, candidate)
+        record = candidate_record(session, stored, find_question(session, stored.question_id), raw=raw)
+    terminal.show(record)
+
+
+def edit(
+    candidate: Candidate, text: Annotated[str, Option()], run: str | None = None, reviewer: Reviewer = None
+) -> None:
+    """Edit a candidate's text: add a new candidate that is linked to the old one.
+
+    tagrpo checks the new text at once. If the run has a solver, `tagrpo resume` then compares answers.
+
+    Example: tagrpo rephrase edit c_3fa1 --text "How long is the side of a square of area 9?"
+
+    Args:
+        text: The edited text.
+        run: Run that judges the new candidate; optional if only one run has the edited candidate.
+    """
+    from rephraser.reviews.mending import mend_candidate
+
+    with db.writing() as session:
+        edited, chosen = mend_candidate(session, candidate, text, reviewer=reviewer_name(reviewer), run=run)
+    names = ("mended_from", "mended_by", "status", "reason", "final")
+    record = {"candidate": edited.candidate_id, "run": chosen.name}
+    resume = f"{resume_command(chosen.name)} collects and judges its answers"
+    terminal.show(record | {name: getattr(edited, name) for name in names}, None if edited.final else resume)
+
+
+def review(
+    candidate: Annotated[str | None, Argument()] = None,
+    accept: bool = False,
+    reject: bool = False,
+    withdraw: bool = False,
+    reason: Annotated[str, Option(show_default=False)] = "",
+    reviewer: Reviewer = None,
+    audit: int | None = None,
+    sheet: Path | None = None,
+) -> None:
+    """Record human decisions: on one candidate, or those of a file.
+
+    The newest decision overrides every verdict, in every run, until its reviewer withdraws it. Published sets
+    stay unchanged: publish again to apply it. To review many candidates, use `tagrpo ui --review`, or a sheet
+    from `tagrpo rephrase audit --out FILE`.
+
+    Example: tagrpo rephrase review c_3fa1 --reject --reason "asks for the area, not the side"
+
+    Example: tagrpo rephrase review --sheet decisions.jsonl --reviewer ada
+
+    Args:
+        candidate: Id of a candidate, or its first characters.
+        accept: Accept: the candidate poses the same problem.
+        reject: Reject: it poses another problem. Give the reason with --reason.
+        withdraw: Withdraw your newest decision on this candidate.
+        reason: Reason; required for a rejection.
+        audit: Record the decisions in this audit.
+        sheet: JSON Lines file with candidate, decision (accept or reject) and reason. All rows are recorded,
+            or none.
+    """
+    from rephraser.reviews.audit import get_audit
+    from rephraser.reviews.sheet import read_sheet
+    from rephraser.reviews.store import Decision, Withdrawal, find_candidate, record_reviews, withdraw_review
+
+    if (candidate is None) == (sheet is None):
+        raise BadParameter("name a candidate, or give --sheet FILE")
+    if candidate is not None and accept + reject + withdraw != 1:
+        raise BadParameter("give one of --accept, --reject and --withdraw")
+    if candidate is None and (accept or reject or withdraw or reason):
+        raise BadParameter("--accept, --reject, --withdraw and --reason require a candidate")
+    if withdraw and reason:
+        raise BadParameter("--withdraw takes no --reason")
+    who = reviewer_name(reviewer)
+    with db.writing() as session:
+        if audit is not None:
+            get_audit(session, audit)
+        chosen = "" if candidate is None else find_candidate(session, candidate).id
+        if withdraw:
+            taken = withdraw_review(session, Withdrawal(chosen, who, audit))
+            if taken is None:
+                where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
+                raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
+            record: dict[str, Any] = vars(taken)
+        else:
+            if sheet is not None:
+                decisions, blank = read_sheet(session, sheet, reviewer=who, audit_id=audit)
+            else:
+                decision = Decision(chosen, "accepted" if accept else "rejected", reason.strip(), who, audit)
+                decisions, blank = [decision], 0
+            recorded = record_reviews(session, decisions)
+            record = {"recorded": recorded, "unchanged": len(decisions) - recorded}
+            record |= {"without_decision": blank, "decisions": decisions}
+    terminal.show(record)
+
+
+def sheet_lines(path: Path | None, rows: int | None) -> list[str]:
+    """Say what to do with a sheet, if one was written."""
+    if path is None or rows is None:
+        return []
+    command = f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}"
+    return [f"{rows:,} rows written to {path}; fill in decision and reason, then run", command]
+
+
+def audit(
+    run: OnlyRun = None,
+    sample: Annotated[int, Option(min=4)] = 50,
+    groups: bool = False,
+    seed: int = 0,
+    out: Path | None = None,
+) -> None:
+    """Draw a random sample for blind review, and report the error rates of the verdicts.
+
+    The first call draws the sample; the same run, size and seed give the same audit. Review it in
+    `tagrpo ui --review` or in a sheet (--out), then run this command again.
+
+    False accepts: the verdict accepted the candidate, but reviewers rejected it; as a share of the reviewed
+    accepted candidates. False rejects: the reverse. Intervals are exact (Clopper-Pearson, 95%).
+
+    Exit code 3: some candidates of the audit have no decision yet.
+
+    Example: tagrpo rephrase audit math-gpt4 --groups --seed 7 --out sheet.jsonl
+
+    Args:
+        sample: Number of candidates to sample; with --groups, of questions.
+        groups: Sample questions with all their accepted neighbors, to measure how many training groups have
+            a wrong one.
+        seed: Random seed of the sample.
+        out: Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet.
+    """
+    from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
+    from rephraser.reviews.sheet import write_sheet
+    from rephraser.run.start import choose_run
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = choose_run(session, run)
+        kind: Literal["groups", "candidates"] = "groups" if groups else "candidates"
+        drawn, new = open_audit(database, chosen, kind=kind, size=sample, seed=seed)
+        with database.read() as session:
+            rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
+            exported = None if out is None else write_sheet(session, drawn, out)
+    record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
+    terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
+    if not rates.complete:
+        raise exits.needs_attention(
+            f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision. Review "
+            "them in `tagrpo ui --review`, or in a sheet (--out FILE)."
+        )
+
+
+def rejudge(run: RunArgument, changes: Words = None, dry_run: bool = False) -> None:
+    """Judge a run's stored answers again with other thresholds. It sends no requests.
+
+    KEY=VALUE sets accept, reject, question_samples or looks, as in the table verdict of
+    `tagrpo config rephrase`. The new verdicts are added; published sets stay unchanged, and reviews still
+    override verdicts. `tagrpo resume` continues with the run's own thresholds.
+
+    Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
+
+    Args:
+        dry_run: Show what would change; store nothing.
+    """
+    from evaluator.grading import Grader
+    from rephraser.config import Verdict
+    from rephraser.run.execution import make_rule
+    from rephraser.run.rejudge import judge_again
+    from rephraser.run.spec import RunSpec
+    from rephraser.run.start import find_neighbor_run
+    from rephraser.verdict import rule_spec
+    from service.config import Reading
+
+    reading = Reading(Verdict)
+    reading.add_words(changes or ())
+    with db.open() as database:
+        with database.read() as session:
+            chosen = find_neighbor_run(session, run)
+        rule = make_rule(reading.build(), RunSpec.from_json(chosen.spec).rule)
+        with terminal.progress(chosen.name) as bar, Grader() as grader:
+            report = partial(bar, "comparing answers")
+            rejudged = judge_again(database, chosen, rule, grader, dry_run=dry_run, report=report)
+    terminal.show({"run": chosen.name, "rule": rule_spec(rule), "dry_run": dry_run, **rejudged})
