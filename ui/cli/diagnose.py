@@ -1,7 +1,5 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -9,7 +7,7 @@ from typer import Argument, BadParameter, Option
 
 from ui.cli import exits, output
 from ui.cli.output import terminal
-from ui.cli.rephrase.reviewing import sheet_lines
+from ui.cli.rephrase import sheet_lines
 from ui.cli.settings import db
 
 BY_STEP = {"zero_gradient", "diversity"}
@@ -38,8 +36,6 @@ def diagnose(
 
     Exit code 3: some neighbors are flagged.
 
-    Example: tagrpo diagnose base step-100
-
     Example: tagrpo diagnose pilot --only forecast,cost --g 8 --n 3
 
     Args:
@@ -65,13 +61,11 @@ def diagnose(
         raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
     if correct_above is not None and rollouts is None:
         raise BadParameter("--correct-above requires --rollouts")
-    parts: Sequence[signal.Part] = signal.PARTS
-    if only is not None:
-        names = [name.strip().replace("-", "_") for name in only.split(",")]
-        parts = [part for part in signal.PARTS if part in names]
-        if unknown := [name for name in names if name not in signal.PARTS]:
-            known = ", ".join(signal.PARTS).replace("_", "-")
-            raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
+    named = (only or ",".join(signal.PARTS)).replace("-", "_").replace(" ", "").split(",")
+    if unknown := {*named} - {*signal.PARTS}:
+        known = ", ".join(signal.PARTS).replace("_", "-")
+        raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
+    parts = [part for part in signal.PARTS if part in named]
     settings = signal.DiagnosisSettings(
         g=g,
         n=n,
@@ -80,12 +74,11 @@ def diagnose(
         tokens_per_second=tokens_per_second,
     )
     windows = WINDOWS if BY_STEP & {*parts} else 1
-    with ExitStack() as stack:
-        if rollouts is not None:
-            source = path_source(rollouts, windows, correct_above)
-        else:
-            source = run_source(stack.enter_context(db.open()), runs or [], windows)
-        diagnosis = signal.diagnose(source, parts, settings)
+    if rollouts is not None:
+        diagnosis = signal.diagnose(path_source(rollouts, windows, correct_above), parts, settings)
+    else:
+        with db.open() as database:
+            diagnosis = signal.diagnose(run_source(database, runs or [], windows), parts, settings)
     sheet_rows = None
     if review_sheet is not None and diagnosis.flagged:
         with db.reading() as session:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -25,6 +26,11 @@ References = Annotated[
 ]
 
 
+class Allowed(StrEnum):
+    MISSING = "missing"
+    POOLING = "pooling"
+
+
 @dataclass(frozen=True)
 class Counted:
     """Which samples and grades count.
@@ -43,7 +49,7 @@ class Counted:
     grades: Literal["human", "grader"] = "human"
     own_grader: OwnGrader = None
     judge: str | None = None
-    allow: list[Literal["missing", "pooling"]] | None = None
+    allow: Annotated[list[Allowed] | None, Option(metavar="missing|pooling")] = None
 
     def __post_init__(self) -> None:
         if self.own_grader is not None and self.answers == "boxed":
