@@ -15,14 +15,14 @@ from typer.main import get_command
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.settings import with_settings
 from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
 AGAIN = "run the same command again to resume"
-STOPPED = {
-    exits.Code.INTERRUPTED: f"interrupted; {AGAIN}",
-    exits.Code.TERMINATED: f"terminated; {AGAIN}",
+STOPPED: dict[object, str] = {
+    output.INTERRUPTED: f"interrupted; {AGAIN}",
+    output.TERMINATED: f"terminated; {AGAIN}",
 }
 
 METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
@@ -102,7 +102,7 @@ app = typer.Typer(
     context_settings=SETTINGS,
     help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
     'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
-    f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
+    f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in output.EXIT_CODES.items())}.\n\n"
     "Example: tagrpo questions import math_train.jsonl --name math",
 )
 
@@ -163,31 +163,31 @@ def main() -> None:
             sys.stdout.flush()
     except SystemExit as leaving:
         if leaving.code in STOPPED:  # typer has swallowed the KeyboardInterrupt
-            output.print_error(STOPPED[exits.Code(leaving.code)])
+            output.print_error(STOPPED[leaving.code])
         raise
     except Interrupted as error:
-        _end(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED, str(error))
+        _end(output.TERMINATED if isinstance(error, Terminated) else output.INTERRUPTED, str(error))
     except TagrpoError as error:
-        _end(exits.Code.USAGE, str(error))
+        _end(output.USAGE, str(error))
     except OverflowError:  # of SQLite, numpy or torch
-        _end(exits.Code.USAGE, "a number is too large. Give a smaller one.")
+        _end(output.USAGE, "a number is too large. Give a smaller one.")
     except BrokenPipeError:
         output.forget_stdout()
-        sys.exit(exits.Code.FAILED)
+        sys.exit(output.FAILED)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             output.forget_stdout()
-            _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space.")
+            _end(output.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space.")
         if error.filename is None:
             _report_bug(error)
-        _end(exits.Code.USAGE, f"{error.filename}: {error.strerror}.")
+        _end(output.USAGE, f"{error.filename}: {error.strerror}.")
     except KeyboardInterrupt:  # before or after typer's turn
-        _end(exits.Code.INTERRUPTED, STOPPED[exits.Code.INTERRUPTED])
+        _end(output.INTERRUPTED, STOPPED[output.INTERRUPTED])
     except Exception as error:
         _report_bug(error)
 
 
-def _end(code: exits.Code, message: str) -> NoReturn:
+def _end(code: int, message: str) -> NoReturn:
     output.print_error(message)
     sys.exit(code)
 
@@ -200,7 +200,7 @@ def _report_bug(error: Exception) -> NoReturn:
     message = " ".join(str(error).split())
     how = "" if output.is_verbose() else " (-v prints it)"
     _end(
-        exits.Code.FAILED,
+        output.FAILED,
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
         f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}.",
     )

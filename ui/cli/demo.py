@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.output import Heading
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         raise
     finally:
         os.environ["OMP_NUM_THREADS"] = threads
-    if code == exits.Code.ATTENTION and step.attention:
+    if code == output.ATTENTION and step.attention:
         output.say(f"(Exit code {code:d} is expected here: {step.attention}.)")
     elif code:
         output.note(way_on)

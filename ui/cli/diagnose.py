@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.output import terminal
 from ui.cli.rephrase import sheet_lines
 from ui.cli.settings import db
@@ -42,12 +42,10 @@ def diagnose(
         runs: Eval runs over a neighbor set, one per checkpoint; or one training run.
         only: Parts to show, separated by commas. Default: all that the responses allow.
         rollouts: Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them.
-        correct_above: With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and
-            -1/1.
+        correct_above: With --rollouts: rewards above this are correct; not needed for 0/1 and -1/1.
         g: G, responses per prompt in a group. Default: 8, or fewer if most prompts have fewer.
         n: N, neighbors per question. Default: the number that most questions have.
-        assume_shift_sd: Forecast: assumed standard deviation of the neighbors' logit shift, for a pilot
-            without neighbors; 0.5 to 1 is usual.
+        assume_shift_sd: Forecast without neighbors: standard deviation of their logit shift (0.5 to 1).
         usd_per_gpu_hour: Cost: price of one GPU hour in USD.
         tokens_per_second: Cost: tokens that one GPU generates per second.
         review_sheet: Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet.
@@ -88,4 +86,6 @@ def diagnose(
     record = {**diagnosis.record(), "review_sheet_rows": sheet_rows}
     terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:
-        raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")
+        raise output.needs_attention(
+            f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}"
+        )

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ui.cli import exits
+from ui.cli import output
 from ui.cli.output import Table, terminal
 from ui.cli.settings import db
 
@@ -67,7 +67,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
     )
     terminal.emit(record, *lines, "" if table else None, table)
     if wrong := [check["what"] for check in checks if check["state"] == "problem"]:
-        raise exits.needs_attention(f"{', '.join(wrong)}: see above.")
+        raise output.needs_attention(f"{', '.join(wrong)}: see above.")
 
 
 def _check(what: str, ok: object, detail: str, way_out: str = "", *, needed: bool = False) -> Check:

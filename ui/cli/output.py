@@ -18,11 +18,21 @@ from ui.characters import visible
 from ui.cli import console
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from evaluator.reports.documents.document import Document
 
 PLAIN_PROGRESS_EVERY_S = 5.0
+
+DONE, FAILED, USAGE, ATTENTION = range(4)
+INTERRUPTED, TERMINATED = 130, 143  # as shells say it: 128 + the signal
+EXIT_CODES = {
+    DONE: "done",
+    FAILED: "failure of a run, or a bug",
+    USAGE: "invalid usage or input",
+    ATTENTION: "finished, but something needs attention",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+    TERMINATED: "terminated (SIGTERM)",
+}
+"""The exit codes of all commands; docs/concepts.md has them too."""
 
 ROOMS = logging.getLogger("tagrpo")
 """What rooms below say while they work; `--quiet` and `--verbose` set its level."""
@@ -36,8 +46,6 @@ def prepare_streams() -> None:
 
 
 class _OfRooms(logging.Handler):
-    """Prints what rooms below have to say while they work: warnings, and with `--verbose` more."""
-
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.WARNING:
             console.write_line(record.getMessage())
@@ -64,10 +72,7 @@ class Heading(str):
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to print as a table.
-
-    Columns of numbers are aligned on the right, as are all after the first `words` columns, if it is given.
-    """
+    """Rows to print. Columns of numbers are aligned on the right, or all after the first `words` columns."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -106,7 +111,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def confirm(what: str, question: str) -> None:
-    """Ask on stderr before a step that cannot be undone; `what` names it if nobody can be asked."""
+    """Ask on stderr before a step that cannot be undone; `what` names it in the error without a terminal."""
     if not sys.stdin.isatty():
         raise InputError(f"{what} cannot be undone. Pass --yes to confirm without a prompt.")
     typer.confirm(question, err=True, abort=True)
@@ -143,7 +148,7 @@ VERBOSE: dict[str, Any] = {
 class Bar:
     """Long work reports here: how much is done of how much, and a few words on what happens now.
 
-    Called, it takes the name of a stage first, as a `TellStage`. `show` is None if nothing is shown.
+    Called, it takes the name of a stage first, as a `TellStage`.
     """
 
     show: Callable[[int, int | None, str], object] | None = None
@@ -170,32 +175,26 @@ class Terminal:
             say(*parts)
 
     def show(self, record: Mapping[str, Any], *notes: Part, hidden: Collection[str] = ()) -> None:
-        """Print the record as one JSON object, or as text with the same names, then the notes.
+        """Print the record as one JSON object, or as text with the same names (but those hidden), then notes.
 
-        Args:
-            hidden: Names that text leaves out. Instead of `after` a note says how the list continues.
+        Instead of `after` a note says how the list continues.
         """
         if self.as_json:
             console.write_json(record)
             return
         from ui.cli.records import record_parts
 
-        plain = console.plain(record)
-        after = (
-            None if isinstance(plain.get("after"), dict) else plain.pop("after", None)
-        )  # counts are no place
-        visible = {name: value for name, value in plain.items() if name not in hidden}
-        say(*record_parts(visible), *notes, next_page(after))
+        shown = {name: value for name, value in console.plain(record).items() if name not in hidden}
+        after = None if isinstance(shown.get("after"), dict) else shown.pop("after", None)  # rejudge counts
+        say(*record_parts(shown), *notes, next_page(after))
 
     def rows(
         self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any
     ) -> None:
         """Print rows as a table, or as the list `key` of a JSON object with the values `more`.
 
-        Args:
-            columns: Names in the rows' JSON, separated by blanks; HEADING=NAME gives a column a heading.
-            notes: Lines after the table; with `after` in `more` another says how the list continues.
-            empty: Printed alone instead of a table without rows.
+        `columns` are names in the rows' JSON, separated by blanks; HEADING=NAME gives a column a heading.
+        `empty` is printed instead of a table without rows. With `after` a note says how the list continues.
         """
         if self.as_json:
             console.write_json({**more, key: rows})
@@ -210,10 +209,7 @@ class Terminal:
 
     @contextmanager
     def progress(self, label: str, *, quiet: bool = False) -> "Iterator[Bar]":
-        """Show on stderr how far long work is: a bar on a terminal, elsewhere a line now and then.
-
-        Nothing is shown with --quiet or --json.
-        """
+        """Show on stderr how far long work is: a bar on a terminal, elsewhere a line now and then."""
         if quiet or self.as_json or is_quiet():
             yield Bar()
         elif sys.stderr.isatty():
@@ -233,23 +229,20 @@ class Terminal:
                     lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
                 )
         else:
-            printed, line, last = "", "", time.monotonic()
-
-            def print_newest() -> None:
-                nonlocal printed, last
-                if line != printed:
-                    printed, last = line, time.monotonic()
-                    console.write_line(line)
+            line = printed = ""
+            last = time.monotonic()
 
             def update(done: int, total: int | None, detail: str) -> None:
-                nonlocal line
+                nonlocal line, printed, last
                 of = "" if total is None else f"/{total:,}"
                 line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
-                if time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
-                    print_newest()
+                if line != printed and time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
+                    console.write_line(line)
+                    printed, last = line, time.monotonic()
 
             yield Bar(update)
-            print_newest()
+            if line != printed:
+                console.write_line(line)
 
 
 terminal = Terminal()
@@ -262,6 +255,31 @@ def print_error(message: str) -> None:
 
         console.write_line(traceback.format_exc().rstrip())
     complain("error: ", "bold red", message)
+
+
+def needs_attention(message: str) -> typer.Exit:
+    """Say on stderr what of a command that is done needs attention; return the exit to raise."""
+    complain("warning: ", "bold yellow", message)
+    return typer.Exit(ATTENTION)
+
+
+def failed(message: str) -> typer.Exit:
+    """Say on stderr what failed; return the exit to raise."""
+    print_error(message)
+    return typer.Exit(FAILED)
+
+
+def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:
+    """Return the exit of runs that stopped for these reasons: a failure, unless the user asked for them."""
+    return (needs_attention if reasons <= {None, "budget", "requests", "enough"} else failed)(message)
+
+
+def end_if_interrupted(stopped: str | None) -> None:
+    """End with the signal that stopped work, now that the requests in flight are stored."""
+    if stopped == "interrupted":
+        from service.models.stopping import deliver_signal
+
+        deliver_signal()
 
 
 def note(message: str) -> None:
@@ -280,25 +298,16 @@ def complain(label: str, style: str, message: str) -> None:
 
 def _print_table(table: Table) -> None:
     from rich import table as drawing
+    from rich.text import Text
+
+    from ui.cli.records import one_line_value
 
     drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
-        numeric = all(isinstance(row[index], int | float | None) for row in table.rows)
+        numeric = all(type(row[index]) in (int, float, type(None)) for row in table.rows)
         right = numeric and bool(table.rows) if table.words is None else index >= table.words
         drawn.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*map(_cell, row))
+        cells = (each if isinstance(each, str) else one_line_value(each) or str(each) for each in row)
+        drawn.add_row(*(Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
     console.stdout().print(drawn)
-
-
-def _cell(value: object) -> "Text":
-    """Return a cell as plain text: markup read into LaTeX would garble it."""
-    from rich.text import Text
-
-    if value is None:
-        return Text("-")
-    if isinstance(value, float):
-        return Text(f"{value:.4g}")
-    if isinstance(value, int):
-        return Text(f"{value:,}")
-    return Text(visible(str(value)))

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import plural, terminal
 from ui.cli.settings import Limit, db
@@ -72,7 +72,7 @@ def import_(
             report = store_import(database, rows, grader, name=name, progress=bar)
     terminal.show(report.to_json(), hidden=("spec",))
     if problems := report.attention:
-        raise exits.needs_attention("; ".join(problems))
+        raise output.needs_attention("; ".join(problems))
 
 
 def mix(
@@ -277,4 +277,4 @@ def contamination(
         checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
     terminal.show({"settings": settings.to_json(), "checks": checks, "pairs": pairs})
     if repeated := sum(check["repeated_problems"] for check in checks):
-        raise exits.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")
+        raise output.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from rephraser.config import RephraseConfig
+from rephraser.config import RephraseConfig, Verdict
+from service.config import Reading
 from service.errors import NotFoundError
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import plural, terminal
 from ui.cli.requests import DryRun, estimate_notes, open_words
@@ -44,20 +45,19 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     Example: tagrpo rephrase run math --name math-gpt4 --model gpt-4-turbo --solver hosted_vllm/Qwen/Qwen3-4B
     solver.base_url=http://localhost:8000/v1 --max-usd 50
     """
-    from rephraser.run.estimate import estimate
-    from rephraser.run.execution import rephrase
+    from rephraser.run import estimate, execution
     from rephraser.views.runs import summarize
 
     with db.open() as database:
         if dry_run:
-            expected = estimate(config, database)
+            expected = estimate.estimate(config, database)
             terminal.show(expected.to_json(), *estimate_notes([expected], config.max_usd))
             return
         with terminal.progress(config.name) as bar:
-            done, outcome = asyncio.run(rephrase(config, database, bar, output.note))
+            done, outcome = asyncio.run(execution.rephrase(config, database, bar, output.note))
         with database.read() as session:
             summary = summarize(session, done)
-    exits.end_if_interrupted(outcome.stopped)
+    output.end_if_interrupted(outcome.stopped)
     kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
     terminal.show(
         {**vars(summary), "stopped": outcome.stopped, "message": outcome.message},
@@ -66,7 +66,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
         hidden=("run_id", "questions", "complete", "wanted", "compared_answers"),
     )
     if problems := attention(summary, outcome.stopped, outcome.message):
-        raise exits.unfinished({outcome.stopped}, "; ".join(problems) + ".")
+        raise output.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
 @Verb(
@@ -251,12 +251,11 @@ def review(
         withdraw: Withdraw your newest decision on this candidate.
         reason: Reason; required for a rejection.
         audit: Record the decisions in this audit.
-        sheet: JSON Lines file with candidate, decision (accept or reject) and reason. All rows are recorded,
-            or none.
+        sheet: JSON Lines file with candidate, decision (accept or reject) and reason.
     """
-    from rephraser.reviews.audit import get_audit
-    from rephraser.reviews.sheet import read_sheet
-    from rephraser.reviews.store import Decision, Withdrawal, find_candidate, record_reviews, withdraw_review
+    from rephraser.reviews import audit as audits
+    from rephraser.reviews import sheet as sheets
+    from rephraser.reviews import store
 
     if (candidate is None) == (sheet is None):
         raise BadParameter("name a candidate, or give --sheet FILE")
@@ -269,21 +268,22 @@ def review(
     who = reviewer_name(reviewer)
     with db.writing() as session:
         if audit is not None:
-            get_audit(session, audit)
-        chosen = "" if candidate is None else find_candidate(session, candidate).id
+            audits.get_audit(session, audit)
+        chosen = "" if candidate is None else store.find_candidate(session, candidate).id
         if withdraw:
-            taken = withdraw_review(session, Withdrawal(chosen, who, audit))
+            taken = store.withdraw_review(session, store.Withdrawal(chosen, who, audit))
             if taken is None:
                 where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
                 raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
             record: dict[str, Any] = vars(taken)
         else:
+            decisions, blank = [], 0
             if sheet is not None:
-                decisions, blank = read_sheet(session, sheet, reviewer=who, audit_id=audit)
+                decisions, blank = sheets.read_sheet(session, sheet, reviewer=who, audit_id=audit)
             else:
-                decision = Decision(chosen, "accepted" if accept else "rejected", reason.strip(), who, audit)
-                decisions, blank = [decision], 0
-            recorded = record_reviews(session, decisions)
+                word: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
+                decisions.append(store.Decision(chosen, word, reason.strip(), who, audit))
+            recorded = store.record_reviews(session, decisions)
             record = {"recorded": recorded, "unchanged": len(decisions) - recorded}
             record |= {"without_decision": blank, "decisions": decisions}
     terminal.show(record)
@@ -307,10 +307,8 @@ def audit(
     """Draw a random sample for blind review, and report the error rates of the verdicts.
 
     The first call draws the sample; the same run, size and seed give the same audit. Review it in
-    `tagrpo ui --review` or in a sheet (--out), then run this command again.
-
-    False accepts: the verdict accepted the candidate, but reviewers rejected it; as a share of the reviewed
-    accepted candidates. False rejects: the reverse. Intervals are exact (Clopper-Pearson, 95%).
+    `tagrpo ui --review` or in a sheet (--out), then run this command again. False accepts are accepted
+    candidates that reviewers rejected; false rejects are the reverse. Intervals are exact (95%).
 
     Exit code 3: some candidates of the audit have no decision yet.
 
@@ -318,10 +316,9 @@ def audit(
 
     Args:
         sample: Number of candidates to sample; with --groups, of questions.
-        groups: Sample questions with all their accepted neighbors, to measure how many training groups have
-            a wrong one.
+        groups: Sample questions with all accepted neighbors: how many training groups have a wrong one?
         seed: Random seed of the sample.
-        out: Write a blind sheet to this new JSON Lines file, to fill in and record with review --sheet.
+        out: Write a blind sheet to this new JSON Lines file, for review --sheet.
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
@@ -338,7 +335,7 @@ def audit(
     record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
     terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
     if not rates.complete:
-        raise exits.needs_attention(
+        raise output.needs_attention(
             f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision. Review "
             "them in `tagrpo ui --review`, or in a sheet (--out FILE)."
         )
@@ -357,13 +354,11 @@ def rejudge(run: RunArgument, changes: Words = None, dry_run: bool = False) -> N
         dry_run: Show what would change; store nothing.
     """
     from evaluator.grading import Grader
-    from rephraser.config import Verdict
     from rephraser.run.execution import make_rule
     from rephraser.run.rejudge import judge_again
     from rephraser.run.spec import RunSpec
     from rephraser.run.start import find_neighbor_run
     from rephraser.verdict import rule_spec
-    from service.config import Reading
 
     reading = Reading(Verdict)
     reading.add_words(changes or ())

@@ -9,9 +9,8 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.files import Overwrite, check_chart
 from ui.cli.output import Table, terminal
-from ui.cli.settings import Limit, db
+from ui.cli.settings import Limit, Overwrite, db
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -37,11 +36,12 @@ def metrics(
         seeds: Combine runs that differ only in the seed: mean, lowest and highest value of common steps.
         chart: Plot one metric to a .png, .svg or .json file.
     """
+    from service.writing import check_file_target
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import match_metrics, metric_names, metric_rows, seed_groups
 
     if chart is not None:
-        check_chart(chart, overwrite=overwrite)
+        check_file_target(chart, overwrite=overwrite)
     with db.reading() as session:
         asked: list[str | None] = [*runs] if runs else [None]
         chosen = list({run.id: run for run in (choose_train_run(session, each) for each in asked)}.values())

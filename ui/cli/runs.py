@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.output import Table, terminal
 from ui.cli.settings import OnlyRun, RunArgument, db
 
@@ -97,7 +97,7 @@ def show(run: OnlyRun = None) -> None:
     record |= {"spec": state.get("spec", chosen.spec), "versions": chosen.versions}
     terminal.show(record, hidden=("run_id",))
     if problems:
-        raise exits.needs_attention("; ".join(problems))
+        raise output.needs_attention("; ".join(problems))
 
 
 def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
-from ui.cli import exits
+from ui.cli import output
 from ui.cli.configured import Verb
-from ui.cli.files import Overwrite
 from ui.cli.output import terminal
-from ui.cli.settings import db, resume_command
+from ui.cli.settings import Overwrite, db, resume_command
 
 if TYPE_CHECKING:
     from rephraser.sets import PublishedSet, SetHeader
@@ -51,8 +50,7 @@ def publish(
         adaptive: Give neighbors only to questions that probably yield no gradient in groups of this size.
         pilot: With --adaptive: eval run that gives the success rates. Default: the answers for the verdicts.
         prefer: Neighbors to prefer, by success rate compared with the question's.
-        min_distance: Minimum distance in wording from the question and from neighbors chosen earlier.
-            Default: 0.15; 0 for runs by rules.
+        min_distance: Minimum distance in wording between texts. Default: 0.15; 0 for runs by rules.
         include: Also include unverified, undecided or rejected candidates, ranked after accepted ones.
         strategy: Only neighbors from this strategy.
         model: Only neighbors from this model.
@@ -85,7 +83,7 @@ def publish(
         if not dry_run:
             _show_published(sets.publish(database, name, run=run, selection=selection))
     if unfinished := [source.name for source in runs if source.finished_at is None]:
-        raise exits.needs_attention(
+        raise output.needs_attention(
             f"run {' and '.join(unfinished)} is not finished. Finish it with "
             f"{resume_command(unfinished[0])}, then publish again."
         )
@@ -154,7 +152,7 @@ def show(
             record["entries"] = sets.load_entries(session, header.id, places)
     terminal.show(record)
     if not record.get("ok", True):
-        raise exits.needs_attention(f"{header.ref}: differs from its published content; do not train on it.")
+        raise output.needs_attention(f"{header.ref}: differs from its published content; do not train on it.")
 
 
 def tag(
@@ -281,7 +279,7 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> Non
     }
     terminal.show(record | numbers)
     if report.dropped_neighbors or report.dropped_questions:
-        raise exits.needs_attention(
+        raise output.needs_attention(
             f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
             f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
             f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."

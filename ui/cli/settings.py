@@ -158,6 +158,7 @@ Reviewer = Annotated[
 RunArgument = Annotated[str, Argument(help="Name or id of the run.")]
 OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; optional if there is only one.")]
 Words = Annotated[list[str] | None, Argument(metavar="[KEY=VALUE]...", help="Changed settings.")]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite existing files.")]
 Limit = Annotated[int, Option(min=1, help="Number of rows per page.")]
 
 

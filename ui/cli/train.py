@@ -13,7 +13,7 @@ from typer import Option
 from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import PlanAssumptions, TrainConfig
-from ui.cli import console, exits, output
+from ui.cli import console, output
 from ui.cli.configured import Verb
 from ui.cli.output import Heading, Table, terminal
 from ui.cli.settings import db, resume_command
@@ -82,7 +82,7 @@ def plan(
         hidden=("recipe", "warnings"),
     )
     if made.warnings:
-        raise exits.needs_attention("; ".join(made.warnings))
+        raise output.needs_attention("; ".join(made.warnings))
 
 
 AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
@@ -98,9 +98,7 @@ def recipes(config: TrainConfig | None) -> None:
     """
     from trainer_adapter.methods.recipes import RECIPES
     from trainer_adapter.methods.registry import user_sources
-    from trainer_adapter.runs.composing import compose_training
-    from trainer_adapter.runs.data import read_data
-    from trainer_adapter.runs.settings import SOURCES
+    from trainer_adapter.runs import composing, data, settings
     from ui.cli.records import record_parts
 
     if config is None:
@@ -110,7 +108,8 @@ def recipes(config: TrainConfig | None) -> None:
         )
         terminal.rows("recipes", [recipe.to_json() for recipe in RECIPES.values()], columns)
         return
-    composition = compose_training(config, None if config.data is None else read_data(config.data))
+    exported = None if config.data is None else data.read_data(config.data)
+    composition = composing.compose_training(config, exported)
     user_sources(composition.recipe.formulas)  # which have to be there
     recipe, preset = composition.recipe, composition.preset
     record: dict[str, Any] = {
@@ -132,7 +131,10 @@ def recipes(config: TrainConfig | None) -> None:
         *("", Heading(f"overrides of verl's configuration, {composition.machine.name}")),
         Table(["key", "value", "source", "why"], rows),
         *("", Heading("sources")),
-        *(f"{source}: {SOURCES[source]}" for source in dict.fromkeys(each.source for each in overrides)),
+        *(
+            f"{source}: {settings.SOURCES[source]}"
+            for source in dict.fromkeys(each.source for each in overrides)
+        ),
     )
 
 
@@ -188,7 +190,7 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
     if not trained.finished:
         why = trained.failure(resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
         if attempt.stopped_by is None:
-            raise exits.failed(why)
+            raise output.failed(why)
         raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
 
 
@@ -211,7 +213,7 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()]) -> None:
     words = ["--backend", "fsdp", "--local_dir", str(shards), "--target_dir", str(out)]
     done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=2)
     if done.returncode:
-        raise exits.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
+        raise output.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
     terminal.show({"model": out})
 
 

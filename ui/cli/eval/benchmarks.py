@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 from typer import Argument
 
-from ui.cli import exits
+from service.errors import PrerequisiteError
+from ui.cli import output
 from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import terminal
 
@@ -37,7 +38,6 @@ def benchmarks(
     from evaluator.benchmarks.loading import find_benchmark
     from evaluator.benchmarks.types import ChangedBenchmarkError
     from evaluator.grading import Grader
-    from service.errors import PrerequisiteError
 
     load = rows.loader(names or list(BENCHMARKS))
     if not names and not check:
@@ -65,4 +65,4 @@ def benchmarks(
             results.append({**result, "gold_failures": failures})
     terminal.show({"benchmarks": results})
     if failed := [name for name, result in zip(names, results, strict=True) if not result["ok"]]:
-        raise exits.needs_attention(f"failed checks: {', '.join(failed)}")
+        raise output.needs_attention(f"failed checks: {', '.join(failed)}")

@@ -6,11 +6,10 @@ from typing import Annotated, Literal
 
 from typer import BadParameter, Option
 
-from ui.cli import exits, output
-from ui.cli.eval.settings import AnswersTaken, BenchmarkRows, EvalRun, OwnGrader
-from ui.cli.files import Overwrite, form_of
+from ui.cli import output
+from ui.cli.eval.settings import AnswersTaken, BenchmarkRows, EvalRun, OwnGrader, form_of
 from ui.cli.output import terminal
-from ui.cli.settings import db
+from ui.cli.settings import Overwrite, db
 
 
 def import_(
@@ -77,7 +76,7 @@ def import_(
     compare = f"`tagrpo eval compare {record['run']} --tool-grades` compares both tools' grades"
     terminal.show(record, compare if record["agreement"] else None)
     if problems:
-        raise exits.needs_attention("; ".join(problems) + ".")
+        raise output.needs_attention("; ".join(problems) + ".")
 
 
 SamplesFormat = Literal["jsonl", "parquet", "hf"]

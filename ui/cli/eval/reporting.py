@@ -5,25 +5,30 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersName, OwnGrader
-from ui.cli.files import ReportFile, check_chart
-from ui.cli.settings import db
+from ui.cli.eval.settings import AnswersName, OwnGrader, form_of
+from ui.cli.output import terminal
+from ui.cli.settings import Overwrite, db
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from evaluator.reports.documents.document import Document
     from evaluator.reports.methods import Method
 
 References = Annotated[
     list[str],
     Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
 ]
+
+
+ReportFormat = Literal["markdown", "latex", "csv"]
+BY_SUFFIX: dict[str, ReportFormat] = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
 class Allowed(StrEnum):
@@ -40,8 +45,7 @@ class Counted:
         answers: Answers that count: any final answer, or only boxed ones. Default: as in the run.
         grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
         judge: Also count the grades of this judge model from `eval score --judge`.
-        allow: missing: leave out problems with too few samples. pooling: pool runs that differ in more than
-            the seed.
+        allow: missing: leave out problems with too few samples. pooling: pool runs with other settings.
     """
 
     k: str | None = None
@@ -79,6 +83,46 @@ class Counted:
         return methods, contamination_notes(session, methods)
 
 
+@dataclass(frozen=True)
+class ReportFile:
+    """Where a report goes, and in which form.
+
+    Args:
+        format: Format. Default: from the suffix of --out, otherwise a table on the terminal.
+        out: Write to this file.
+    """
+
+    format: ReportFormat | None = None
+    out: Path | None = None
+    overwrite: Overwrite = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be written, before any work is done."""
+        from service.writing import check_file_target
+
+        if terminal.as_json and (self.format or self.out):
+            raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
+        if self.out is not None:
+            form_of(self.out, self.format, BY_SUFFIX)
+            check_file_target(self.out, overwrite=self.overwrite)
+
+    def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
+        """Write or print the report."""
+        from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
+        from service.writing import write_text
+
+        form = self.format if self.out is None else form_of(self.out, self.format, BY_SUFFIX)
+        if form is None:
+            terminal.emit(finite(record), document)
+            return
+        text = render_csv(rows) if form == "csv" else RENDERERS[form](document)
+        if self.out is None:
+            output.say(text.rstrip("\n"))
+        else:
+            write_text(self.out, text, overwrite=self.overwrite)
+            output.note(f"written to {self.out}")
+
+
 def report(
     references: References,
     *,
@@ -94,18 +138,17 @@ def report(
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
 
     Args:
-        metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU of them; or maj@k:
-            majority vote.
+        metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU; maj@k: majority vote.
         interval: Whether intervals cover new problems or only these.
-        paper: Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none.
-            Default: the runs' model.
+        paper: Model of a paper whose published figures are added, or none. Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .json file.
     """
     from evaluator.reports.layout import curve_rows, records, report_document
     from evaluator.reports.report import INTERVALS, Metric, build_report, check_interval, score_votes
+    from service.writing import check_file_target
 
     if chart is not None:
-        check_chart(chart, overwrite=file.overwrite)
+        check_file_target(chart, overwrite=file.overwrite)
     measured, question = Metric.parse(metric), INTERVALS[interval]
     check_interval(measured, question)
     with db.reading() as session:

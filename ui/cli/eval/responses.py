@@ -33,34 +33,33 @@ def show(
         full: Show whole texts, not only their beginnings.
     """
     from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.problems import find_problem
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.evals.samples import SampleFilters, browse_samples, read_texts
+    from evaluator.evals import problems, runs, samples
     from service.questions.images import load_images
 
     with db.reading() as session:
-        chosen = find_eval_run(session, run)
+        chosen = runs.find_eval_run(session, run)
         secret = is_secret(chosen.spec["problems"])
         if secret and text:
             raise InputError(f"run {chosen.name} is on a gated benchmark; its texts cannot be searched.")
-        place = find_problem(session, chosen.id, problem)
-        filters = SampleFilters(value=grade, position=place.position, text=text)
-        page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
-        texts = read_texts(session, [header.id for _, header in page.samples])
+        place = problems.find_problem(session, chosen.id, problem)
+        filters = samples.SampleFilters(value=grade, position=place.position, text=text)
+        after_place = (place.position, after)
+        page = samples.browse_samples(session, chosen.id, filters, after=after_place, limit=limit)
+        texts = samples.read_texts(session, [header.id for _, header in page.samples])
         images = load_images(session, place.images)
     record = {"run": chosen.name, "problem": place.position, "problem_id": place.problem_id}
-    samples: list[dict[str, object]] = []
+    shown: list[dict[str, object]] = []
     for _, header in page.samples:
         sample = {**vars(header), "characters": len(texts[header.id])}
         sample |= {"text": texts[header.id][: None if full else CHARACTERS_SHOWN]}
         hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
-        samples.append({name: value for name, value in sample.items() if name not in hidden})
-    record |= {"samples": samples, "after": page.after and page.after[1]}
+        shown.append({name: value for name, value in sample.items() if name not in hidden})
+    record |= {"samples": shown, "after": page.after and page.after[1]}
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
     gated = "a gated benchmark: questions, gold answers and responses are not shown"
-    terminal.show(record, None if samples else "no such samples", gated if secret else None)
+    terminal.show(record, None if shown else "no such samples", gated if secret else None)
 
 
 def label(
@@ -89,22 +88,18 @@ def label(
         comment: Reason for the grade.
     """
     from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
+    from evaluator.evals import human, problems, results, runs, samples
     from evaluator.evals.overview import shown_grader
-    from evaluator.evals.problems import find_problem
-    from evaluator.evals.results import human_record
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.evals.samples import SampleFilters, browse_samples
     from ui.cli.records import record_parts
 
     if problem is None:
         if correct or wrong or withdraw:
             raise BadParameter("name the problem and the response to grade")
         with db.reading() as session:
-            chosen = find_eval_run(session, run)
+            chosen = runs.find_eval_run(session, run)
             grader = shown_grader(session, chosen.id)
-            rows = list_human_grades(session, chosen.id, grader and grader.id)
-            effect = human_record(session, chosen)
+            rows = human.list_human_grades(session, chosen.id, grader and grader.id)
+            effect = results.human_record(session, chosen)
         if is_secret(chosen.spec["problems"]):
             rows = [{**row, "comment": None} for row in rows]
         columns = (
@@ -120,28 +115,29 @@ def label(
         raise BadParameter("--withdraw takes no --comment")
     who = reviewer_name(reviewer)
     with db.writing() as session:
-        chosen = find_eval_run(session, run)
-        place = find_problem(session, chosen.id, problem)
-        filters, after = SampleFilters(position=place.position), (place.position, sample - 1)
-        page = [each for _, each in browse_samples(session, chosen.id, filters, after=after, limit=1).samples]
-        if not page or page[0].ordinal != sample:
+        chosen = runs.find_eval_run(session, run)
+        place = problems.find_problem(session, chosen.id, problem)
+        filters, after = samples.SampleFilters(position=place.position), (place.position, sample - 1)
+        page = samples.browse_samples(session, chosen.id, filters, after=after, limit=1)
+        found = [header for _, header in page.samples if header.ordinal == sample]
+        if not found:
             raise NotFoundError(
                 f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "
                 f"`tagrpo eval show {chosen.name} {place.position}`."
             )
-        [header] = page
+        [header] = found
         if withdraw:
-            withdrawn = withdraw_human_grade(session, header.id, reviewer=who)
+            withdrawn = human.withdraw_human_grade(session, header.id, reviewer=who)
             if withdrawn is None:
                 raise NotFoundError(f"{who} has no grade of this response to withdraw.")
             recorded = f"{withdrawn} by {who} withdrawn"
         else:
             grader = shown_grader(session, chosen.id)
             value: Literal["correct", "wrong"] = "correct" if correct else "wrong"
-            new = add_human_grade(
+            new = human.add_human_grade(
                 session, header.id, value, reviewer=who, comment=comment, grader_id=grader and grader.id
             )
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
-        effect = human_record(session, chosen)
+        effect = results.human_record(session, chosen)
     graded = {"problem": place.position, "sample": sample, "grader": header.value, "recorded": recorded}
     terminal.show({"run": chosen.name, **graded, **effect})

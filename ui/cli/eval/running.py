@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluator.config import EvalConfig, ScoreConfig
 from service.errors import InputError
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import Heading, Part, Table, plural, terminal
 from ui.cli.requests import DryRun, error_words, estimate_notes
@@ -78,11 +78,11 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
         neighbors = _neighbors(config, database)
         shown: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
         worked = asyncio.run(evaluate(config, database, loaded=loaded, neighbors=neighbors, **shown))
-    exits.end_if_interrupted(worked[-1][1].stopped)
+    output.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
     if problems:
-        raise exits.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
+        raise output.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
 
 
 def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
@@ -210,7 +210,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
             else:
                 record = asyncio.run(score_by_judge(config, chosen, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
-    exits.end_if_interrupted(stopped)
+    output.end_if_interrupted(stopped)
     listed = record["changes"] if changes else []
     if not changes:
         del record["changes"]
@@ -225,4 +225,4 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
     if waiting:
         why = f": {record['message'] or stopped}" if stopped else ""
         lack = f"{chosen.name}: {plural(waiting, 'sample')} still waiting for the judge{why}"
-        raise exits.unfinished({stopped}, f"{lack}; run the same command again to resume.")
+        raise output.unfinished({stopped}, f"{lack}; run the same command again to resume.")
