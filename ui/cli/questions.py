@@ -5,9 +5,8 @@ from typing import Annotated, Any, Literal
 from typer import Argument, BadParameter, Option
 
 from ui.cli import output
-from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import plural, terminal
-from ui.cli.settings import Limit, db
+from ui.cli.settings import BenchmarkRows, Limit, db
 
 
 def import_(

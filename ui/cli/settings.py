@@ -4,14 +4,14 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from typer import Argument, Option
 from typer.models import OptionInfo
@@ -22,9 +22,11 @@ from ui.cli import output
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from evaluator.benchmarks.types import LoadedBenchmark
     from service.database import Database, Place
     from ui.cli.configured import Verb
 
+Form = TypeVar("Form", bound=str)
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
@@ -158,6 +160,14 @@ Reviewer = Annotated[
 RunArgument = Annotated[str, Argument(help="Name or id of the run.")]
 OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; optional if there is only one.")]
 Words = Annotated[list[str] | None, Argument(metavar="[KEY=VALUE]...", help="Changed settings.")]
+AnswersName = Literal["all", "boxed"]
+EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
+AnswersTaken = Annotated[
+    AnswersName, Option("--answers", help="Answers that count: any final answer, or only boxed ones.")
+]
+OwnGrader = Annotated[
+    str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
+]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite existing files.")]
 Limit = Annotated[int, Option(min=1, help="Number of rows per page.")]
 
@@ -171,3 +181,42 @@ def reviewer_name(option: str | None) -> str:
     if option is None or not option.strip():
         raise InputError("the reviewer has no name. Give one with --reviewer or TAGRPO_REVIEWER.")
     return option.strip()
+
+
+@dataclass(frozen=True)
+class BenchmarkRows:
+    """Where the rows of benchmarks come from, and which are taken.
+
+    Args:
+        source: File with the rows, instead of the Hub; for several benchmarks one each, or NAME=FILE.
+        options_seed: Seed that shuffles the options of multiple-choice questions.
+        allow_changed: Accept a benchmark whose content differs from the version known to tagrpo.
+    """
+
+    source: Annotated[list[str] | None, Option("--from")] = None
+    options_seed: int = 0
+    allow_changed: bool = False
+
+    def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
+        """Return what loads each of these benchmarks; nothing is read yet."""
+        from evaluator.benchmarks.loading import load_benchmark
+        from evaluator.evals.evaluating import match_files
+
+        files = match_files(names, self.source or ())
+
+        return lambda name: load_benchmark(
+            name,
+            source=files.get(name),
+            options_seed=self.options_seed,
+            allow_changed=self.allow_changed,
+        )
+
+
+def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Form:
+    """Return the form of a file: as given, else what its name ends in."""
+    form = given or by_suffix.get(path.suffix.lower())
+    if form is None:
+        raise InputError(
+            f"{path}: the format is unknown. End the name in {', '.join(by_suffix)}, or give --format."
+        )
+    return form

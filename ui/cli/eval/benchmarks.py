@@ -6,8 +6,8 @@ from typer import Argument
 
 from service.errors import PrerequisiteError
 from ui.cli import output
-from ui.cli.eval.settings import BenchmarkRows
 from ui.cli.output import terminal
+from ui.cli.settings import BenchmarkRows
 
 LISTED = (
     *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),

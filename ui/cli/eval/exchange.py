@@ -7,9 +7,8 @@ from typing import Annotated, Literal
 from typer import BadParameter, Option
 
 from ui.cli import output
-from ui.cli.eval.settings import AnswersTaken, BenchmarkRows, EvalRun, OwnGrader, form_of
 from ui.cli.output import terminal
-from ui.cli.settings import Overwrite, db
+from ui.cli.settings import AnswersTaken, BenchmarkRows, EvalRun, Overwrite, OwnGrader, db, form_of
 
 
 def import_(

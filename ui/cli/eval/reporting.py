@@ -11,9 +11,8 @@ from typer import Argument, BadParameter, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersName, OwnGrader, form_of
 from ui.cli.output import terminal
-from ui.cli.settings import Overwrite, db
+from ui.cli.settings import AnswersName, Overwrite, OwnGrader, db, form_of
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session

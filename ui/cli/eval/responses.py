@@ -5,9 +5,8 @@ from typing import Annotated, Literal
 from typer import Argument, BadParameter, Option
 
 from service.errors import InputError, NotFoundError
-from ui.cli.eval.settings import EvalRun
 from ui.cli.output import terminal
-from ui.cli.settings import Limit, Reviewer, db, reviewer_name
+from ui.cli.settings import EvalRun, Limit, Reviewer, db, reviewer_name
 
 CHARACTERS_SHOWN = 2_000
 
