@@ -36,7 +36,7 @@ def diagnose(
 
     Exit code 3: some neighbors are flagged.
 
-    Example: tagrpo diagnose pilot --only forecast,cost --g 8 --n 3
+    Example: tagrpo diagnose base step-100 --only forecast,cost
 
     Args:
         runs: Eval runs over a neighbor set, one per checkpoint; or one training run.

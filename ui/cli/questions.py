@@ -122,7 +122,7 @@ def list_(
     --suspects lists questions whose gold answer the solvers contradict: either the gold answer is wrong, or
     all solvers make the same mistake.
 
-    Example: tagrpo questions list math --level 5 --subject algebra --limit 10
+    Example: tagrpo questions list math --level 5
 
     Example: tagrpo questions list --suspects --run math-gpt4
 

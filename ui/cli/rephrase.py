@@ -312,7 +312,7 @@ def audit(
 
     Exit code 3: some candidates of the audit have no decision yet.
 
-    Example: tagrpo rephrase audit math-gpt4 --groups --seed 7 --out sheet.jsonl
+    Example: tagrpo rephrase audit math-gpt4 --sample 50 --out sheet.jsonl
 
     Args:
         sample: Number of candidates to sample; with --groups, of questions.

@@ -28,7 +28,7 @@ def metrics(
 ) -> None:
     """Show the logged metrics of training runs step by step.
 
-    Example: tagrpo train metrics ta-s0 ta-s1 --metric "tagrpo/zero/*" --seeds
+    Example: tagrpo train metrics ta --metric "tagrpo/zero/*"
 
     Args:
         runs: Training runs; optional if there is only one.

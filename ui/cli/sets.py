@@ -41,8 +41,6 @@ def publish(
 
     Example: tagrpo sets publish math --run math-gpt4 --n 3
 
-    Example: tagrpo sets publish math --run math-gpt4 --run math-qwen --adaptive 8
-
     Args:
         name: Name of the set.
         run: Name or id of a run to publish from.
@@ -123,8 +121,6 @@ def show(
     """Show a version: hash, counts, acceptance rate, provenance and some of its questions.
 
     Exit code 3 (--verify): the version differs from its published content.
-
-    Example: tagrpo sets show math@1 --limit 2
 
     Example: tagrpo sets show math@2 --diff math@1
 

@@ -50,8 +50,7 @@ def plan(
 
     Exit code 3: the training does not fit the GPUs, or the forecast advises against it.
 
-    Example: tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498
-    --assume tokens_per_second=2500
+    Example: tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4
 
     Args:
         questions: Number of training questions, instead of --data.
