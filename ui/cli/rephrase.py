@@ -277,12 +277,11 @@ def review(
                 raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
             record: dict[str, Any] = vars(taken)
         else:
-            decisions, blank = [], 0
             if sheet is not None:
                 decisions, blank = sheets.read_sheet(session, sheet, reviewer=who, audit_id=audit)
             else:
                 word: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
-                decisions.append(store.Decision(chosen, word, reason.strip(), who, audit))
+                decisions, blank = [store.Decision(chosen, word, reason.strip(), who, audit)], 0
             recorded = store.record_reviews(session, decisions)
             record = {"recorded": recorded, "unchanged": len(decisions) - recorded}
             record |= {"without_decision": blank, "decisions": decisions}

@@ -97,7 +97,7 @@ def label(
         with db.reading() as session:
             chosen = runs.find_eval_run(session, run)
             grader = shown_grader(session, chosen.id)
-            rows = human.list_human_grades(session, chosen.id, grader and grader.id)
+            rows = human.list_human_grades(session, chosen.id, None if grader is None else grader.id)
             effect = results.human_record(session, chosen)
         if is_secret(chosen.spec["problems"]):
             rows = [{**row, "comment": None} for row in rows]
@@ -132,9 +132,10 @@ def label(
             recorded = f"{withdrawn} by {who} withdrawn"
         else:
             grader = shown_grader(session, chosen.id)
+            by = None if grader is None else grader.id
             value: Literal["correct", "wrong"] = "correct" if correct else "wrong"
             new = human.add_human_grade(
-                session, header.id, value, reviewer=who, comment=comment, grader_id=grader and grader.id
+                session, header.id, value, reviewer=who, comment=comment, grader_id=by
             )
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
         effect = results.human_record(session, chosen)
