@@ -16,7 +16,6 @@ from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import output
-from ui.cli.settings import with_settings
 from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
 AGAIN = "run the same command again to resume"
@@ -74,7 +73,8 @@ class Tree(LazyGroup):
 
 @cache
 def _load(place: str) -> Any:
-    """Return a command as click reads it."""
+    from ui.cli.settings import with_settings
+
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)

@@ -22,8 +22,8 @@ GROUPS = {
     "rephrase": Group(
         'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
         "tagrpo rephrase run math --name rules proposer=rules",
-        "rephrase.run rephrase.import rephrase.list rephrase.show rephrase.edit rephrase.review "
-        "rephrase.audit rephrase.rejudge",
+        "rephrase.run rephrase.import candidates.list candidates.show candidates.edit candidates.review "
+        "candidates.audit rephrase.rejudge",
     ),
     "runs": Group(
         "List, inspect, rename and remove runs of all kinds.",
