@@ -1,26 +1,39 @@
-"""How commands speak: tables or JSON on stdout, progress and errors on stderr, exit codes."""
+"""How commands speak: tables or JSON on stdout, progress and errors on stderr, exit codes.
+
+Texts of models, files and servers may hold terminal commands (a title set, a clipboard filled) and marks that
+turn the reading direction around. What is printed passes through `visible`, JSON gets its own escapes.
+"""
 
 import io
+import json
 import logging
 import os
+import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import typer
 
 from service.errors import InputError
 from ui.characters import visible
-from ui.cli import console
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from evaluator.reports.documents.document import Document
 
 PLAIN_PROGRESS_EVERY_S = 5.0
+PIPED_WIDTH = 10_000
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_HIDDEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Beside C0, which JSON escapes itself."""
 
 DONE, FAILED, USAGE, ATTENTION = range(4)
 INTERRUPTED, TERMINATED = 130, 143  # as shells say it: 128 + the signal
@@ -48,7 +61,7 @@ def prepare_streams() -> None:
 class _OfRooms(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.WARNING:
-            console.write_line(record.getMessage())
+            write_line(record.getMessage())
         else:
             complain("warning: ", "bold yellow", record.getMessage())
 
@@ -64,6 +77,56 @@ def _usable(stream: TextIO | None) -> TextIO:
 def forget_stdout() -> None:
     """Let what is still to be written vanish, so that the interpreter does not complain at its end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@cache
+def _safe_console() -> "type[Console]":
+    """Return a console that writes control characters of its own only. Help does without rich: .1 s."""
+    from rich.console import Console
+
+    class SafeConsole(Console):
+        def print(self, *objects: Any, **settings: Any) -> None:
+            super().print(*(visible(each) if isinstance(each, str) else each for each in objects), **settings)
+
+        def render(self, renderable: Any, options: Any = None) -> Any:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+    return SafeConsole
+
+
+def stdout() -> "Console":
+    """Return a console on today's stdout (tests replace it), wide enough for tables when piped."""
+    return _safe_console()(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
+def stderr() -> "Console":
+    """Return a console on today's stderr."""
+    return _safe_console()(stderr=True, highlight=False)
+
+
+def write_line(line: str) -> None:
+    """Write a line of another program to stderr, without its colours."""
+    sys.stderr.write(visible(_COLOURS.sub("", line)) + "\n")
+    sys.stderr.flush()
+
+
+def write_json(value: Any) -> None:
+    """Write a value to stdout, all ASCII where stdout is not UTF-8; a dataclass becomes an object."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
+    sys.stdout.write(_HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: mappings, lists, texts, numbers."""
+    return json.loads(json.dumps(value, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return dict(value) if isinstance(value, Mapping) else str(value)
 
 
 class Heading(str):
@@ -88,7 +151,7 @@ def say(*parts: Part) -> None:
     for part in parts or ("",):
         if isinstance(part, str):
             style = "bold" if isinstance(part, Heading) else None
-            console.stdout().print(part, markup=False, soft_wrap=style is None, style=style)
+            stdout().print(part, markup=False, soft_wrap=style is None, style=style)
         elif isinstance(part, Table):
             _print_table(part)
         elif part is not None:
@@ -170,7 +233,7 @@ class Terminal:
     def emit(self, record: Mapping[str, Any] | object, *parts: Part) -> None:
         """Print the record as one JSON object, if JSON is wanted; else the parts, which say the same."""
         if self.as_json:
-            console.write_json(record)
+            write_json(record)
         else:
             say(*parts)
 
@@ -180,11 +243,11 @@ class Terminal:
         Instead of `after` a note says how the list continues.
         """
         if self.as_json:
-            console.write_json(record)
+            write_json(record)
             return
         from ui.cli.records import record_parts
 
-        shown = {name: value for name, value in console.plain(record).items() if name not in hidden}
+        shown = {name: value for name, value in plain(record).items() if name not in hidden}
         after = None if isinstance(shown.get("after"), dict) else shown.pop("after", None)  # rejudge counts
         say(*record_parts(shown), *notes, next_page(after))
 
@@ -197,13 +260,13 @@ class Terminal:
         `empty` is printed instead of a table without rows. With `after` a note says how the list continues.
         """
         if self.as_json:
-            console.write_json({**more, key: rows})
+            write_json({**more, key: rows})
             return
         from ui.cli.records import list_table
 
         if rows or empty is None:
             page = next_page(more.get("after"), more.get("total"))
-            say(list_table(console.plain(rows), columns), *notes, page)
+            say(list_table(plain(rows), columns), *notes, page)
         else:
             say(empty)
 
@@ -223,7 +286,7 @@ class Terminal:
                 bars.TimeRemainingColumn(),
                 bars.TextColumn("{task.fields[detail]}", markup=False),
             )
-            with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
+            with bars.Progress(*columns, console=stderr(), transient=True) as bar:
                 task = bar.add_task(escape(label), total=None, detail="")
                 yield Bar(
                     lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
@@ -237,12 +300,12 @@ class Terminal:
                 of = "" if total is None else f"/{total:,}"
                 line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
                 if line != printed and time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
-                    console.write_line(line)
+                    write_line(line)
                     printed, last = line, time.monotonic()
 
             yield Bar(update)
             if line != printed:
-                console.write_line(line)
+                write_line(line)
 
 
 terminal = Terminal()
@@ -253,7 +316,7 @@ def print_error(message: str) -> None:
     if is_verbose() and isinstance(sys.exception(), Exception):
         import traceback
 
-        console.write_line(traceback.format_exc().rstrip())
+        write_line(traceback.format_exc().rstrip())
     complain("error: ", "bold red", message)
 
 
@@ -286,14 +349,14 @@ def note(message: str) -> None:
     """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
     if is_quiet():
         return
-    console.stderr().print(message, markup=False, soft_wrap=True)
+    stderr().print(message, markup=False, soft_wrap=True)
 
 
 def complain(label: str, style: str, message: str) -> None:
     """Print a message on stderr behind a label in a style."""
     from rich.text import Text
 
-    console.stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
+    stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
 def _print_table(table: Table) -> None:
@@ -310,4 +373,4 @@ def _print_table(table: Table) -> None:
     for row in table.rows:
         cells = (each if isinstance(each, str) else one_line_value(each) or str(each) for each in row)
         drawn.add_row(*(Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
-    console.stdout().print(drawn)
+    stdout().print(drawn)

@@ -13,7 +13,7 @@ from typer import Option
 from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import PlanAssumptions, TrainConfig
-from ui.cli import console, output
+from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import Heading, Table, terminal
 from ui.cli.settings import db, resume_command
@@ -180,7 +180,7 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
         terminal.emit(record | {name: getattr(prepared, name) for name in names}, prepared.shell)
         return
     with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
-        echo = _show_steps(bar) if hide_log else console.write_line
+        echo = _show_steps(bar) if hide_log else output.write_line
         trained = running.train(config, open_database, announce=announce, echo=echo)
     alarms, attempt = list(RunFolder(trained.folder).alarms()), trained.attempt
     record = {**vars(trained), "finished": trained.finished, **vars(attempt), "alarms": alarms}
