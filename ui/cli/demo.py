@@ -116,7 +116,6 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
 
 
 def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
-    """Run a step as the command that is printed."""
     from sandbox import __main__ as sandbox
     from sandbox.demo.folder import clear_part, is_begun, is_trained
     from service.errors import TagrpoError

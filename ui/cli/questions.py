@@ -28,8 +28,7 @@ def import_(
     repeated, contradicting and near-duplicate questions. A set never changes: other questions need another
     name. Rows are numbered from 0.
 
-    Exit code 3: questions were held back or left out, contradict each other, or may lack the content of a
-    column (options, context, ...); or gold answers are whole solutions. The message says which.
+    Exit code 3: questions were held back or left out, contradict each other, or may be incomplete.
 
     Example: tagrpo questions import math_train.jsonl --name math
 

@@ -56,7 +56,6 @@ def list_(kind: Kind | None = None) -> None:
 
 
 def _listed(session: "Session") -> "Iterator[tuple[Run, Mapping[str, Any]]]":
-    """Yield the runs with their numbers, kind by kind."""
     from evaluator.evals.overview import runs_overview
     from rephraser.views.runs import list_records
     from service.runs.progress import progress_of

@@ -43,7 +43,7 @@ def import_(
         by: Match problems by equal text, text inside the prompt, or ids as row numbers.
         kind: Kind of the answers, for problems from an input file that does not state it.
         form: Tool that wrote the files. Default: detected automatically.
-        column: Column of a part, as in response=text or score=NAME: response, question, answer, score, ...
+        column: Column of a part (response, question, answer, score, ...), as in response=text.
         opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
     """
     from evaluator.exchange.evaluation import import_evaluation

@@ -86,7 +86,6 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
 
 
 def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
-    """Return what loads the neighbor set of a config; None for benchmarks."""
     from rephraser.sets.problems import load_neighbors
 
     if config.neighbors is None or database is None:
@@ -134,7 +133,6 @@ def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[
 
 
 def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
-    """Return a run's numbers: pass@k in percent with both intervals, then what qualifies it."""
     from evaluator.reports.documents.document import hundredths
     from ui.cli.records import record_parts
 
