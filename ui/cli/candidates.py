@@ -123,8 +123,8 @@ def review(
 ) -> None:
     """Record human decisions: on one candidate, or those of a file.
 
-    The newest decision overrides every verdict, in every run, until its reviewer withdraws it. Publish again to
-    apply it to a set. To review many candidates, use `tagrpo ui --review` or a sheet (rephrase audit --out).
+    The newest decision overrides every verdict, in every run, until its reviewer withdraws it. Publish again
+    to apply it to a set. To review many candidates, use `tagrpo ui --review` or a sheet (audit --out).
 
     Example: tagrpo rephrase review c_3fa1 --reject --reason "asks for the area, not the side"
 
