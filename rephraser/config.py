@@ -1,5 +1,6 @@
 """The config of `tagrpo rephrase run`."""
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -11,6 +12,14 @@ from service.models.settings import PublishedSampling, Sampling, Seeded
 
 MIN_DISTANCE = 0.15
 """Candidates nearer than this are no neighbors by default; `docs/sets.md` has the pairs it was chosen on."""
+
+
+def usual_distance(proposers: Iterable[str]) -> float:
+    """Return the least distance for candidates of these proposers: none where all are made by rules.
+
+    Rules only exchange words; two of three of their candidates would be refused.
+    """
+    return 0.0 if set(proposers) == {"rules"} else MIN_DISTANCE
 
 
 class ProposerSampling(PublishedSampling, Sampling):

@@ -32,8 +32,7 @@ from benchmarks.harness import print_table, rounded
 from benchmarks.studies import question_pairs
 from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
-from rephraser.checks import check_candidate
-from rephraser.checks.finding import FATAL, FINDINGS
+from rephraser.checks.structure import FATAL, FINDINGS, check_candidate
 from rephraser.verdict import OverlapRule, Verdict
 
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS

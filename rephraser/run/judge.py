@@ -13,10 +13,8 @@ from evaluator.grading import (
     Grader,
     find_answer,
 )
-from rephraser.checks import check_candidate
-from rephraser.checks.finding import CHECKS_VERSION, CheckOptions, Severity
 from rephraser.checks.premises import Premises
-from rephraser.checks.programs import check_program
+from rephraser.checks.structure import CHECKS_VERSION, CheckOptions, check_candidate, check_program
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import Subject
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
@@ -95,7 +93,7 @@ def check_structure(
         findings = check_candidate(
             question.text, text, answer=question.answer, siblings=siblings, options=options
         )
-    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
+    fatal = [finding for finding in findings if finding.severity == "fatal"]
     if fatal:
         status, reason = Verdict.REJECTED, "; ".join(finding.detail for finding in fatal)
     elif spec.solvers:
@@ -108,7 +106,7 @@ def check_structure(
         reason = "passed the structural checks; answers were not compared, as the run has no solver"
     evidence = {
         "findings": [
-            {"name": finding.name, "severity": finding.severity.value, "detail": finding.detail}
+            {"name": finding.name, "severity": finding.severity, "detail": finding.detail}
             for finding in findings
         ],
         "versions": {"checks": CHECKS_VERSION},

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from rephraser.checks.finding import Severity
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, ask_seed
@@ -190,7 +189,7 @@ def failure_reason(candidate: Row[Any]) -> str | None:
     hints: list[str] = []
     for finding in (candidate.evidence or {}).get("findings", ()):
         detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
-        (fatal if finding["severity"] == Severity.FATAL else hints).append(detail)
+        (fatal if finding["severity"] == "fatal" else hints).append(detail)
     if candidate.reviewed:
         reason = _BY_REVIEW
     else:

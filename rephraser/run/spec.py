@@ -7,8 +7,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from rephraser.checks.finding import CHECKS_VERSION
 from rephraser.checks.premises import PREMISES_VERSION
+from rephraser.checks.structure import CHECKS_VERSION
 from rephraser.proposing.strategies import Strategy
 from rephraser.verdict import OverlapRule, rule_spec
 from service.errors import InputError

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rephraser.checks.wording import likeness
+from rephraser.checks.text import likeness
 from rephraser.sets.store import load_set
 from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, to_json

@@ -12,7 +12,7 @@ from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rate_model import fit_rates
 from evaluator.signal.sources.eval_runs import load_runs
-from rephraser.checks.wording import choose_apart
+from rephraser.checks.text import choose_apart
 from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.start import find_neighbor_run
 from rephraser.sets.counts import count_members, count_proposals, count_successes

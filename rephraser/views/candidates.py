@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.checks.finding import FINDINGS, Finding
+from rephraser.checks.structure import FINDINGS, Finding
 from rephraser.reviews.status import CandidateStatus, read_status, status_query
 from rephraser.reviews.store import find_candidate, reviews_of
 from rephraser.run.judge import extract_answer

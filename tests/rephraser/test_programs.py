@@ -3,8 +3,7 @@
 import pytest
 
 from evaluator.grading import Grade, GradeValue
-from rephraser.checks.finding import Severity
-from rephraser.checks.programs import check_program
+from rephraser.checks.structure import check_program
 from rephraser.run.judge import count_classes
 from rephraser.verdict import Verdict, judge
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
@@ -51,10 +50,10 @@ def test_examples_stay_and_no_code_is_given_away() -> None:
     (missing,) = check_program(
         QUESTION, HONEST.replace(">>> halves([2, 4])", ">>> halves([2, 6])"), names=("halves",)
     )
-    assert (missing.name, missing.severity) == ("example_missing", Severity.EVIDENCE)
+    assert (missing.name, missing.severity) == ("example_missing", "evidence")
     given_away = HONEST + "\n    return [number / 2 for number in numbers]"
     (solved,) = check_program(QUESTION, given_away, names=("halves",))
-    assert (solved.name, solved.severity) == ("solution_included", Severity.FATAL)
+    assert (solved.name, solved.severity) == ("solution_included", "fatal")
     assert names("") == {"empty"}
 
 

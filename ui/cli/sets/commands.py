@@ -62,7 +62,7 @@ def publish(
         dry_run: Publish nothing; show the content and the expected yield of other choices.
     """
     from rephraser import sets
-    from rephraser.checks.wording import usual_distance
+    from rephraser.config import usual_distance
     from service.runs.store import find_run
 
     if pilot is not None and adaptive is None:
