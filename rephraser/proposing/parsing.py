@@ -76,7 +76,7 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
         outcome = Outcome.TRUNCATED if truncated else Outcome.MALFORMED
         if _REFUSAL.match(body):
             outcome = Outcome.REFUSED
-        elif _repeats_prompt(body):
+        elif _repeats_prompt(body) or skeleton(body) == skeleton(question):
             outcome = Outcome.ECHOED
         return Parsed((), outcome)
     usable: dict[str, str] = {}

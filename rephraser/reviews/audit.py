@@ -32,8 +32,7 @@ _AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_i
 class Audit:
     """A drawn audit of candidates, or of questions ("groups") with all their accepted neighbors.
 
-    `members` are in the order of review, which is independent of their verdicts; the run may have had fewer
-    than `size`.
+    `members` are in the order of review, which is independent of their verdicts.
     """
 
     id: int
@@ -55,14 +54,8 @@ def open_audit(
     reviews do not move a candidate to another stratum. Once drawn it stays as it is.
     """
     with db.write() as session:
-        number = session.scalar(
-            select(AuditRow.id).where(
-                AuditRow.run_id == run.id,
-                AuditRow.kind == kind,
-                AuditRow.seed == seed,
-                AuditRow.size == size,
-            )
-        )
+        drawing: dict[str, Any] = {"run_id": run.id, "kind": kind, "seed": seed, "size": size}
+        number = session.scalar(select(AuditRow.id).filter_by(**drawing))
         if number is not None:
             return get_audit(session, number), False
         strata: dict[str, list[str]] = {name: [] for name in STRATA}
@@ -76,26 +69,22 @@ def open_audit(
             strata[status].append(candidate_id)
             if status == "accepted":
                 accepted[question_id].append(candidate_id)
-        if kind == "groups":
-            members = draw_groups(accepted, size=size, seed=seed)
-        else:
-            members = draw(strata, size=size, seed=seed)
+        groups = kind == "groups"
+        members = (
+            draw_groups(accepted, size=size, seed=seed) if groups else draw(strata, size=size, seed=seed)
+        )
         if not members:
-            lacks = "accepted candidate" if kind == "groups" else "candidate with a final verdict"
+            lacks = "accepted candidate" if groups else "candidate with a final verdict"
             raise InputError(
                 f"run {run.name!r} has no {lacks}, so there is nothing to audit. `tagrpo runs show "
                 f"{run.name}` reports its state."
             )
-        row = AuditRow(run_id=run.id, kind=kind, seed=seed, size=size, created_at=utc_now())
+        row = AuditRow(**drawing, created_at=utc_now())
         session.add(row)
         session.flush()
-        session.execute(
-            insert(AuditMemberRow),
-            [
-                {"audit_id": row.id, "position": position, **vars(member)}
-                for position, member in enumerate(members)
-            ],
-        )
+        places = ({"audit_id": row.id, "position": place} for place in range(len(members)))
+        rows = [{**place, **vars(member)} for place, member in zip(places, members, strict=True)]
+        session.execute(insert(AuditMemberRow), rows)
         return get_audit(session, row.id), True
 
 
@@ -168,11 +157,8 @@ def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, n
     return {
         "audit": audit.id,
         "run": audit.run_name,
-        "run_id": audit.run_id,
-        "kind": audit.kind,
         "sample": audit.size,
-        "seed": audit.seed,
-        "created_at": audit.created_at,
+        **{name: getattr(audit, name) for name in ("run_id", "kind", "seed", "created_at")},
         "new": new,
         "complete": rates.complete,
         "open": rates.open,

@@ -18,6 +18,14 @@ STRATA: dict[str, int] = {"accepted": 2, "rejected": 2, "unverified": 2, "undeci
 """Strata with their weights. Both error rates are measured, so accepted and rejected get equal shares;
 undecided ones belong to neither rate and get half as many.
 """
+PUBLISHABLE = ("accepted", "unverified")
+"""Statuses that `sets publish` includes, the second with `--include unverified`."""
+VERDICT = "the verdict"
+"""Represents the run's own verdict among the raters."""
+CONFIDENCE = 0.95
+
+Decisions = Mapping[str, str]
+"""Accepted or rejected, by candidate."""
 
 
 @dataclass(frozen=True)
@@ -56,29 +64,23 @@ def draw(strata: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[A
     drawn = [
         AuditMember(candidate_id, name, len(ids))
         for name, ids in strata.items()
-        for candidate_id in sorted(ids, key=lambda identity: _chance("draw", seed, identity))[: places[name]]
+        for candidate_id in _shuffle(ids, "draw", seed)[: places[name]]
     ]
-    return sorted(drawn, key=lambda member: _chance("order", seed, member.candidate_id))
+    members = {member.candidate_id: member for member in drawn}
+    return [members[candidate_id] for candidate_id in _shuffle(members, "order", seed)]
 
 
 def draw_groups(accepted: Mapping[str, Sequence[str]], *, size: int, seed: int) -> list[AuditMember]:
     """Draw `size` questions at random, with all their accepted neighbors (ids by question id)."""
-    questions = sorted(accepted, key=lambda identity: _chance("draw", seed, identity))[:size]
     return [
         AuditMember(candidate_id, "accepted", len(accepted))
-        for question in questions
-        for candidate_id in sorted(
-            accepted[question], key=lambda candidate_id: _chance("order", seed, candidate_id)
-        )
+        for question in _shuffle(accepted, "draw", seed)[:size]
+        for candidate_id in _shuffle(accepted[question], "order", seed)
     ]
 
 
-def _chance(what: str, seed: int, candidate_id: str) -> str:
-    return content_hash(f"audit-{what}", [seed, candidate_id])
-
-
-VERDICT = "the verdict"
-"""Represents the run's own verdict among the raters."""
+def _shuffle(ids: Iterable[str], purpose: str, seed: int) -> list[str]:
+    return sorted(ids, key=lambda identity: content_hash(f"audit-{purpose}", [seed, identity]))
 
 
 @dataclass(frozen=True)
@@ -99,11 +101,8 @@ class Agreement:
 class RunAgreement:
     """Agreement of a run's reviewers with each other and with its verdicts.
 
-    Attributes:
-        pairs: pairs of raters; one may be the verdict, on candidates that it accepted or rejected.
-        disputed: ids of candidates on which reviewers differ.
-        against_verdict: ids of candidates on which a reviewer differs from the verdict, outside of audits,
-            whose findings stay hidden until they are complete.
+    `disputed` are candidates on which reviewers differ, `against_verdict` those on which a reviewer differs
+    from the verdict, outside of audits, whose findings stay hidden until they are complete.
     """
 
     pairs: tuple[Agreement, ...]
@@ -112,10 +111,10 @@ class RunAgreement:
 
 
 def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Return Cohen's kappa of two raters (Cohen, Educational and Psychological Measurement 1960).
+    """Return Cohen's kappa of two raters; None if both gave the same rating to every item.
 
     kappa = (p_o - p_e) / (1 - p_e), with p_o the share of equal ratings and p_e the share expected by chance
-    from each rater's own shares. None if p_e is 1: both gave the same rating to every item.
+    from each rater's own shares.
     """
     items, equal = len(pairs), sum(first == second for first, second in pairs)
     firsts, seconds = (Counter(ratings) for ratings in zip(*pairs, strict=True))
@@ -125,19 +124,18 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     return (equal * items - by_chance) / (items * items - by_chance)
 
 
-def agreements(decisions: Mapping[str, Mapping[str, str]]) -> tuple[Agreement, ...]:
-    """Return how far each two raters agree that have decided on the same candidates, by their names."""
+def _agreements(by_rater: Mapping[str, Decisions]) -> tuple[Agreement, ...]:
     pairs = []
-    for (first, mine), (second, theirs) in combinations(sorted(decisions.items()), 2):
+    for (first, mine), (second, theirs) in combinations(sorted(by_rater.items()), 2):
         if shared := [(mine[id], theirs[id]) for id in mine if id in theirs]:
             agreed = sum(a == b for a, b in shared)
             pairs.append(Agreement(first, second, len(shared), agreed, cohens_kappa(shared)))
     return tuple(pairs)
 
 
-def _disputed(ids: Iterable[str], decisions: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
+def _disputed(ids: Iterable[str], by_reviewer: Mapping[str, Decisions]) -> tuple[str, ...]:
     """Return those of these candidates on which reviewers differ."""
-    return tuple(id for id in ids if len({made[id] for made in decisions.values() if id in made}) > 1)
+    return tuple(id for id in ids if len({made[id] for made in by_reviewer.values() if id in made}) > 1)
 
 
 def run_agreement(session: Session, run_id: str) -> RunAgreement:
@@ -163,18 +161,12 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
         if status in ("accepted", "rejected"):
             judged[candidate_id] = status
     reviewed = sorted({id for made in by_reviewer.values() for id in made})
+    against = {id for (id, _), decision in outside.items() if judged.get(id, decision) != decision}
     return RunAgreement(
-        pairs=agreements({**by_reviewer, VERDICT: judged}),
+        pairs=_agreements({**by_reviewer, VERDICT: judged}),
         disputed=_disputed(reviewed, by_reviewer),
-        against_verdict=tuple(
-            sorted({id for (id, _), decision in outside.items() if judged.get(id, decision) != decision})
-        ),
+        against_verdict=tuple(sorted(against)),
     )
-
-
-CONFIDENCE = 0.95
-PUBLISHABLE = ("accepted", "unverified")
-"""Statuses that `sets publish` includes, the second with `--include unverified`."""
 
 
 @dataclass(frozen=True)
@@ -202,36 +194,27 @@ class Stratum:
 class BrokenShare:
     """Share of candidates that reviewers would reject among all publishable ones.
 
-    `statuses` are the counted verdicts with their sizes, by which strata are weighted. The interval combines
-    exact intervals of the strata, each at a confidence that makes all hold together with 95% (Bonferroni).
-    All is None if one of the strata has no review yet.
+    `statuses` are the strata with their sizes, which are the weights. The interval combines exact ones of the
+    strata that hold together with 95% (Bonferroni). All is None if a stratum has no review yet.
     """
 
     statuses: dict[str, int]
-    share: float | None
-    low: float | None
-    high: float | None
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 @dataclass(frozen=True)
 class GroupRate:
-    """Result of an audit of groups: the questions with a broken one among their accepted neighbors.
+    """Result of an audit of groups: the questions with a broken one among their accepted neighbors."""
 
-    Attributes:
-        size: questions of the run with accepted neighbors when the audit was drawn.
-        complete: questions with a decision on every neighbor; `broken` is a share of these.
-        broken_groups: all with a rejected neighbor, also incomplete ones.
-        open: questions without a rejected neighbor so far that still lack a decision.
-        low, high: the exact interval of the share over all drawn, for every outcome of the open ones.
-    """
-
-    size: int
+    size: int  # questions of the run with accepted neighbors when the audit was drawn
     drawn: int
-    complete: int
+    complete: int  # with a decision on every neighbor; `broken` is a share of these
     broken: Rate
-    broken_groups: tuple[str, ...]
-    open: int
-    low: float
+    broken_groups: tuple[str, ...]  # also incomplete ones
+    open: int  # without a rejected neighbor so far, and with a missing decision
+    low: float  # the exact interval of the share over all drawn, for every outcome of the open ones
     high: float
 
     @property
@@ -247,26 +230,18 @@ class GroupRate:
 
 @dataclass(frozen=True)
 class ErrorRates:
-    """Results of an audit so far.
-
-    Attributes:
-        false_accept: rejected by the reviewers, among reviewed candidates that the verdict accepted.
-        false_reject: accepted by the reviewers, among reviewed candidates that the verdict rejected.
-        disputed: candidates on which reviewers differ; the newest decision counts for the rates.
-        false_accepts, false_rejects: the candidates in these rates. They reveal verdicts, so hide them from
-            reviewers until the audit is `complete`.
-    """
+    """Results of an audit so far."""
 
     drawn: int
     reviewed: int
     strata: tuple[Stratum, ...]
-    false_accept: Rate
-    false_reject: Rate
+    false_accept: Rate  # rejected by the reviewers, of reviewed candidates that the verdict accepted
+    false_reject: Rate  # accepted by the reviewers, of reviewed candidates that the verdict rejected
     broken: BrokenShare
     reviewers: tuple[dict[str, Any], ...]  # the rates of each one's decisions
     agreements: tuple[Agreement, ...]
-    disputed: tuple[str, ...]
-    false_accepts: tuple[str, ...]
+    disputed: tuple[str, ...]  # reviewers differ on these; the newest decision counts for the rates
+    false_accepts: tuple[str, ...]  # these reveal verdicts: hide them until the audit is complete
     false_rejects: tuple[str, ...]
 
     @property
@@ -286,39 +261,49 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
     The newest decision (highest id) on a candidate counts; `reviewers` shows each one's rates. Candidates
     without a decision are left out, so rates of an unfinished audit are provisional.
     """
-    ids = {member.candidate_id for member in members}
-    by_reviewer: dict[str, dict[str, str]] = {}
-    standing: dict[str, str] = {}
-    for review in sorted(reviews, key=lambda review: review.id):
-        if review.candidate_id in ids:
-            by_reviewer.setdefault(review.reviewer, {})[review.candidate_id] = review.decision
-            standing[review.candidate_id] = review.decision
-    strata = []
-    for status in STRATA:
-        drawn = [member for member in members if member.status == status]
-        if drawn:
-            rejected = _rate(drawn, standing, status, "rejected")
-            strata.append(Stratum(status, drawn[0].stratum_size, len(drawn), rejected))
+    by_status = {
+        status: [member.candidate_id for member in members if member.status == status] for status in STRATA
+    }
+    sizes = {member.status: member.stratum_size for member in members}
+    newest = _newest(members, reviews)
+    by_reviewer = {
+        name: _newest(members, [review for review in reviews if review.reviewer == name])
+        for name in sorted({review.reviewer for review in reviews})
+    }
+
+    def rate(status: str, decision: str, decisions: Decisions = newest) -> Rate:
+        made = [decisions[id] for id in by_status[status] if id in decisions]
+        return _rate(made.count(decision), len(made))
+
+    def wrong(status: str, decision: str) -> tuple[str, ...]:
+        return tuple(id for id in by_status[status] if newest.get(id) == decision)
+
+    strata = tuple(
+        Stratum(status, sizes[status], len(ids), rate(status, "rejected"))
+        for status, ids in by_status.items()
+        if ids
+    )
     return ErrorRates(
         drawn=len(members),
-        reviewed=len(standing),
-        strata=tuple(strata),
-        false_accept=_rate(members, standing, "accepted", "rejected"),
-        false_reject=_rate(members, standing, "rejected", "accepted"),
-        broken=_broken(strata),
+        reviewed=len(newest),
+        strata=strata,
+        false_accept=rate("accepted", "rejected"),
+        false_reject=rate("rejected", "accepted"),
+        broken=_broken([stratum for stratum in strata if stratum.status in PUBLISHABLE]),
         reviewers=tuple(
             {
                 "reviewer": reviewer,
                 "reviewed": len(decisions),
-                "false_accept": _rate(members, decisions, "accepted", "rejected"),
-                "false_reject": _rate(members, decisions, "rejected", "accepted"),
+                "false_accept": rate("accepted", "rejected", decisions),
+                "false_reject": rate("rejected", "accepted", decisions),
             }
-            for reviewer, decisions in sorted(by_reviewer.items())
+            for reviewer, decisions in by_reviewer.items()
+            if decisions
         ),
-        agreements=agreements(by_reviewer),
+        agreements=_agreements(by_reviewer),
         disputed=_disputed((member.candidate_id for member in members), by_reviewer),
-        false_accepts=_wrong(members, standing, "accepted", "rejected"),
-        false_rejects=_wrong(members, standing, "rejected", "accepted"),
+        false_accepts=wrong("accepted", "rejected"),
+        false_rejects=wrong("rejected", "accepted"),
     )
 
 
@@ -330,12 +315,10 @@ def group_rate(
     The share is over fully reviewed groups. Including others with a rejected neighbor would overestimate it,
     since a broken group is known sooner than an intact one.
     """
-    standing = {
-        review.candidate_id: review.decision for review in sorted(reviews, key=lambda review: review.id)
-    }
+    newest = _newest(members, reviews)
     groups: dict[str, list[str | None]] = {}
     for member in members:
-        groups.setdefault(questions[member.candidate_id], []).append(standing.get(member.candidate_id))
+        groups.setdefault(questions[member.candidate_id], []).append(newest.get(member.candidate_id))
     complete = [made for made in groups.values() if None not in made]
     broken = tuple(question for question, made in groups.items() if "rejected" in made)
     undecided = sum(None in made and "rejected" not in made for made in groups.values())
@@ -343,7 +326,7 @@ def group_rate(
         size=members[0].stratum_size,
         drawn=len(groups),
         complete=len(complete),
-        broken=_share(sum("rejected" in made for made in complete), len(complete)),
+        broken=_rate(sum("rejected" in made for made in complete), len(complete)),
         broken_groups=broken,
         open=undecided,
         low=exact_interval(len(broken), len(groups), CONFIDENCE)[0],
@@ -351,35 +334,27 @@ def group_rate(
     )
 
 
-def _wrong(
-    members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str
-) -> tuple[str, ...]:
-    """Return the candidates with this verdict and this decision of the reviewers."""
-    ids = (member.candidate_id for member in members if member.status == status)
-    return tuple(id for id in ids if decisions.get(id) == decision)
+def _newest(members: Sequence[AuditMember], reviews: Sequence[Review]) -> dict[str, str]:
+    """Return the newest decision on each member that has one."""
+    ids = {member.candidate_id for member in members}
+    ordered = sorted(reviews, key=lambda review: review.id)
+    return {review.candidate_id: review.decision for review in ordered if review.candidate_id in ids}
 
 
-def _rate(members: Sequence[AuditMember], decisions: Mapping[str, str], status: str, decision: str) -> Rate:
-    reviewed = sum(member.status == status and member.candidate_id in decisions for member in members)
-    return _share(len(_wrong(members, decisions, status, decision)), reviewed)
-
-
-def _share(count: int, reviewed: int) -> Rate:
+def _rate(count: int, reviewed: int) -> Rate:
     if not reviewed:
         return Rate(0, 0, None, None, None)
     return Rate(count, reviewed, count / reviewed, *exact_interval(count, reviewed, CONFIDENCE))
 
 
 def _broken(strata: Sequence[Stratum]) -> BrokenShare:
-    counted = [stratum for stratum in strata if stratum.status in PUBLISHABLE]
-    sizes = {stratum.status: stratum.size for stratum in counted}
-    total = sum(sizes.values())
-    if not counted or any(stratum.rejected.reviewed == 0 for stratum in counted):
-        return BrokenShare(sizes, None, None, None)
-    confidence = 1 - (1 - CONFIDENCE) / len(counted)
+    sizes = {stratum.status: stratum.size for stratum in strata}
+    if not strata or not all(stratum.rejected.reviewed for stratum in strata):
+        return BrokenShare(sizes)
+    confidence = 1 - (1 - CONFIDENCE) / len(strata)
     share = low = high = 0.0
-    for stratum in counted:
-        rejected, weight = stratum.rejected, stratum.size / total
+    for stratum in strata:
+        rejected, weight = stratum.rejected, stratum.size / sum(sizes.values())
         interval = exact_interval(rejected.count, rejected.reviewed, confidence)
         share += weight * rejected.count / rejected.reviewed
         low += weight * interval[0]

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from evaluator.grading import (
@@ -50,8 +51,7 @@ class CheckedCandidate:
 class Case:
     """A candidate with all answers of one look.
 
-    `closed`: too few of the question's own answers can be read, so no more are asked for, and answers to the
-    candidate may be missing.
+    `closed`: too few of the question's own answers can be read, so no more are asked for.
     """
 
     question: Subject
@@ -155,12 +155,11 @@ def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grade
         if case.question.kind is not AnswerKind.CODE
     ]
     clusterings = iter(grader.cluster_many(jobs))
-    rows = []
-    for case in cases:
-        code = case.question.kind is AnswerKind.CODE
-        clustering = _cluster_programs(case, grader) if code else next(clusterings)
-        rows.append(_judge_answers(run_id, spec, case, clustering))
-    return rows
+    found = (
+        _cluster_programs(case, grader) if case.question.kind is AnswerKind.CODE else next(clusterings)
+        for case in cases
+    )
+    return [_judge_answers(run_id, spec, *each) for each in zip(cases, found, strict=True)]
 
 
 def _cluster_programs(case: Case, grader: Grader) -> Clustering:
@@ -212,18 +211,15 @@ def count_classes(
 
     Unsettled answers are of no class: a comparison that stayed unknown is neither sameness nor difference.
     """
-    split = len(original)
+    places = iter(range(len(clustering.assignment)))
     sides: dict[str, Any] = {}
-    for side, answers, places in (
-        ("original", original, range(split)),
-        ("candidate", candidate, range(split, len(clustering.assignment))),
-    ):
-        unsettled = len(set(places) & set(clustering.unsettled))
-        settled = [clustering.assignment[place] for place in places if place not in clustering.unsettled]
+    for side, answers in (("original", original), ("candidate", candidate)):
+        own = list(islice(places, len(answers)))
+        settled = [clustering.assignment[place] for place in own if place not in clustering.unsettled]
         sides |= {
             side: tuple(settled.count(index) for index in range(len(clustering.classes))),
             f"{side}_unparsed": settled.count(None),
-            f"{side}_unsettled": unsettled,
+            f"{side}_unsettled": len(own) - len(settled),
             f"{side}_truncated": answers.count(TRUNCATED),
         }
     return AnswerCounts(gold=clustering.gold, **sides)

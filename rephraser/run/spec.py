@@ -69,19 +69,13 @@ class SolverSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
-        described: dict[str, Any] = {
-            "model": self.model,
-            "sampling": self.sampling.without_neutral(),
-            "samples_per_request": self.samples_per_request,
-            "instruction": self.instruction,
-            "seed": self.seed,
-        }
-        if self.prompt is not None:
-            del described["instruction"]
+        described = {name: getattr(self, name) for name in ("model", "samples_per_request", "seed")}
+        described["sampling"] = self.sampling.without_neutral()
+        if self.prompt is None:
+            described["instruction"] = self.instruction
+        else:
             described["prompt"] = self.prompt.model_dump(mode="json")
-        if self.engine is not None:
-            described["engine"] = dict(self.engine)
-        return described
+        return described if self.engine is None else {**described, "engine": dict(self.engine)}
 
 
 @dataclass(frozen=True)
@@ -168,10 +162,10 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
-        same = ("questions", "proposer", "model", "n", "rounds", "content_attempts", "seed")
+        same = ("questions", "proposer", "model", "n", "rounds", "content_attempts", "seed", "output")
         limits = {"token_limit": self.token_limit, "min_distance": self.min_distance}
         return {
-            **{name: getattr(self, name) for name in (*same, "output", "request_version", "source")},
+            **{name: getattr(self, name) for name in (*same, "request_version", "source")},
             "strategies": [{**asdict(strategy), "hash": strategy.hash} for strategy in self.strategies],
             "sampling": self.sampling.without_neutral() if self.sampling else None,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],

@@ -14,8 +14,8 @@ from evaluator.signal.rate_model import fit_rates
 from evaluator.signal.sources.eval_runs import load_runs
 from rephraser.checks.text import choose_apart
 from rephraser.reviews.status import PENDING, STATUSES, status_query
-from rephraser.run.start import find_neighbor_run
-from rephraser.sets.counts import count_members, count_proposals, count_successes
+from rephraser.run.store import find_neighbor_run
+from rephraser.sets.counts import count_members, count_proposals
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import CandidateRow, StandingRow, VerdictRow
@@ -40,11 +40,9 @@ _ORDER: dict[Preference, tuple[str | None, ...]] = {
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Neighbors only for questions that yield no gradient alone, in groups of `g` responses.
+    """Neighbors only for questions whose group of `g` responses is unmixed with probability `unmixed`.
 
-    Attributes:
-        unmixed: minimum probability of an unmixed group for which a question gets neighbors.
-        pilot: eval run whose responses to the questions count; None: the answers drawn for the verdicts.
+    `pilot` is the eval run whose responses to the questions count, instead of the answers drawn for verdicts.
     """
 
     g: int = 8
@@ -57,10 +55,6 @@ class Adaptive:
                 "adaptive needs a group of at least 2 responses and a probability between 0 and 1, not "
                 f"{self.g} and {self.unmixed}."
             )
-
-    def needs(self, rate: tuple[int, int] | None) -> bool:
-        """Say whether a question needs neighbors; `rate` is correct and total answers, None if unknown."""
-        return rate is None or needs_neighbors(*rate, self.g, self.unmixed)
 
 
 @dataclass(frozen=True)
@@ -103,10 +97,6 @@ class Selection:
             and (not self.models or candidate.model in self.models)
         )
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the form stored in a version's spec."""
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
-
     def rank(self, neighbor: Neighbor) -> tuple[int, ...]:
         """Return a candidate's rank by status and preferred difficulty, lowest first."""
         status, order = self.include.index(neighbor.verdict), _ORDER[self.prefer]
@@ -132,17 +122,16 @@ class Draft:
 
     def to_json(self, g: int) -> dict[str, Any]:
         """Return the counts, and what other choices of neighbors yield in groups of `g` responses."""
-        counts = {**count_members(self.entries), **count_successes(self.entries), **self.counts}
+        found: dict[str, Any] = {"counts": {**count_members(self.entries), **self.counts}}
         most = max(len(entry.neighbors) for entry in self.entries)
-        if not self.groups:
-            reason = "no answers were compared, so success rates are unknown"
-            return {"counts": counts, "choices": [], "no_choices": reason}
         try:
+            if not self.groups:
+                raise InputError("no answers were compared, so success rates are unknown")
             model = fit_rates(count_groups(self.groups))
             choices = compare_choices(self.groups, model, g, most if model.shift else 0)
         except InputError as error:
-            return {"counts": counts, "choices": [], "no_choices": str(error)}
-        return {"counts": counts, "choices": choices, "no_choices": None}
+            return {**found, "choices": [], "no_choices": str(error)}
+        return {**found, "choices": choices, "no_choices": None}
 
 
 def publish(
@@ -154,10 +143,6 @@ def publish(
     the first run in which it qualifies counts; if the answers of another run reject it, it is not accepted.
     If the newest version of the name has the same content and success counts, no new one is created.
     `filters` are fields of a `Selection`, if none is given.
-
-    Raises:
-        InputError: a bad name or selection, a run named twice, or no candidate qualifies.
-        NotFoundError: no such run.
     """
     check_name(name)
     with db.write() as session:
@@ -191,7 +176,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
         rate = rates.get(question.id)
         fitting = candidates.get(question.id, [])
         if adaptive is not None:
-            needed = adaptive.needs(rate)
+            needed = rate is None or needs_neighbors(*rate, adaptive.g, adaptive.unmixed)
             tallies["unknown" if rate is None else "in need" if needed else "alone"] += 1
             fitting = fitting if needed else []
         chosen, too_like = choose_apart(
@@ -222,7 +207,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
             | {"spec": run.spec, "versions": run.versions}
             for run in runs
         ],
-        "publish": selection.to_json(),
+        "publish": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(selection).items()},
         "packages": package_versions(),
     }
     ids = [entry.question.id for entry in entries]
@@ -242,16 +227,18 @@ def _read_candidates(session: Session, run: Run) -> list[tuple[str, Neighbor]]:
         .add_columns(CandidateRow.text, VerdictRow.evidence["counts"].label("counts"))
     )
     same = ("candidate_id", "text", "proposer", "strategy", "strategy_hash", "model", "reviewed")
-    candidates = []
-    for row in rows:
-        neighbor = Neighbor(
-            **{name: getattr(row, name) for name in same},
-            verdict=row.status or PENDING,
-            posterior=None,
-            successes=read_successes(row.counts, solvers),
+    return [
+        (
+            row.question_id,
+            Neighbor(
+                **{name: getattr(row, name) for name in same},
+                verdict=row.status or PENDING,
+                posterior=None,
+                successes=read_successes(row.counts, solvers),
+            ),
         )
-        candidates.append((row.question_id, neighbor))
-    return candidates
+        for row in rows
+    ]
 
 
 def _select(
@@ -281,10 +268,10 @@ def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Neighb
     """Return questions and their possible neighbors, with the answers drawn for the verdicts."""
     groups = []
     for question_id in ids:
-        counted = [each.successes for each in candidates.get(question_id, ()) if each.successes is not None]
+        counted = [each.successes for each in candidates.get(question_id, ()) if each.successes]
         if counted:
             prompts = [(counted[0].question_right, counted[0].question_drawn)]
-            prompts += [(successes.neighbor_right, successes.neighbor_drawn) for successes in counted]
+            prompts += [(each.neighbor_right, each.neighbor_drawn) for each in counted]
             samples = [PromptSample(place, right, n - right) for place, (right, n) in enumerate(prompts)]
             groups.append(QuestionGroup(question_id, tuple(samples)))
     return groups

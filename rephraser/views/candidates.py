@@ -45,10 +45,7 @@ class AnswerClass:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The evidence for a verdict; answer fields are empty or None if no answers were compared.
-
-    `unparsed` responses have no answer; `unsettled` answers could not be compared in time.
-    """
+    """The evidence for a verdict; answer fields are empty or None if no answers were compared."""
 
     findings: tuple[Finding, ...]
     classes: tuple[AnswerClass, ...]
@@ -91,17 +88,13 @@ def page_answers(
     limit: int = 50,
 ) -> list[dict[str, Any]]:
     """Return the first `limit` responses of a solver to a question or candidate, with their answers."""
+    ask = AskRow
     replies = session.scalars(
         select(AskBodyRow.reply)
-        .join(AskRow, AskRow.id == AskBodyRow.ask_id)
-        .where(
-            AskRow.scope == solver_id,
-            AskRow.kind == ANSWER,
-            AskRow.about == subject_id,
-            AskRow.state == ANSWERED,
-            AskBodyRow.reply.is_not(None),
-        )
-        .order_by(AskRow.place)
+        .join(ask, ask.id == AskBodyRow.ask_id)
+        .where(ask.scope == solver_id, ask.kind == ANSWER, ask.about == subject_id)
+        .where(ask.state == ANSWERED, AskBodyRow.reply.is_not(None))
+        .order_by(ask.place)
         .limit(limit)
     )
     choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
@@ -129,38 +122,28 @@ def proposing_exchange(session: Session, ask_id: int) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class CandidateFilters:
-    """Which candidates are wanted, "pending" ones too; None does not restrict.
-
-    `finding` is the name of a finding of the structural checks, in any verdict of the run.
-    """
+    """Which candidates are wanted, "pending" ones too; None does not restrict."""
 
     run_id: str | None = None
     question_id: str | None = None
     status: str | None = None
     strategy: str | None = None
-    finding: str | None = None
+    finding: str | None = None  # name of a structural finding, in any verdict of the run
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborCard(CandidateStatus):
-    """A proposal with its text, where it stands and why.
-
-    Attributes:
-        verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
-        ask_id: of the request it came from; None for rules and files.
-        usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
-        likeness: of its wording to the question's, 0 to 1.
-    """
+    """A proposal with its text, where it stands and why."""
 
     proposal_id: int
     run_id: str
     run: str
     text: str
-    ask_id: int | None
-    usd: float | None
+    ask_id: int | None  # None for rules and files
+    usd: float | None  # of the request, which all its candidates share
     prompt_tokens: int | None
     completion_tokens: int | None
-    verdict: str | None
+    verdict: str | None  # the run's own; None while it has not judged
     verdict_reason: str
     evidence: Evidence
     reviewer: str | None
@@ -210,15 +193,13 @@ def page_run(
     if filters.finding is not None and filters.finding not in FINDINGS:
         near = get_close_matches(filters.finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
         raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")
-    fitting = _filtered(select(StandingRow.proposal_id), filters).subquery()
-    total = session.scalar(select(func.count()).select_from(fitting)) or 0
+    total = session.scalar(_filtered(select(func.count(StandingRow.proposal_id)), filters)) or 0
     place = None
     if after is not None:
-        candidate = find_candidate(session, after)
-        in_run = (ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
-        place = session.scalar(select(ProposalRow.id).where(*in_run))
+        id = find_candidate(session, after).id
+        place = session.scalar(select(ProposalRow.id).filter_by(run_id=run.id, candidate_id=id))
         if place is None:
-            raise InputError(f"{candidate.id} is not a candidate of run {run.name!r}. Give one that is.")
+            raise InputError(f"{id} is not a candidate of run {run.name!r}. Give one that is.")
     cards = page_candidates(session, filters, after=place, limit=limit + 1)
     return cards[:limit], total, cards[limit - 1].candidate_id if len(cards) > limit else None
 
@@ -244,11 +225,8 @@ def candidate_record(
         .order_by(RunRow.created_at, ProposalRow.id)
     ).all():
         row = VerdictRow
-        verdicts = session.execute(
-            select(row.status, row.reason, row.final, row.evidence, row.created_at)
-            .where(row.run_id == run_id, row.candidate_id == candidate.id)
-            .order_by(row.id)
-        )
+        judged = select(row.status, row.reason, row.final, row.evidence, row.created_at).order_by(row.id)
+        verdicts = session.execute(judged.where(row.run_id == run_id, row.candidate_id == candidate.id))
         standing = asdict(read_status(session, run_id, candidate.id))
         del standing["question_id"], standing["candidate_id"]
         of_ask = select(func.count()).where(ProposalRow.ask_id == ask_id)
@@ -265,9 +243,7 @@ def candidate_record(
         runs.append(entry)
     return {
         "candidate": candidate.id,
-        "text": candidate.text,
-        "created_at": candidate.created_at,
-        "likeness": candidate.likeness,
+        **{name: getattr(candidate, name) for name in ("text", "created_at", "likeness")},
         "question": asdict(question),
         "runs": runs,
         "answers_cost": _cost(session, AskRow.kind == ANSWER, AskRow.about == candidate.id),
@@ -279,15 +255,9 @@ def _cards() -> Select[*tuple[Any, ...]]:
     return (
         status_query()
         .add_columns(
-            StandingRow.proposal_id,
-            StandingRow.run_id,
-            RunRow.name.label("run"),
-            CandidateRow.text,
-            CandidateRow.likeness,
-            ProposalRow.ask_id,
-            AskRow.cost_pico,
-            AskRow.prompt_tokens,
-            AskRow.completion_tokens,
+            *(StandingRow.proposal_id, StandingRow.run_id, RunRow.name.label("run")),
+            *(CandidateRow.text, CandidateRow.likeness, ProposalRow.ask_id),
+            *(AskRow.cost_pico, AskRow.prompt_tokens, AskRow.completion_tokens),
             VerdictRow.status.label("verdict"),
             func.coalesce(VerdictRow.reason, "").label("verdict_reason"),
             VerdictRow.evidence,
@@ -312,14 +282,9 @@ def _card(row: Any) -> NeighborCard:
 
 
 def _filtered(query: Any, filters: CandidateFilters) -> Any:
-    for column, value in (
-        (StandingRow.run_id, filters.run_id),
-        (StandingRow.question_id, filters.question_id),
-        (StandingRow.status, filters.status),
-        (StandingRow.strategy, filters.strategy),
-    ):
-        if value is not None:
-            query = query.where(column == value)
+    for name in ("run_id", "question_id", "status", "strategy"):
+        if (value := getattr(filters, name)) is not None:
+            query = query.where(getattr(StandingRow, name) == value)
     if filters.finding is not None:
         row = CandidateFindingRow
         of_proposal = (row.run_id == StandingRow.run_id, row.candidate_id == StandingRow.candidate_id)
@@ -329,15 +294,11 @@ def _filtered(query: Any, filters: CandidateFilters) -> Any:
 
 def _cost(session: Session, *asks: ColumnElement[bool]) -> dict[str, float]:
     """Return requests with their tokens; `usd` counts known prices only, `unpriced` the other requests."""
-    rows = session.execute(
-        select(AskRow.prompt_tokens, AskRow.completion_tokens, AskRow.cost_pico, AskRow.worst_pico).where(
-            *asks, AskRow.state != SENT
-        )
-    ).all()
-    return {
-        "requests": len(rows),
-        "prompt_tokens": sum(prompt or 0 for prompt, _, _, _ in rows),
-        "completion_tokens": sum(completion or 0 for _, completion, _, _ in rows),
-        "usd": sum((worst or 0) if cost is None else cost for _, _, cost, worst in rows) / PICO_PER_USD,
-        "unpriced": sum(worst is None and cost is None for _, _, cost, worst in rows),
-    }
+    row = AskRow
+    pico = func.coalesce(row.cost_pico, row.worst_pico)
+    sums = (func.coalesce(func.sum(each), 0) for each in (row.prompt_tokens, row.completion_tokens, pico))
+    counted = select(func.count(), *sums, func.count(pico)).where(*asks, row.state != SENT)
+    requests, prompt, completion, cost, priced = session.execute(counted).one()
+    tokens = {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}
+    cost = int(cost) / PICO_PER_USD
+    return {"requests": requests, **tokens, "usd": cost, "unpriced": requests - priced}

@@ -1,10 +1,7 @@
-"""Runs with their size, cost and progress.
-
-How many questions of a run have their neighbors, what happened to the rest, what it cost.
-"""
+"""Runs with their size, cost and progress."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +11,7 @@ from sqlalchemy.orm import Session
 from rephraser.proposing.parsing import Outcome
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict import Verdict
 from rephraser.views.suspects import find_suspects
@@ -37,7 +34,10 @@ def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
 
     The cost is None if a price is not known; the spec is in `runs show`.
     """
-    questions, candidates = _count_by_run(session, RunQuestionRow), _count_by_run(session, ProposalRow)
+    questions, candidates = (
+        dict(session.execute(select(row.run_id, func.count()).group_by(row.run_id)).all())
+        for row in (RunQuestionRow, ProposalRow)
+    )
     records = []
     for run in list_runs(session):
         if run.kind == KIND:
@@ -90,14 +90,14 @@ def summarize(session: Session, run: Run) -> RunSummary:
     }
     unreadable = _unreadable_questions(session, run.id, spec)
     [progress] = progress_of(session, [run])
-    by_status = Counter(
-        "awaiting answers" if not c.final else str(c.status) for cs in statuses.values() for c in cs
-    )
+    by_status = _count_statuses([each for candidates in statuses.values() for each in candidates])
     unfinished = [
         {"question_id": id, "neighbors": count, "reason": _why(statuses.get(id, []), id in unreadable)}
         for id, count in neighbors.items()
         if count < spec.n
     ]
+    outcome = AskRow.outcome
+    bad = select(outcome, func.count()).where(AskRow.scope == run.id, outcome != Outcome.OK.value)
     return RunSummary(
         run=run.name,
         run_id=run.id,
@@ -106,9 +106,9 @@ def summarize(session: Session, run: Run) -> RunSummary:
         wanted=spec.n,
         compared_answers=bool(spec.solvers),
         questions_by_neighbors=dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
-        candidates=dict(sorted(by_status.items())),
+        candidates=by_status,
         findings=finding_counts(session, run.id),
-        unreadable=_unreadable(session, run.id),
+        unreadable=dict(session.execute(bad.group_by(outcome)).all()),
         open_questions=progress.open,
         failed_questions=progress.failed,
         final_questions=progress.final,
@@ -127,26 +127,17 @@ def finding_counts(session: Session, run_id: str) -> dict[str, int]:
     return dict(session.execute(query.order_by(counted.desc(), name)).all())
 
 
-def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:
-    counted = select(table.run_id, func.count().label("number")).group_by(table.run_id)
-    return {row.run_id: row.number for row in session.execute(counted)}
+def _count_statuses(candidates: Iterable[CandidateStatus]) -> dict[str, int]:
+    words = (str(each.status) if each.final else "awaiting answers" for each in candidates)
+    return dict(sorted(Counter(words).items()))
 
 
-def _why(candidates: list[Any], unreadable: bool) -> str:
-    counts = Counter("awaiting answers" if not c.final else str(c.status) for c in candidates)
-    reasons = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no candidate"]
-    return ", ".join(
-        reasons + ["too many answers to the question are truncated or cannot be parsed"] * unreadable
-    )
-
-
-def _unreadable(session: Session, run_id: str) -> dict[str, int]:
-    rows = session.execute(
-        select(AskRow.outcome, func.count())
-        .where(AskRow.scope == run_id, AskRow.outcome.is_not(None), AskRow.outcome != Outcome.OK.value)
-        .group_by(AskRow.outcome)
-    )
-    return {str(outcome): count for outcome, count in rows}
+def _why(candidates: Iterable[CandidateStatus], unreadable: bool) -> str:
+    reasons = [f"{count} {status}" for status, count in _count_statuses(candidates).items()]
+    reasons = reasons or ["no candidate"]
+    if unreadable:
+        reasons.append("too many answers to the question are truncated or cannot be parsed")
+    return ", ".join(reasons)
 
 
 def _unreadable_questions(session: Session, run_id: str, spec: RunSpec) -> set[str]:

@@ -23,25 +23,18 @@ MIN_ANSWERS = 12
 
 @dataclass(frozen=True)
 class Suspect:
-    """A question of a run with the answer that its solvers agree on.
-
-    Attributes:
-        agreed: the answer, as one of the solvers wrote it.
-        question_agreeing, neighbor_agreeing: answers that are `agreed`, of all drawn to the question, and to
-            its accepted neighbors together.
-        gold_given: answers that equal the gold, to question and neighbors.
-    """
+    """A question of a run with the answer that its solvers agree on."""
 
     run: str
     question_id: str
     question: str
     gold: str
-    agreed: str
+    agreed: str  # as one of the solvers wrote it
     question_agreeing: int
     question_drawn: int
-    neighbor_agreeing: int
+    neighbor_agreeing: int  # to all accepted neighbors together
     neighbor_drawn: int
-    gold_given: int
+    gold_given: int  # answers that equal the gold, to question and neighbors
     neighbors: int
     solvers: tuple[str, ...]
 

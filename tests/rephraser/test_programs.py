@@ -23,10 +23,6 @@ def halves(numbers: List[int]) -> List[float]:
     >>> halves([2, 4])
     [1.0, 2.0]
     """'''
-BROKEN = {
-    "def thirds(numbers: List[int]) -> List[float]:": {"signature_changed"},
-    "def halves(numbers: List[int], n: int) -> List[float]:": {"signature_changed"},
-}
 
 
 def names(candidate: str, question: str = QUESTION) -> set[str]:
@@ -38,11 +34,11 @@ def test_an_honest_candidate_has_no_findings() -> None:
     assert names(QUESTION.replace("    ", "  ")) == {"same_as_original"}
 
 
-@pytest.mark.parametrize("signature", BROKEN)
-def test_names_and_signatures_stay(signature: str) -> None:
-    line = "def halves(numbers: List[int]) -> List[float]:"
-    assert names(HONEST.replace(line, signature)) == BROKEN[signature]
-    assert names("Halve the numbers.", "Write `halves`, which halves numbers.") == {"signature_changed"}
+def test_names_and_signatures_stay() -> None:
+    line, changed = "def halves(numbers: List[int]) -> List[float]:", {"signature_changed"}
+    for signature in (line.replace("halves", "thirds"), line.replace("])", "], n: int)", 1)):
+        assert names(HONEST.replace(line, signature)) == changed
+    assert names("Halve the numbers.", "Write `halves`, which halves numbers.") == changed
     assert names("Let `halves` halve numbers.", "Write `halves`, which halves numbers.") == set()
 
 

@@ -24,14 +24,6 @@ def counts_for(original: str, candidate: str, gold: str | None = "g") -> AnswerC
     )
 
 
-# --- counting ---
-
-
-# --- the three measures ---
-
-
-# --- the overlap rule, branch by branch ---
-
 BRANCHES = [
     # (original, candidate, gold, verdict, part of the reason)
     (
@@ -129,17 +121,11 @@ def test_many_unparsed_answers_decide_nothing() -> None:
         assert "17 of 32 answers to the original" in original_lost.reason
 
 
-# --- premises ---
-
-
 def test_a_dropped_premise_blocks_acceptance_and_nothing_else() -> None:
     blocked = judge(counts_for("g" * 32, "g" * 12), RULE, premise_dropped=True)
     assert blocked.verdict == "undecided"
     assert "a premise was dropped" in blocked.reason
     assert judge(counts_for("g" * 32, "n" * 12), RULE, premise_dropped=True).verdict == "rejected"
-
-
-# --- answers that could not be compared ---
 
 
 @pytest.mark.parametrize("side", ["original", "candidate"])
@@ -153,15 +139,12 @@ def test_answers_that_could_not_be_compared_never_reject(side: str) -> None:
 
 def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None:
     counted = replace(counts_for("g" * 32, "g" * 9), candidate_unsettled=7)
-    assert (counted.candidate_total, counted.candidate_drawn, counted.unsettled) == (9, 16, 7)
+    assert (sum(counted.candidate), counted.drawn("candidate"), counted.unsettled) == (9, 16, 7)
     judgement = judge(counted)
     assert (judgement.verdict, judgement.overlap, judgement.new_top) == ("accepted", 9, 0)
     most = judge(replace(counted, candidate_unsettled=10))
     assert most.verdict == "undecided"
     assert "10 of 19 answers to the candidate could not be parsed or compared" in most.reason
-
-
-# --- the page about it ---
 
 
 def test_the_example_in_the_docs_holds() -> None:
@@ -208,19 +191,19 @@ def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: OverlapRule) 
     if judgement.verdict is Verdict.REJECTED:
         assert counted.gold is not None
     if judgement.verdict in (Verdict.ACCEPTED, Verdict.REJECTED):
-        assert counted.candidate_drawn >= rule.looks[0]
-        assert counted.candidate_unparsed <= rule.max_unparsed_share * counted.candidate_drawn
+        assert counted.drawn("candidate") >= rule.looks[0]
+        assert counted.candidate_unparsed <= rule.max_unparsed_share * counted.drawn("candidate")
     if judgement.verdict is Verdict.ACCEPTED:
         assert judgement.overlap >= rule.accept_overlap > 0
         assert judgement.overlap > rule.accept_over_new * judgement.new_top
-        if rule.accept_gold_from is not None and counted.original_gold >= rule.accept_gold_from:
-            assert counted.candidate_gold > 0
+        if rule.accept_gold_from is not None and counted.correct("original") >= rule.accept_gold_from:
+            assert counted.correct("candidate") > 0
     if judgement.verdict is Verdict.REJECTED:
-        assert judgement.overlap == counted.candidate_gold == 0
+        assert judgement.overlap == counted.correct("candidate") == 0
         assert judgement.new_top >= rule.reject_new
         assert judgement.original_top >= rule.reject_original_top
     if judgement.verdict is Verdict.UNVERIFIED:
-        assert 0 in (counted.original_drawn, counted.candidate_drawn)
+        assert 0 in (counted.drawn("original"), counted.drawn("candidate"))
 
 
 @pytest.mark.parametrize(

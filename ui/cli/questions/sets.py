@@ -198,7 +198,7 @@ def list_(
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:

@@ -116,7 +116,7 @@ def audit(
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
 
     with db.open() as database:
         with database.read() as session:
@@ -155,7 +155,7 @@ def rejudge(
     from rephraser.run.execution import make_rule
     from rephraser.run.rejudge import judge_again
     from rephraser.run.spec import RunSpec
-    from rephraser.run.start import find_neighbor_run
+    from rephraser.run.store import find_neighbor_run
     from rephraser.verdict import rule_spec
     from service.config import Reading
 
