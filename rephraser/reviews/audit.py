@@ -1,22 +1,13 @@
 """Audits in the database: drawn once, read again, reported as far as they are reviewed."""
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.rates import (
-    STRATA,
-    AuditMember,
-    ErrorRates,
-    GroupRate,
-    draw,
-    draw_groups,
-    error_rates,
-    group_rate,
-)
+from rephraser.reviews.rates import STRATA, AuditMember, draw, draw_groups, error_rates, group_rate
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, utc_now
@@ -113,12 +104,12 @@ def _audit(row: AuditRow, run: str, *members: AuditMember) -> Audit:
     return Audit(row.id, row.run_id, run, kind, row.seed, row.size, members, row.created_at)
 
 
-def audit_rates(session: Session, audit: Audit) -> ErrorRates:
+def audit_rates(session: Session, audit: Audit) -> dict[str, Any]:
     """Return the error rates from the decisions made for this audit so far."""
     return error_rates(audit.members, audit_reviews(session, audit.id))
 
 
-def audit_groups(session: Session, audit: Audit) -> GroupRate | None:
+def audit_groups(session: Session, audit: Audit) -> dict[str, Any] | None:
     """Return the share of groups with a broken neighbor so far; None of an audit of candidates."""
     if audit.kind != "groups":
         return None
@@ -134,34 +125,30 @@ def audit_reviews(session: Session, audit_id: int) -> list[Review]:
     return [as_review(row) for row in session.scalars(query)]
 
 
-def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:
+def audit_record(
+    audit: Audit, rates: dict[str, Any], groups: dict[str, Any] | None, *, new: bool
+) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members are in the order of review.
 
     Verdicts, and which groups are broken, are left out until the audit is complete. Errors within a question
     may be correlated, so in an audit of groups the rate of neighbors has no interval.
     """
-    members = [asdict(member) for member in audit.members]
-    record = asdict(rates)
+    hidden = set[str]() if rates["complete"] else {"false_accepts", "false_rejects", "broken_groups"}
+    record = dict(rates)
     if groups is not None:
-        false_accept = rates.false_accept
-        for name in ("strata", "broken", "false_accept", "false_reject", "false_rejects"):
-            del record[name]
-        record["broken_neighbors"] = {"count": false_accept.count, "reviewed": false_accept.reviewed}
-        record["groups"] = asdict(groups)
-    if not rates.complete:
-        members = [{"candidate_id": member["candidate_id"]} for member in members]
-        for name in ("false_accepts", "false_rejects"):
-            record.pop(name, None)
-        if groups is not None:
-            del record["groups"]["broken_groups"]
+        hidden |= {"strata", "broken", "false_accept", "false_reject", "false_rejects"}
+        record["broken_neighbors"] = {name: rates["false_accept"][name] for name in ("count", "reviewed")}
+        record["groups"] = {name: value for name, value in groups.items() if name not in hidden - {"broken"}}
+    shown = None if rates["complete"] else {"candidate_id"}
     return {
         "audit": audit.id,
         "run": audit.run_name,
         "sample": audit.size,
         **{name: getattr(audit, name) for name in ("run_id", "kind", "seed", "created_at")},
         "new": new,
-        "complete": rates.complete,
-        "open": rates.open,
-        **record,
-        "members": members,
+        **{name: value for name, value in record.items() if name not in hidden},
+        "members": [
+            {name: value for name, value in vars(member).items() if shown is None or name in shown}
+            for member in audit.members
+        ],
     }

@@ -81,7 +81,8 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
             .join(question, question.id == CandidateRow.question_id)
             .where(CandidateRow.id.in_(part))
         )
-        items |= {id: ReviewItem(id, *texts, tuple(images or ())) for id, *texts, images in rows}
+        for id, asked, answer, text, images in rows:
+            items[id] = ReviewItem(id, asked, answer, text, tuple(images or ()))
     return [items[id] for id in candidate_ids if id in items]
 
 

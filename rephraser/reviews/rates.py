@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -26,6 +27,7 @@ CONFIDENCE = 0.95
 
 Decisions = Mapping[str, str]
 """Accepted or rejected, by candidate."""
+Record = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -83,33 +85,6 @@ def _shuffle(ids: Iterable[str], purpose: str, seed: int) -> list[str]:
     return sorted(ids, key=lambda identity: content_hash(f"audit-{purpose}", [seed, identity]))
 
 
-@dataclass(frozen=True)
-class Agreement:
-    """Agreement of two raters on the candidates that both have decided, of which there is at least one.
-
-    `kappa` is Cohen's kappa; None if undefined.
-    """
-
-    first: str
-    second: str
-    shared: int
-    agreed: int
-    kappa: float | None
-
-
-@dataclass(frozen=True)
-class RunAgreement:
-    """Agreement of a run's reviewers with each other and with its verdicts.
-
-    `disputed` are candidates on which reviewers differ, `against_verdict` those on which a reviewer differs
-    from the verdict, outside of audits, whose findings stay hidden until they are complete.
-    """
-
-    pairs: tuple[Agreement, ...]
-    disputed: tuple[str, ...]
-    against_verdict: tuple[str, ...]
-
-
 def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     """Return Cohen's kappa of two raters; None if both gave the same rating to every item.
 
@@ -124,22 +99,29 @@ def cohens_kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     return (equal * items - by_chance) / (items * items - by_chance)
 
 
-def _agreements(by_rater: Mapping[str, Decisions]) -> tuple[Agreement, ...]:
+def _agreements(by_rater: Mapping[str, Decisions]) -> list[Record]:
+    """Return how far each two raters agree that have decided on the same candidates."""
     pairs = []
     for (first, mine), (second, theirs) in combinations(sorted(by_rater.items()), 2):
         if shared := [(mine[id], theirs[id]) for id in mine if id in theirs]:
-            agreed = sum(a == b for a, b in shared)
-            pairs.append(Agreement(first, second, len(shared), agreed, cohens_kappa(shared)))
-    return tuple(pairs)
+            pair = {"first": first, "second": second, "shared": len(shared)}
+            pair["agreed"] = sum(a == b for a, b in shared)
+            pairs.append({**pair, "kappa": cohens_kappa(shared)})
+    return pairs
 
 
-def _disputed(ids: Iterable[str], by_reviewer: Mapping[str, Decisions]) -> tuple[str, ...]:
+def _disputed(ids: Iterable[str], by_reviewer: Mapping[str, Decisions]) -> list[str]:
     """Return those of these candidates on which reviewers differ."""
-    return tuple(id for id in ids if len({made[id] for made in by_reviewer.values() if id in made}) > 1)
+    return [id for id in ids if len({made[id] for made in by_reviewer.values() if id in made}) > 1]
 
 
-def run_agreement(session: Session, run_id: str) -> RunAgreement:
-    """Return how far reviewers agree on a run's candidates, inside and outside audits."""
+def run_agreement(session: Session, run_id: str) -> Record:
+    """Return how far reviewers agree with each other and with the verdict on a run's candidates.
+
+    `pairs` of raters may contain the verdict, on candidates that it accepted or rejected. `disputed` are
+    candidates on which reviewers differ, `against_verdict` those on which a reviewer differs from the verdict
+    outside of audits, whose findings stay hidden until they are complete.
+    """
     of_run = (StandingRow.candidate_id == ReviewRow.candidate_id) & (StandingRow.run_id == run_id)
     rows = session.execute(
         select(
@@ -162,104 +144,20 @@ def run_agreement(session: Session, run_id: str) -> RunAgreement:
             judged[candidate_id] = status
     reviewed = sorted({id for made in by_reviewer.values() for id in made})
     against = {id for (id, _), decision in outside.items() if judged.get(id, decision) != decision}
-    return RunAgreement(
-        pairs=_agreements({**by_reviewer, VERDICT: judged}),
-        disputed=_disputed(reviewed, by_reviewer),
-        against_verdict=tuple(sorted(against)),
-    )
+    return {
+        "pairs": _agreements({**by_reviewer, VERDICT: judged}),
+        "disputed": _disputed(reviewed, by_reviewer),
+        "against_verdict": sorted(against),
+    }
 
 
-@dataclass(frozen=True)
-class Rate:
-    """A share with its exact interval; all three are None if nothing was reviewed."""
+def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Record:
+    """Return the error rates of the verdicts at the time of the draw, as one JSON object.
 
-    count: int
-    reviewed: int
-    share: float | None
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True)
-class Stratum:
-    """The candidates of one verdict: in the run at the draw, in the audit, and rejected by reviewers."""
-
-    status: str
-    size: int
-    drawn: int
-    rejected: Rate
-
-
-@dataclass(frozen=True)
-class BrokenShare:
-    """Share of candidates that reviewers would reject among all publishable ones.
-
-    `statuses` are the strata with their sizes, which are the weights. The interval combines exact ones of the
-    strata that hold together with 95% (Bonferroni). All is None if a stratum has no review yet.
-    """
-
-    statuses: dict[str, int]
-    share: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-@dataclass(frozen=True)
-class GroupRate:
-    """Result of an audit of groups: the questions with a broken one among their accepted neighbors."""
-
-    size: int  # questions of the run with accepted neighbors when the audit was drawn
-    drawn: int
-    complete: int  # with a decision on every neighbor; `broken` is a share of these
-    broken: Rate
-    broken_groups: tuple[str, ...]  # also incomplete ones
-    open: int  # without a rejected neighbor so far, and with a missing decision
-    low: float  # the exact interval of the share over all drawn, for every outcome of the open ones
-    high: float
-
-    @property
-    def bounds(self) -> str:
-        """The range of the share of broken groups while some are open, as text."""
-        broken = len(self.broken_groups)
-        return (
-            f"{broken:,} have a broken neighbor so far and {self.open:,} are not yet decided: "
-            f"{broken / self.drawn:.1%} to {(broken + self.open) / self.drawn:.1%} are broken (exact 95% "
-            f"interval {self.low:.1%} to {self.high:.1%}, whatever the undecided ones turn out to be)"
-        )
-
-
-@dataclass(frozen=True)
-class ErrorRates:
-    """Results of an audit so far."""
-
-    drawn: int
-    reviewed: int
-    strata: tuple[Stratum, ...]
-    false_accept: Rate  # rejected by the reviewers, of reviewed candidates that the verdict accepted
-    false_reject: Rate  # accepted by the reviewers, of reviewed candidates that the verdict rejected
-    broken: BrokenShare
-    reviewers: tuple[dict[str, Any], ...]  # the rates of each one's decisions
-    agreements: tuple[Agreement, ...]
-    disputed: tuple[str, ...]  # reviewers differ on these; the newest decision counts for the rates
-    false_accepts: tuple[str, ...]  # these reveal verdicts: hide them until the audit is complete
-    false_rejects: tuple[str, ...]
-
-    @property
-    def open(self) -> int:
-        """Candidates without a decision."""
-        return self.drawn - self.reviewed
-
-    @property
-    def complete(self) -> bool:
-        """Whether every candidate has at least one decision."""
-        return self.open == 0
-
-
-def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> ErrorRates:
-    """Return the error rates of the verdicts at the time of the draw.
-
-    The newest decision (highest id) on a candidate counts; `reviewers` shows each one's rates. Candidates
-    without a decision are left out, so rates of an unfinished audit are provisional.
+    `false_accept` is the share that reviewers rejected of the reviewed candidates that the verdict accepted,
+    `false_reject` the reverse. The newest decision (highest id) on a candidate counts; `reviewers` shows each
+    one's rates. Candidates without a decision are left out, so rates of an unfinished audit are provisional.
+    The lists `false_accepts` and `false_rejects` reveal verdicts: hide them until the audit is complete.
     """
     by_status = {
         status: [member.candidate_id for member in members if member.status == status] for status in STRATA
@@ -271,26 +169,28 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
         for name in sorted({review.reviewer for review in reviews})
     }
 
-    def rate(status: str, decision: str, decisions: Decisions = newest) -> Rate:
+    def rate(status: str, decision: str, decisions: Decisions = newest) -> Record:
         made = [decisions[id] for id in by_status[status] if id in decisions]
         return _rate(made.count(decision), len(made))
 
-    def wrong(status: str, decision: str) -> tuple[str, ...]:
-        return tuple(id for id in by_status[status] if newest.get(id) == decision)
+    def wrong(status: str, decision: str) -> list[str]:
+        return [id for id in by_status[status] if newest.get(id) == decision]
 
-    strata = tuple(
-        Stratum(status, sizes[status], len(ids), rate(status, "rejected"))
-        for status, ids in by_status.items()
+    strata = [
+        {"status": name, "size": sizes[name], "drawn": len(ids), "rejected": rate(name, "rejected")}
+        for name, ids in by_status.items()
         if ids
-    )
-    return ErrorRates(
-        drawn=len(members),
-        reviewed=len(newest),
-        strata=strata,
-        false_accept=rate("accepted", "rejected"),
-        false_reject=rate("rejected", "accepted"),
-        broken=_broken([stratum for stratum in strata if stratum.status in PUBLISHABLE]),
-        reviewers=tuple(
+    ]
+    return {
+        "drawn": len(members),
+        "reviewed": len(newest),
+        "open": len(members) - len(newest),
+        "complete": len(members) == len(newest),
+        "strata": strata,
+        "false_accept": rate("accepted", "rejected"),
+        "false_reject": rate("rejected", "accepted"),
+        "broken": _broken([stratum for stratum in strata if stratum["status"] in PUBLISHABLE]),
+        "reviewers": [
             {
                 "reviewer": reviewer,
                 "reviewed": len(decisions),
@@ -299,39 +199,40 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Er
             }
             for reviewer, decisions in by_reviewer.items()
             if decisions
-        ),
-        agreements=_agreements(by_reviewer),
-        disputed=_disputed((member.candidate_id for member in members), by_reviewer),
-        false_accepts=wrong("accepted", "rejected"),
-        false_rejects=wrong("rejected", "accepted"),
-    )
+        ],
+        "agreements": _agreements(by_reviewer),
+        "disputed": _disputed((member.candidate_id for member in members), by_reviewer),
+        "false_accepts": wrong("accepted", "rejected"),
+        "false_rejects": wrong("rejected", "accepted"),
+    }
 
 
 def group_rate(
     members: Sequence[AuditMember], questions: Mapping[str, str], reviews: Sequence[Review]
-) -> GroupRate:
+) -> Record:
     """Return the share of groups with a broken neighbor; `questions` is the question of each member.
 
-    The share is over fully reviewed groups. Including others with a rejected neighbor would overestimate it,
-    since a broken group is known sooner than an intact one.
+    The share `broken` is over fully reviewed groups. Including others with a rejected neighbor would
+    overestimate it, since a broken group is known sooner than an intact one. `low` and `high` are the exact
+    interval over all drawn, for every outcome of the open ones.
     """
     newest = _newest(members, reviews)
     groups: dict[str, list[str | None]] = {}
     for member in members:
         groups.setdefault(questions[member.candidate_id], []).append(newest.get(member.candidate_id))
     complete = [made for made in groups.values() if None not in made]
-    broken = tuple(question for question, made in groups.items() if "rejected" in made)
+    broken = [question for question, made in groups.items() if "rejected" in made]
     undecided = sum(None in made and "rejected" not in made for made in groups.values())
-    return GroupRate(
-        size=members[0].stratum_size,
-        drawn=len(groups),
-        complete=len(complete),
-        broken=_rate(sum("rejected" in made for made in complete), len(complete)),
-        broken_groups=broken,
-        open=undecided,
-        low=exact_interval(len(broken), len(groups), CONFIDENCE)[0],
-        high=exact_interval(len(broken) + undecided, len(groups), CONFIDENCE)[1],
-    )
+    return {
+        "size": members[0].stratum_size,
+        "drawn": len(groups),
+        "complete": len(complete),
+        "broken": _rate(sum("rejected" in made for made in complete), len(complete)),
+        "broken_groups": broken,
+        "open": undecided,
+        "low": exact_interval(len(broken), len(groups), CONFIDENCE)[0],
+        "high": exact_interval(len(broken) + undecided, len(groups), CONFIDENCE)[1],
+    }
 
 
 def _newest(members: Sequence[AuditMember], reviews: Sequence[Review]) -> dict[str, str]:
@@ -341,22 +242,24 @@ def _newest(members: Sequence[AuditMember], reviews: Sequence[Review]) -> dict[s
     return {review.candidate_id: review.decision for review in ordered if review.candidate_id in ids}
 
 
-def _rate(count: int, reviewed: int) -> Rate:
-    if not reviewed:
-        return Rate(0, 0, None, None, None)
-    return Rate(count, reviewed, count / reviewed, *exact_interval(count, reviewed, CONFIDENCE))
+def _rate(count: int, reviewed: int) -> Record:
+    """Return a share with its exact interval; all three are None if nothing was reviewed."""
+    share = (count / reviewed, *exact_interval(count, reviewed, CONFIDENCE)) if reviewed else (None,) * 3
+    return {"count": count, "reviewed": reviewed, "share": share[0], "low": share[1], "high": share[2]}
 
 
-def _broken(strata: Sequence[Stratum]) -> BrokenShare:
-    sizes = {stratum.status: stratum.size for stratum in strata}
-    if not strata or not all(stratum.rejected.reviewed for stratum in strata):
-        return BrokenShare(sizes)
-    confidence = 1 - (1 - CONFIDENCE) / len(strata)
-    share = low = high = 0.0
-    for stratum in strata:
-        rejected, weight = stratum.rejected, stratum.size / sum(sizes.values())
-        interval = exact_interval(rejected.count, rejected.reviewed, confidence)
-        share += weight * rejected.count / rejected.reviewed
-        low += weight * interval[0]
-        high += weight * interval[1]
-    return BrokenShare(sizes, share, low, high)
+def _broken(strata: Sequence[Record]) -> Record:
+    """Return the share that reviewers would reject of all publishable candidates, weighted by the strata.
+
+    The interval combines exact ones of the strata that hold together with 95% (Bonferroni). All is None if a
+    stratum has no review yet.
+    """
+    sizes = {stratum["status"]: stratum["size"] for stratum in strata}
+    rejected = [stratum["rejected"] for stratum in strata]
+    if not strata or not all(each["reviewed"] for each in rejected):
+        return {"statuses": sizes, "share": None, "low": None, "high": None}
+    confidence, weights = 1 - (1 - CONFIDENCE) / len(strata), np.array(list(sizes.values()))
+    intervals = [exact_interval(each["count"], each["reviewed"], confidence) for each in rejected]
+    bounds = [(each["share"], *interval) for each, interval in zip(rejected, intervals, strict=True)]
+    share, low, high = np.average(bounds, axis=0, weights=weights).tolist()
+    return {"statuses": sizes, "share": share, "low": low, "high": high}

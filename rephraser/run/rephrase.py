@@ -235,7 +235,8 @@ class QuestionWork:
             checked.append(Checked(row, proposal, verdict))
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
-        await self._store.write(store_checked, (checked, answer and answer.ask_id, outcome and outcome.value))
+        ask_id = None if answer is None else answer.ask_id
+        await self._store.write(store_checked, (checked, ask_id, None if outcome is None else outcome.value))
         return new
 
     async def read_edited(self) -> list[CheckedCandidate]:

@@ -85,7 +85,7 @@ class Checked(NamedTuple):
 
 
 @one_by_one
-def store_checked(session: Session, found: tuple[Sequence[Checked], int | None, str | None]) -> None:
+def store_checked(session: Session, found: tuple[list[Checked], int | None, str | None]) -> None:
     """Store candidates with their first verdicts, and what parsing found in the reply to an ask.
 
     A candidate that has a verdict in the run keeps it.
@@ -93,9 +93,9 @@ def store_checked(session: Session, found: tuple[Sequence[Checked], int | None, 
     checked, ask_id, outcome = found
     if checked:
         candidates, proposals, verdicts = map(list, zip(*checked, strict=True))
-        for table, rows in ((CandidateRow, candidates), (ProposalRow, proposals)):
-            # The bare tables: the ORM spends more on a statement than SQLite does.
-            session.execute(upsert(table.__table__).on_conflict_do_nothing(), rows)
+        table: Any  # bare, since the ORM spends more on a statement than SQLite does
+        for table, rows in ((CandidateRow.__table__, candidates), (ProposalRow.__table__, proposals)):
+            session.execute(upsert(table).on_conflict_do_nothing(), rows)
         ids, of_run = [row["id"] for row in candidates], VerdictRow.run_id == verdicts[0]["run_id"]
         query = select(VerdictRow.candidate_id).where(of_run, VerdictRow.candidate_id.in_(ids))
         judged = set(session.scalars(query))

@@ -2,11 +2,10 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import astuple
 from pathlib import Path
 from typing import Any
 
-from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
+from rephraser.sets.counts import RATE_DEFINITION, accept_rates
 from rephraser.sets.export import OTHER_LICENSE, SPLIT_FILE, features
 from rephraser.sets.types import SetHeader
 from rephraser.verdict.successes import solver_name
@@ -147,13 +146,13 @@ def _list(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {name}" for name, count in counts.items())
 
 
-def _rates(rates: Sequence[AcceptRate]) -> str:
+def _rates(rates: Sequence[dict[str, Any]]) -> str:
     if not rates:
         return "Unknown: this database does not contain the set's run."
     rows = []
-    for strategy, accepted, judged, unverified, rate, low, high in map(astuple, rates):
+    for *counts, rate, low, high in map(dict.values, rates):
         share = "not measured" if rate is None else f"{rate:.1%} (95% interval {low:.1%} to {high:.1%})"
-        rows.append((strategy, accepted, judged, unverified, share))
+        rows.append((*counts, share))
     table = _table(("strategy", "accepted", "judged", "unverified", "acceptance rate"), rows)
     return f"{table}\n\nAcceptance rate: {RATE_DEFINITION}."
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any, Literal
 
@@ -18,25 +17,6 @@ RATE_DEFINITION = (
     "later rounds and candidates that failed the structural checks, but not unverified ones. The 95% "
     "interval is Clopper-Pearson and assumes independent proposals"
 )
-
-
-@dataclass(frozen=True)
-class AcceptRate:
-    """Acceptance rate of a run's proposals, of one strategy or model or of "all".
-
-    Attributes:
-        unverified: proposals without compared answers or not yet judged; not part of `judged`.
-        rate: accepted / judged; None if nothing was judged by answers, as in a run without a solver.
-        low, high: exact 95% interval of the rate.
-    """
-
-    strategy: str
-    accepted: int
-    judged: int
-    unverified: int
-    rate: float | None
-    low: float | None
-    high: float | None
 
 
 def count_members(entries: Iterable[SetEntry]) -> dict[str, Any]:
@@ -91,10 +71,11 @@ def count_proposals(session: Session, run_ids: Iterable[str]) -> list[dict[str, 
 
 def accept_rates(
     proposals: Sequence[Mapping[str, Any]], by: Literal["strategy", "model"] = "strategy"
-) -> list[AcceptRate]:
+) -> list[dict[str, Any]]:
     """Return the acceptance rate of all proposals (records of `count_proposals`), then of each group.
 
-    Groups are strategies or models, if there are several.
+    Groups are strategies or models, if there are several. `unverified` proposals have no compared answers or
+    are not judged yet; they are not in `judged`. `rate` is None if nothing was judged by answers.
     """
     if not proposals:
         return []
@@ -103,12 +84,13 @@ def accept_rates(
     return [_rate("all", proposals), *(_rate(*group) for group in groups.items() if len(groups) > 1)]
 
 
-def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> AcceptRate:
+def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     counted = {status: sum(int(each[status]) for each in proposals) for status in (*STATUSES, PENDING)}
     accepted = counted["accepted"]
     judged = accepted + counted["rejected"] + counted["undecided"]
     unverified = counted["unverified"] + counted[PENDING]
+    counts = {"strategy": strategy, "accepted": accepted, "judged": judged, "unverified": unverified}
     # Without a solver only structural checks and reviews decide; a share of those few would mislead.
     measured = judged > 0 and (accepted > 0 or unverified == 0)
-    rate = (accepted / judged, *exact_interval(accepted, judged)) if measured else (None, None, None)
-    return AcceptRate(strategy, accepted, judged, unverified, *rate)
+    low, high = exact_interval(accepted, judged) if measured else (None, None)
+    return {**counts, "rate": accepted / judged if measured else None, "low": low, "high": high}

@@ -184,7 +184,7 @@ def _headers(session: Session, *where: Any) -> list[SetHeader]:
     rows = session.execute(
         select(*columns).where(*where).order_by(NeighborSetRow.name, NeighborSetRow.version)
     )
-    return [SetHeader(*row, tags=tuple(tags.get(row.id, ()))) for row in rows]
+    return [SetHeader(**row._mapping, tags=tuple(tags.get(row.id, ()))) for row in rows]
 
 
 def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry]) -> None:
@@ -197,6 +197,10 @@ def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry
             member = {**vars(neighbor), "successes": successes, "set_id": header_id, "position": place}
             del member["text"]
             members.append({**member, "question_id": entry.question.id})
-    for table, rows in ((NeighborSetQuestionRow, questions), (NeighborSetMemberRow, members)):
-        if rows:  # the bare tables: the ORM spends more on a statement than SQLite does
-            session.execute(insert(table.__table__), rows)
+    table: Any  # bare, since the ORM spends more on a statement than SQLite does
+    for table, rows in (
+        (NeighborSetQuestionRow.__table__, questions),
+        (NeighborSetMemberRow.__table__, members),
+    ):
+        if rows:
+            session.execute(insert(table), rows)

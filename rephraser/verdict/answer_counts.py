@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -26,12 +25,12 @@ class AnswerCounts:
     original_truncated: int = 0
     candidate_truncated: int = 0
 
-    def drawn(self, side: Literal["original", "candidate"]) -> int:
-        """Return the number of answers to a side, parsed or not."""
+    def drawn(self, side: str) -> int:
+        """Return the number of answers to a side ("original" or "candidate"), parsed or not."""
         classes: tuple[int, ...] = getattr(self, side)
         return sum(classes) + int(getattr(self, f"{side}_unparsed") + getattr(self, f"{side}_unsettled"))
 
-    def correct(self, side: Literal["original", "candidate"]) -> int:
+    def correct(self, side: str) -> int:
         """Return the number of correct answers to a side; 0 if the gold class is unknown."""
         classes: tuple[int, ...] = getattr(self, side)
         return 0 if self.gold is None else classes[self.gold]

@@ -1,7 +1,6 @@
 """Candidates of a run or a question, in pages, with the evidence and the cost of each."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from typing import Any
@@ -9,8 +8,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.checks.structure import FINDINGS, Finding
-from rephraser.reviews.status import CandidateStatus, read_status, status_query
+from rephraser.checks.structure import FINDINGS
+from rephraser.reviews.status import CandidateStatus, status_query
 from rephraser.reviews.store import find_candidate, reviews_of
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
@@ -31,52 +30,6 @@ from service.errors import InputError, NotFoundError
 from service.questions.question import Question
 from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD, RunRow
-
-
-@dataclass(frozen=True)
-class AnswerClass:
-    """Answers that are equal: how often the original and the candidate got one of them."""
-
-    answer: str
-    original: int
-    candidate: int
-    gold: bool
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The evidence for a verdict; answer fields are empty or None if no answers were compared."""
-
-    findings: tuple[Finding, ...]
-    classes: tuple[AnswerClass, ...]
-    original_unparsed: int
-    candidate_unparsed: int
-    overlap: int | None
-    new_top: int | None
-    original_top: int | None
-    solvers: tuple[str, ...]
-    by_solver: dict[str, dict[str, int]]
-    original_unsettled: int = 0
-    candidate_unsettled: int = 0
-
-
-def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
-    """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
-    counts = evidence.get("counts") or {}
-    numbers: dict[str, Any] = {name: evidence.get(name) for name in ("overlap", "new_top", "original_top")}
-    for name in ("original_unparsed", "candidate_unparsed", "original_unsettled", "candidate_unsettled"):
-        numbers[name] = counts.get(name, 0)
-    classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=False)
-    return Evidence(
-        findings=tuple(Finding(each["name"], each["detail"]) for each in evidence.get("findings", ())),
-        classes=tuple(
-            AnswerClass(str(answer), original, candidate, place == counts.get("gold"))
-            for place, (answer, original, candidate) in enumerate(classes)
-        ),
-        solvers=tuple(evidence.get("solvers", ())),
-        by_solver=dict(evidence.get("by_solver", {})),
-        **numbers,
-    )
 
 
 def page_answers(
@@ -145,7 +98,7 @@ class NeighborCard(CandidateStatus):
     completion_tokens: int | None
     verdict: str | None  # the run's own; None while it has not judged
     verdict_reason: str
-    evidence: Evidence
+    evidence: dict[str, Any]  # as stored with the verdict; {} without one
     reviewer: str | None
     review_reason: str | None
     likeness: float
@@ -218,28 +171,20 @@ def candidate_record(
     `raw` adds the exchanges with the proposer. `answers_cost` is the cost of its answers in all runs.
     """
     runs = []
-    for run_id, name, ask_id in session.execute(
-        select(ProposalRow.run_id, RunRow.name, ProposalRow.ask_id)
-        .join(RunRow, RunRow.id == ProposalRow.run_id)
-        .where(ProposalRow.candidate_id == candidate.id)
-        .order_by(RunRow.created_at, ProposalRow.id)
-    ).all():
+    for card in read_cards(session, candidate.id):
         row = VerdictRow
         judged = select(row.status, row.reason, row.final, row.evidence, row.created_at).order_by(row.id)
-        verdicts = session.execute(judged.where(row.run_id == run_id, row.candidate_id == candidate.id))
-        standing = asdict(read_status(session, run_id, candidate.id))
-        del standing["question_id"], standing["candidate_id"]
-        of_ask = select(func.count()).where(ProposalRow.ask_id == ask_id)
+        verdicts = session.execute(judged.where(row.run_id == card.run_id, row.candidate_id == candidate.id))
+        standing = [field.name for field in fields(CandidateStatus)][2:]  # without the ids
+        of_ask = select(func.count()).where(ProposalRow.ask_id == card.ask_id)
         entry = {
-            "run": name,
-            "run_id": run_id,
-            **standing,
-            "cost": None if ask_id is None else _cost(session, AskRow.id == ask_id),
-            "candidates_of_request": 1 if ask_id is None else session.scalar(of_ask),
+            **{name: getattr(card, name) for name in ("run", "run_id", *standing)},
+            "cost": None if card.ask_id is None else _cost(session, AskRow.id == card.ask_id),
+            "candidates_of_request": 1 if card.ask_id is None else session.scalar(of_ask),
             "verdicts": [verdict._asdict() for verdict in verdicts],
         }
-        if raw and ask_id is not None:
-            entry["exchange"] = proposing_exchange(session, ask_id)
+        if raw and card.ask_id is not None:
+            entry["exchange"] = proposing_exchange(session, card.ask_id)
         runs.append(entry)
     return {
         "candidate": candidate.id,
@@ -276,7 +221,7 @@ def _card(row: Any) -> NeighborCard:
     return NeighborCard(
         **values,
         usd=None if cost_pico is None else cost_pico / PICO_PER_USD,
-        evidence=read_evidence(evidence),
+        evidence=evidence,
         successes=read_successes(evidence.get("counts"), evidence.get("by_solver", ())),
     )
 

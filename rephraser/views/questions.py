@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, exists, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
@@ -40,16 +40,14 @@ class QuestionFilters:
     suspect: bool = False  # whose gold the solvers contradict
 
 
-@dataclass(frozen=True)
-class ListedQuestion:
+class ListedQuestion(NamedTuple):
     """A question with the number of its proposals by status, over all runs."""
 
     question: Question
     candidates: dict[str, int]
 
 
-@dataclass(frozen=True)
-class QuestionPage:
+class QuestionPage(NamedTuple):
     """Some questions in order of id, and the ids to go on and back from; None at the end or start."""
 
     questions: tuple[ListedQuestion, ...]
@@ -143,7 +141,7 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
         conditions.append(QuestionRow.id.in_(members))
     if filters.suspect:
         suspects = find_suspects(session, run_id=filters.run_id)
-        conditions.append(QuestionRow.id.in_({suspect.question_id for suspect in suspects}))
+        conditions.append(QuestionRow.id.in_({suspect["question_id"] for suspect in suspects}))
     if terms := search_terms(filters.text or ""):
         searched = (
             (QuestionRow.id, QuestionRow.text),

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import func, select
@@ -17,7 +16,7 @@ from rephraser.verdict import Verdict
 from rephraser.views.suspects import find_suspects
 from service.asks.tables import AskRow
 from service.runs.progress import frequent_errors, progress_of
-from service.runs.spending import LedgerLine, known_cost, read_ledger
+from service.runs.spending import known_cost, read_ledger
 from service.runs.store import Run, list_runs, run_question_ids
 from service.runs.tables import RunQuestionRow
 
@@ -53,32 +52,14 @@ def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
     return records
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver)."""
+def summarize(session: Session, run: Run) -> dict[str, Any]:
+    """Return the state of a run as one JSON object.
 
-    run: str
-    run_id: str
-    questions: int
-    complete: int
-    wanted: int
-    compared_answers: bool
-    questions_by_neighbors: dict[int, int]
-    candidates: dict[str, int]  # by status
-    findings: dict[str, int]  # candidates by the findings of their structural checks
-    unreadable: dict[str, int]  # what was wrong with answers of the proposer
-    open_questions: int
-    failed_questions: int  # lack a request that failed
-    final_questions: int  # need a request that failed for good
-    errors: dict[str, int]
-    suspects: int  # questions whose gold the solvers contradict
-    unreadable_questions: int  # of whose own answers too few can be read for any verdict
-    unfinished: list[dict[str, Any]]  # questions with fewer neighbors than wanted, and why
-    ledger: tuple[LedgerLine, ...]
-
-
-def summarize(session: Session, run: Run) -> RunSummary:
-    """Return the state of a run as the database has it."""
+    `complete` counts questions with all n neighbors (unverified, if no solver). `unreadable` is what was
+    wrong with answers of the proposer, `suspects` counts questions whose gold the solvers contradict, and
+    `unreadable_questions` those of whose own answers too few can be read for any verdict. `failed_questions`
+    lack a request that failed, `final_questions` one that failed for good.
+    """
     spec = RunSpec.from_json(run.spec)
     question_ids = run_question_ids(session, run.id)
     statuses: dict[str, list[CandidateStatus]] = {}
@@ -98,26 +79,26 @@ def summarize(session: Session, run: Run) -> RunSummary:
     ]
     outcome = AskRow.outcome
     bad = select(outcome, func.count()).where(AskRow.scope == run.id, outcome != Outcome.OK.value)
-    return RunSummary(
-        run=run.name,
-        run_id=run.id,
-        questions=len(question_ids),
-        complete=sum(count >= spec.n for count in neighbors.values()),
-        wanted=spec.n,
-        compared_answers=bool(spec.solvers),
-        questions_by_neighbors=dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
-        candidates=by_status,
-        findings=finding_counts(session, run.id),
-        unreadable=dict(session.execute(bad.group_by(outcome)).all()),
-        open_questions=progress.open,
-        failed_questions=progress.failed,
-        final_questions=progress.final,
-        errors=frequent_errors(session, run.id, limit=ERRORS_SHOWN),
-        suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
-        unreadable_questions=len(unreadable),
-        unfinished=unfinished,
-        ledger=tuple(read_ledger(session, run.id)),
-    )
+    return {
+        "run": run.name,
+        "run_id": run.id,
+        "questions": len(question_ids),
+        "complete": sum(count >= spec.n for count in neighbors.values()),
+        "wanted": spec.n,
+        "compared_answers": bool(spec.solvers),
+        "questions_by_neighbors": dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
+        "candidates": by_status,
+        "findings": finding_counts(session, run.id),
+        "unreadable": {str(name): count for name, count in session.execute(bad.group_by(outcome))},
+        "open_questions": progress.open,
+        "failed_questions": progress.failed,
+        "final_questions": progress.final,
+        "errors": frequent_errors(session, run.id, limit=ERRORS_SHOWN),
+        "suspects": len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
+        "unreadable_questions": len(unreadable),
+        "unfinished": unfinished,
+        "ledger": read_ledger(session, run.id),
+    }
 
 
 def finding_counts(session: Session, run_id: str) -> dict[str, int]:

@@ -128,10 +128,10 @@ def audit(
             exported = None if out is None else write_sheet(session, drawn, out)
     record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
     terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
-    if not rates.complete:
+    if not rates["complete"]:
         raise exits.needs_attention(
-            f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision. Review "
-            "them in `tagrpo ui --review`, or in a sheet (--out FILE)."
+            f"audit {drawn.id} has {rates['open']:,} of {rates['drawn']:,} candidates without a decision. "
+            "Review them in `tagrpo ui --review`, or in a sheet (--out FILE)."
         )
 
 

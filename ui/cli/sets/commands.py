@@ -152,9 +152,9 @@ def show(
         if verify:
             report = sets.verify(session, reference)
             header = report.header
-            record = {"set": header.ref, "ok": report.ok, "content_hash": header.content_hash}
+            record = {"set": header.ref, "ok": not report.problems, "content_hash": header.content_hash}
             terminal.show({**record, "derived_hash": report.derived_hash, "problems": report.problems})
-            if not report.ok:
+            if report.problems:
                 differs = f"{header.ref}: differs from its published content; do not train on it."
                 raise exits.needs_attention(differs)
             return
