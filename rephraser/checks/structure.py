@@ -15,7 +15,7 @@ from rephraser.checks.text import (
     read,
     skeleton,
 )
-from service.questions.images import PLACEHOLDER, count_placeholders
+from service.questions.images import PLACEHOLDER
 
 CHECKS_VERSION = "6"
 """Stored with the evidence of every verdict. Change it if a check may decide differently."""
@@ -253,7 +253,7 @@ _OPTION = re.compile(
 
 def _check_images(original: str, candidate: str) -> Iterator[Finding]:
     """Compare the numbers of images; swapped images are not seen."""
-    before, after = count_placeholders(original), count_placeholders(candidate)
+    before, after = original.count(PLACEHOLDER), candidate.count(PLACEHOLDER)
     if after != before:
         name = "image_missing" if after < before else "image_added"
         yield Finding(name, f"{after} {PLACEHOLDER} for {before} of the original")

@@ -12,6 +12,7 @@ from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
 from rephraser.run.rephrase import Rephrasing
+from rephraser.run.requests import ask_seed
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
     PROGRAM_INSTRUCTION,
@@ -19,7 +20,6 @@ from rephraser.run.spec import (
     PremiseSpec,
     RunSpec,
     SolverSpec,
-    ask_seed,
 )
 from rephraser.run.store import KIND
 from rephraser.verdict import OverlapRule

@@ -152,49 +152,49 @@ class QuestionWork:
             seen = {each.text for each in self._proposed}
             texts = self._run.source(self._question.id, self._question.text, len(seen) + sum(slots))
             return await self._add([text for text in texts if text not in seen][: sum(slots)], round_number)
-        missing = {strategy: count for strategy, count in enumerate(slots) if count}
         texts_of = {str(each.ordinal): each.text for each in self._proposed}
         to_avoid = [(texts_of[place], reason) for place, reason in avoid.items() if place in texts_of]
-        earlier: dict[int, list[Earlier]] = {strategy: list(to_avoid) for strategy in missing}
-        candidates: list[CheckedCandidate] = []
-        for attempt in range(self._spec.content_attempts):
-            requests = [
-                proposing_request(
-                    self._run.run_id,
-                    self._spec,
-                    self._question,
-                    round_number=round_number,
-                    strategy=strategy,
-                    attempt=attempt,
-                    count=count,
-                    avoid=earlier[strategy][-EARLIER_SHOWN:],
-                )
-                for strategy, count in missing.items()
-            ]
-            answers = await self._finish([self._asker.ask(request) for request in requests])
-            for strategy, answer in zip(list(missing), answers, strict=True):
-                if answer is None:
-                    self._failed_strategies.add(strategy)
-                    del missing[strategy]
-                    continue
-                choice = answer.choices[0]
-                texts, outcome = parse_candidates(
-                    choice.text,
-                    question=self._question.text,
-                    count=missing[strategy],
-                    truncated=choice.finish_reason == "length",
-                )
-                if choice.finish_reason in {"content_filter", "refusal"}:
-                    outcome = Outcome.REFUSED
-                new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
-                candidates += new
-                earlier[strategy] += [(each.text, None) for each in new]
-                missing[strategy] -= len(new)
-                if not missing[strategy]:
-                    del missing[strategy]
-            if not missing:
+        return [
+            candidate
+            for strategy, count in enumerate(slots)
+            for candidate in await self._propose_by(strategy, count, round_number, to_avoid)
+        ]
+
+    async def _propose_by(
+        self, strategy: int, count: int, round_number: int, avoid: Sequence[Earlier]
+    ) -> list[CheckedCandidate]:
+        """Return up to `count` new candidates by one strategy; unusable replies are asked for again."""
+        earlier, found = list(avoid), list[CheckedCandidate]()
+        for attempt in range(self._spec.content_attempts if count else 0):
+            request = proposing_request(
+                self._run.run_id,
+                self._spec,
+                self._question,
+                round_number=round_number,
+                strategy=strategy,
+                attempt=attempt,
+                count=count - len(found),
+                avoid=earlier[-EARLIER_SHOWN:],
+            )
+            [answer] = await self._finish([self._asker.ask(request)])
+            if answer is None:
+                self._failed_strategies.add(strategy)
                 break
-        return candidates
+            choice = answer.choices[0]
+            texts, outcome = parse_candidates(
+                choice.text,
+                question=self._question.text,
+                count=count - len(found),
+                truncated=choice.finish_reason == "length",
+            )
+            if choice.finish_reason in {"content_filter", "refusal"}:
+                outcome = Outcome.REFUSED
+            new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
+            found += new
+            earlier += [(each.text, None) for each in new]
+            if len(found) == count:
+                break
+        return found
 
     async def _add(
         self,

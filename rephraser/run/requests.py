@@ -11,9 +11,10 @@ from sqlalchemy import Row
 
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, ask_seed
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec
 from rephraser.run.store import Subject
 from service.asks.request import Message, Request, message_with_images, prompt_request
+from service.hashing import content_hash
 from service.questions.images import Image
 
 RESPONSE_SCHEMA: dict[str, Any] = {
@@ -185,3 +186,8 @@ def failure_reason(candidate: Row[Any]) -> str | None:
     if hints:
         reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
+
+
+def ask_seed(seed: int | None, *parts: str | int) -> int | None:
+    """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
+    return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1

@@ -12,7 +12,7 @@ from rephraser.checks.structure import CHECKS_VERSION
 from rephraser.proposing.strategies import Strategy
 from rephraser.verdict import OverlapRule, rule_spec
 from service.errors import InputError
-from service.hashing import content_hash, content_id
+from service.hashing import content_id
 from service.models.settings import PromptSpec, Sampling
 
 REQUEST_VERSION = "2"
@@ -187,8 +187,3 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
     Attempts are read one after the other, so a place is never taken before one that is compared with.
     """
     return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
-
-
-def ask_seed(seed: int | None, *parts: str | int) -> int | None:
-    """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
-    return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1

@@ -26,30 +26,13 @@ def counts_for(original: str, candidate: str, gold: str | None = "g") -> AnswerC
 
 BRANCHES = [
     # (original, candidate, gold, verdict, part of the reason)
-    (
-        "g" * 32,
-        "g" * 12,
-        "g",
-        "accepted",
-        "12 of 12 candidate answers are shared with the original (9 needed)",
-    ),
+    ("g" * 32, "g" * 12, "g", "accepted", "12 of 12 candidate answers are shared with the original (9"),
     ("a" * 31 + "b", "a" * 11 + "b", "g", "accepted", "12 of 12"),  # never solved, the same mistakes
     ("g" * 16 + "a" * 16, "g" * 5 + "a" * 4 + "n" * 3 + "mmkk", "g", "accepted", "9 of 16"),
     ("g" * 32, "g" * 9 + "n" * 4 + "mmm", "g", "accepted", "the most frequent new answer was given 4 times"),
-    (
-        "g" * 32,
-        "g" * 9 + "n" * 5 + "mm",
-        "g",
-        "undecided",
-        "given 5 times: acceptance needs more than 10 shared",
-    ),
-    (
-        "g" * 32,
-        "g" * 10 + "n" * 5,
-        "g",
-        "undecided",
-        "a new answer was given 5 times",
-    ),  # 10 is not over 2 * 5
+    ("g" * 32, "g" * 9 + "n" * 5 + "mm", "g", "undecided", "5 times: acceptance needs more than 10 shared"),
+    # 10 is not over 2 * 5.
+    ("g" * 32, "g" * 10 + "n" * 5, "g", "undecided", "a new answer was given 5 times"),
     ("g" * 32, "g" * 11 + "n" * 5, "g", "accepted", "11 of 16"),
     ("g" * 32, "g" * 8 + "nnmm", "g", "undecided", "8 of 12 candidate answers are shared"),
     ("g" * 8 + "a" * 24, "g" * 16, "g", "undecided", "8 of 16"),  # overlap is capped by both sides
@@ -63,13 +46,7 @@ BRANCHES = [
     ("g" * 32, "n" * 11 + "m" * 5, "g", "rejected", "a new answer was given 11 times"),
     ("g" * 32, "n" * 10 + "m" * 6, "g", "undecided", "given 10 times, and rejection needs 11"),
     ("g" * 5 + "abcdefhijklmopqrstuvwxyzABC", "N" * 12, "g", "rejected", "was given 5 times"),
-    (
-        "g" * 4 + "abcdefhijklmopqrstuvwxyzABCD",
-        "n" * 12,
-        "g",
-        "undecided",
-        "most frequent one was given 4 times",
-    ),
+    ("g" * 4 + "abcdefhijklmopqrstuvwxyzABCD", "n" * 12, "g", "undecided", "one was given 4 times"),
     ("g" * 32, "n" * 11 + "g", "g", "undecided", "1 of 12 candidate answers are shared"),
     ("a" * 32, "n" * 11 + "g", "g", "undecided", "1 candidate answers are correct"),
     ("a" * 32, "n" * 11 + "a", "g", "undecided", "1 of 12"),

@@ -30,9 +30,8 @@ def answer_rows(evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return how often each answer was given, most frequent first, then responses without an answer."""
     counts = evidence.get("counts") or {}
     classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=True)
-    rows = [
-        (str(answer), place == counts.get("gold"), *given) for place, (answer, *given) in enumerate(classes)
-    ]
+    gold = counts.get("gold")
+    rows = [(str(answer), place == gold, *given) for place, (answer, *given) in enumerate(classes)]
     rows.sort(key=lambda row: -row[2] - row[3])
     for label, kind in (("(no answer found)", "unparsed"), ("(comparison timed out)", "unsettled")):
         given = [counts.get(f"{side}_{kind}", 0) for side in ("original", "candidate")]
