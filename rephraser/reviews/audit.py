@@ -143,9 +143,13 @@ def audit_record(
     return {
         "audit": audit.id,
         "run": audit.run_name,
+        "run_id": audit.run_id,
+        "kind": audit.kind,
         "sample": audit.size,
-        **{name: getattr(audit, name) for name in ("run_id", "kind", "seed", "created_at")},
+        "seed": audit.seed,
+        "created_at": audit.created_at,
         "new": new,
+        "complete": rates["complete"],
         **{name: value for name, value in record.items() if name not in hidden},
         "members": [
             {name: value for name, value in vars(member).items() if shown is None or name in shown}
