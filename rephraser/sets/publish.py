@@ -49,45 +49,26 @@ class Adaptive:
     unmixed: float = 0.5
     pilot: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.g < 2 or not 0 < self.unmixed < 1:
-            raise InputError(
-                "adaptive needs a group of at least 2 responses and a probability between 0 and 1, not "
-                f"{self.g} and {self.unmixed}."
-            )
-
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates of the runs that become neighbors; None and empty do not restrict.
+    """The candidates of the runs that become neighbors; None and empty do not restrict."""
 
-    Attributes:
-        n: maximum per question.
-        include: statuses to include. If a question has more than n, earlier ones in this tuple come first.
-        only_with_neighbors: leave out questions without any neighbor (otherwise they stay and train alone).
-        min_distance: leave out candidates closer than this to their question or to a neighbor chosen before.
-        prefer: within a status these come first; within a difficulty those that are furthest apart.
-    """
-
-    n: int | None = None
-    include: tuple[str, ...] = ("accepted",)
+    n: int | None = None  # maximum per question
+    include: tuple[str, ...] = ("accepted",)  # statuses; earlier ones come first
     strategies: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    only_with_neighbors: bool = False
-    min_distance: float = 0.0
-    prefer: Preference = "any"
+    only_with_neighbors: bool = False  # otherwise questions without a neighbor stay and train alone
+    min_distance: float = 0.0  # to the question and to the neighbors chosen before
+    prefer: Preference = "any"  # within a status; within a difficulty those that are furthest apart
     adaptive: Adaptive | None = None
 
     def __post_init__(self) -> None:
-        if self.n is not None and self.n < 1:
-            raise InputError(f"n is {self.n}, but must be at least 1 neighbor per question.")
         unknown = [status for status in self.include if status not in STATUSES]
         if unknown or not self.include:
             raise InputError(
                 f"cannot include {', '.join(unknown) or 'nothing'}. Choose from {', '.join(STATUSES)}."
             )
-        if not 0 <= self.min_distance <= 1:
-            raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
 
     def takes(self, candidate: Neighbor) -> bool:
         """Say whether a candidate may become a neighbor, before distances and n are applied."""
@@ -110,15 +91,12 @@ SPEC_FORMAT = 2
 
 @dataclass(frozen=True)
 class Draft:
-    """A version before it is written: its entries, and its header's values that do not follow from them.
-
-    `groups` are the correct and wrong answers to questions and neighbors, of the pilot or of the verdicts.
-    """
+    """A version before it is written: its entries, and its header's values that do not follow from them."""
 
     entries: tuple[SetEntry, ...]
     spec: Mapping[str, Any]
     counts: Mapping[str, Any]
-    groups: tuple[QuestionGroup, ...]
+    groups: tuple[QuestionGroup, ...]  # answers to questions and neighbors, of the pilot or of the verdicts
 
     def to_json(self, g: int) -> dict[str, Any]:
         """Return the counts, and what other choices of neighbors yield in groups of `g` responses."""
