@@ -54,9 +54,8 @@ def test_one_candidate_however_it_is_wrapped(text: str) -> None:
     [
         json.dumps({"rephrasings": [ONE, TWO]}),
         f"<rephrasing>{ONE}</rephrasing>\n<rephrasing>{TWO}</rephrasing>",
-        json.dumps(
-            {"rephrasings": [QUESTION, ONE, ONE + " ", TWO]}
-        ),  # the echo and the repetition do not count
+        # The echo and the repetition do not count.
+        json.dumps({"rephrasings": [QUESTION, ONE, ONE + " ", TWO]}),
     ],
 )
 def test_several_candidates(text: str) -> None:
