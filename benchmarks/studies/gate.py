@@ -53,7 +53,7 @@ class Pair:
 
     @property
     def fatal(self) -> set[str]:
-        return self.findings & FATAL.keys()
+        return self.findings & set(FATAL)
 
 
 @dataclass(frozen=True)

@@ -23,37 +23,15 @@ CHECKS_VERSION = "6"
 LONGEST_TEXT = 20_000
 """Texts with more characters are not compared; they are far beyond any prompt."""
 
-FATAL: dict[str, str] = {
-    "empty": "the candidate contains no words",
-    "same_as_original": "the candidate equals the original, ignoring white space, case and punctuation",
-    "same_as_sibling": "the candidate equals a sibling, ignoring white space, case and punctuation",
-    "too_like_original": "the wording is too similar to the original's (see min_distance)",
-    "too_like_sibling": "the wording is too similar to a sibling's (see min_distance)",
-    "question_missing": "the candidate does not ask a question",
-    "question_added": "the candidate asks more than one question, but the original asks one",
-    "answer_leaked": "the candidate states the answer",
-    "solution_included": "the candidate contains a full or partial solution",
-    "answer_format_changed": "the candidate asks for a different form of the answer",
-    "options_missing": "some answer options of the original are missing",
-    "figure_missing": "the original's figure code is missing",
-    "image_missing": "the candidate has fewer image placeholders than the original",
-    "image_added": "the candidate has more image placeholders than the original",
-    "signature_changed": "a requested function is missing, or has a different name or signature",
-    "language_changed": "the candidate and the original differ in language or script",
-    "too_long": "the candidate exceeds the token limit",
-    "truncated": "the candidate is cut off, or leaves a bracket or formula open",
-    "control_characters": "the candidate contains control characters that the original does not",
-    "prompt_chatter": "the candidate contains chat text, such as a greeting",
-}
-"""Fatal findings by name: certain, and invisible to answers."""
+FATAL = (
+    *("empty", "same_as_original", "same_as_sibling", "too_like_original", "too_like_sibling"),
+    *("question_missing", "question_added", "answer_leaked", "solution_included", "answer_format_changed"),
+    *("options_missing", "figure_missing", "image_missing", "image_added", "signature_changed"),
+    *("language_changed", "too_long", "truncated", "control_characters", "prompt_chatter"),
+)
+"""Findings that are certain and invisible to answers; `docs/reference/checks.md` explains each."""
 
-FINDINGS: dict[str, str] = {
-    **FATAL,
-    "number_missing": "a number from the original is missing",
-    "number_added": "the candidate contains a number that is not in the original",
-    "example_missing": "an example or test of a programming question is missing",
-}
-"""Every finding by name, with an explanation for documentation, commands and pages."""
+FINDINGS = (*FATAL, "number_missing", "number_added", "example_missing")
 
 
 @dataclass(frozen=True)

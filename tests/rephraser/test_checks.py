@@ -103,7 +103,7 @@ def test_pairs(original: str, candidate: str, answer: str | None, names: list[st
 def test_broken_pairs_are_noticed_by_name() -> None:
     """Rows without an expected finding are left to the answers: no finding distinguishes them."""
     rows = read(HERE / "broken_pairs.jsonl")
-    assert {row["expected"] for row in rows} - {None} <= FINDINGS.keys()
+    assert {row["expected"] for row in rows} - {None} <= {*FINDINGS}
     for row in rows:
         findings = check_candidate(row["original_question"], row["question"], answer=row.get("answer"))
         assert row["expected"] is None or row["expected"] in [finding.name for finding in findings], row
@@ -214,7 +214,7 @@ def test_shares_on_real_pairs(
     rows = rows[::3]
     found = [set(names_of(r["original_question"], r["question"])) for r in rows]
     assert low <= sum(map(bool, found)) / len(rows) <= high
-    assert sum(bool(names & FATAL.keys()) for names in found) / len(rows) <= most_fatal
+    assert sum(bool(names & {*FATAL}) for names in found) / len(rows) <= most_fatal
 
 
 QUESTION = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls are left on the tray?"
