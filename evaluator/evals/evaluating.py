@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from evaluator.benchmarks.golds import require_golds, whole_solutions
+from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.loading import load_benchmark
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
@@ -180,7 +180,7 @@ def load_problems(
         return [neighbors(grader)]
     problem_sets = []
     for each in load_benchmarks(config) if loaded is None else loaded:
-        note_golds(each, len(require_golds(each, grader, config.allow_bad_golds)), note)
+        require_golds(each, grader, note, allow=config.allow_bad_golds)
         placed = [PlacedProblem(problem) for problem in each.problems]
         taken = placed[: config.limit]
         problem_sets.append(
@@ -201,24 +201,6 @@ def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, 
             f"order, or use NAME=FILE, such as --from {benchmarks[0]}=FILE."
         )
     return dict(zip(benchmarks, sources, strict=True))
-
-
-def note_golds(loaded: LoadedBenchmark, failures: int, note: Note) -> None:
-    """Say how many golds no response may equal: those that fail against themselves, and whole solutions."""
-    count = len(loaded.problems)
-    if failures:
-        note(
-            f"{loaded.name}: {failures:,} of {count:,} gold answers are not graded correct when compared "
-            "with themselves; responses to these problems count as wrong"
-        )
-    if solutions := whole_solutions(loaded.problems):
-        note(
-            f"{loaded.name}: {solutions:,} of {count:,} gold answers are multi-line solutions, which "
-            "responses rarely match. Choose the column with the final answer. In a solution column, tagrpo "
-            "reads the last \\boxed{} or the text after ####"
-        )
-    if loaded.content == "changed":
-        note(f"{loaded.name}: the content differs from the known version; scores are not comparable")
 
 
 def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:

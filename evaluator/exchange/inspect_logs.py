@@ -13,8 +13,13 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import zstandard
 
-from evaluator.exchange.response_file import ResponseFile
-from evaluator.exchange.responses import OutsideResponse, read_score, stop_word, with_thought
+from evaluator.exchange.responses import (
+    OutsideResponse,
+    ResponseFile,
+    read_score,
+    stop_word,
+    with_thought,
+)
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.hashing import file_sha256

@@ -1,8 +1,9 @@
-"""A response as another tool has it, and what its columns are called in rows."""
+"""Responses of other tools: a file of them, one of them, and the names of its parts in rows."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import PydanticCustomError
@@ -10,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from evaluator.grading import AnswerKind, Grade, GradeValue
 from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
-from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column, value_at
+from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column
 
 COLUMNS: dict[str, tuple[str, ...]] = {
     "response": (
@@ -97,6 +98,28 @@ class OutsideResponse(BaseModel):
     strategy: str | None = None
 
 
+Format: TypeAlias = Literal["rows", "inspect", "lighteval", "lm-eval"]
+
+
+@dataclass(frozen=True)
+class ResponseFile:
+    """Files of one tool as one list of responses."""
+
+    name: str
+    form: Format
+    sha256: str
+    read: Callable[[], Iterator[OutsideResponse]]  # reads the file again, one row at a time
+    model: str | None = None  # as the tool names it
+    scorer: str | None = None
+    poses: str | None = None  # the task
+    # under which the tool says that it drew (temperature, max_tokens, ...)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+Parts: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+"""Returns the parts of the responses in a row, by their names in `COLUMNS`; None for a row to leave out."""
+
+
 def choose_columns(named: Mapping[str, str], present: Collection[str], source: str) -> dict[str, str]:
     """Return by part the columns of a source: those that are named, and the others by usual names.
 
@@ -131,26 +154,23 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
 
 
 def read_responses(
-    place: str, values: Mapping[str, Any], columns: Mapping[str, str] | None = None
+    place: str, parts: Mapping[str, Any], names: Mapping[str, str] | None = None
 ) -> Iterator[OutsideResponse]:
     """Yield the responses of a row; if its response is a list, the other parts may be lists too.
 
     Args:
-        columns: by part; without it the values have the names of parts.
+        names: columns by part, for messages; without it, parts have their own names.
     """
-    if columns is None:
-        columns, row = {part: part for part in values}, dict(values)
-    else:
-        row = {part: value_at(values, column) for part, column in columns.items()}
+    row, names = {**parts}, names or {part: part for part in parts}
     row["question"] = asked_in(row.get("question")) or row.get("question")
     row["answer"] = _gold(row.get("answer"))
     texts, images = row.pop("response"), row.pop("images", None)
     if not isinstance(texts, list):
-        yield _response(place, texts, images, row, columns)
+        yield _response(place, texts, images, row, names)
         return
     for number, text in enumerate(texts):
         its_own = {part: _of(part, value, number, len(texts)) for part, value in row.items()}
-        yield _response(f"{place}, response {number}", text, images, its_own, columns)
+        yield _response(f"{place}, response {number}", text, images, its_own, names)
 
 
 def _of(part: str, value: Any, number: int, count: int) -> Any:

@@ -1,8 +1,6 @@
-"""Grade the stored samples of a run again: by the rules, an own grader, or a judge model."""
+"""Grade the stored samples of a run again by the rules, or by an own grader."""
 
 from collections import Counter
-from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -13,9 +11,7 @@ from evaluator.evals.results import load_result
 from evaluator.evals.runs import run_answers
 from evaluator.grading import Grader
 from evaluator.grading.versions import version_taking
-from evaluator.judging.running import base_version, judge
 from service.database import Database
-from service.runs.spending import read_ledger
 from service.runs.store import Run
 from service.telling import TellStage
 
@@ -50,28 +46,3 @@ def score_by_rules(config: ScoreConfig, run: Run, db: Database, report: TellStag
         ],
         "changes": changes,
     }
-
-
-async def score_by_judge(
-    config: ScoreConfig, run: Run, db: Database, report: TellStage, note: Callable[[str], None]
-) -> dict[str, Any]:
-    """Ask the judge model about the samples that it has not graded; compare with the grades by the rules."""
-    judged = await judge(config, db, report, note)
-    base = base_version(config, run)
-    with db.read() as session:
-        before = load_result(session, run, base)
-        after = None if judged.waiting else load_result(session, run, judged.version)
-        return {
-            "run": run.name,
-            "judge_run": judged.run.name,
-            "grader": judged.version,
-            **judged.by_outcome,
-            "stopped": judged.stopped,
-            "message": judged.message,
-            "failures": judged.failures,
-            "unknown_before": before.unknown,
-            "unknown_after": after and after.unknown,
-            "judged": after and after.judged and asdict(after.judged),
-            "ledger": [asdict(line) for line in read_ledger(session, judged.run.id)],
-            "changes": grade_changes(session, run, base, judged.version),
-        }

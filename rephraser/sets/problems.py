@@ -5,7 +5,7 @@ from collections.abc import Callable
 from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
-from evaluator.evals.evaluating import ProblemSet, note_golds
+from evaluator.evals.evaluating import ProblemSet
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.grading import Grader
 from rephraser.sets.store import find_set, load_entries
@@ -28,7 +28,7 @@ def load_neighbors(
         make_problem(each.text, each.answer, each.kind, images=each.images) for each in questions
     )
     loaded = LoadedBenchmark(header.ref, header.ref, originals[: config.limit], {}, None)
-    note_golds(loaded, len(require_golds(loaded, grader, config.allow_bad_golds)), note)
+    require_golds(loaded, grader, note, allow=config.allow_bad_golds)
     placed = []
     for entry, original in zip(entries, originals, strict=True):
         question = entry.question

@@ -206,8 +206,8 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
         changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.running import estimate_judging
-    from evaluator.judging.scoring import score_by_judge, score_by_rules
+    from evaluator.judging.running import estimate_judging, score_by_judge
+    from evaluator.judging.scoring import score_by_rules
     from ui.cli.records import list_table
 
     if dry_run and config.model is None:
@@ -224,7 +224,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
             if config.model is None:
                 record = score_by_rules(config, chosen, database, bar)
             else:
-                record = asyncio.run(score_by_judge(config, chosen, database, bar, output.note))
+                record = asyncio.run(score_by_judge(config, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
     exits.end_if_interrupted(stopped)
     listed = record["changes"] if changes else []
