@@ -40,15 +40,13 @@ def load_benchmark(
             raise InputError(f"{name}: defines its own rows; --from {source} applies to Hub benchmarks only.")
         source = benchmark.file
     opened, origin = _open(benchmark, source)
-    in_catalogue = benchmark.name in BENCHMARKS
     images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
     problems, references = read_problems(
         opened,
         benchmark,
         images,
         options_seed=options_seed,
-        exact=source is None or not in_catalogue,
-        own=not in_catalogue,
+        own=benchmark.name not in BENCHMARKS,
     )
     if benchmark.columns.options:
         origin["options_seed"] = options_seed

@@ -10,6 +10,7 @@ from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import (
+    Grades,
     ProblemCounts,
     Sources,
     count_samples,
@@ -19,7 +20,6 @@ from evaluator.evals.counts import (
     samples_lost,
     samples_missing,
 )
-from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import read_headers

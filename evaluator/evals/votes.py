@@ -7,8 +7,7 @@ import numpy as np
 from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import asked_in_vain
-from evaluator.evals.human import Grades
+from evaluator.evals.counts import Grades, asked_in_vain
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import problem_keys
 from evaluator.evals.samples import read_headers

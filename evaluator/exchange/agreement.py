@@ -95,8 +95,7 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
         .group_by(ours.grader_id, GradeRow.value, ours.value)
     )
     if judge is None:
-        shown = shown_grader(session, run_id)
-        query = query.where(ours.grader_id == (None if shown is None else shown.id))
+        query = query.where(ours.grader_id == shown_grader(session, run_id))
     else:  # its own grades, not those that it left as they were
         query = query.where(ours.reason.startswith(f"{JUDGE_REASON} {judge}, ", autoescape=True))
     by_grader: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)

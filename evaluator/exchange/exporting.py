@@ -85,8 +85,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
         problems = run_problems(session, run.id)
-        graders = shown_grader(session, run.id), find_other_tool(session, run.id)
-    ours, theirs = (None if grader is None else grader.id for grader in graders)
+        ours, other = shown_grader(session, run.id), find_other_tool(session, run.id)
     groups = {problem.group_id for problem in problems if problem.variant}
     pictured, load = any(problem.images for problem in problems), image_loader(db)
     copies: Counter[tuple[Any, ...]] = Counter()
@@ -111,13 +110,13 @@ def _rows(
             **cells,
         }
         copies[same] += 1
-        for row in _samples(db, run, problem, ours, theirs):
+        for row in _samples(db, problem, ours, None if other is None else other.id):
             yield common | row
         report(done, len(problems))
 
 
 def _samples(
-    db: Database, run: Run, problem: RunProblem, grader: int | None, theirs: int | None
+    db: Database, problem: RunProblem, grader: int | None, theirs: int | None
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
         of_problem = SampleRow.run_problem_id == problem.id
