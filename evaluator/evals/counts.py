@@ -25,6 +25,8 @@ from service.asks.tables import DONE, FAILED_TASK, AskRow, TaskRow
 Grades = Literal["human", "grader"]
 """Which grades count: people's where there are any, or the grader's alone."""
 
+GRADES: tuple[Grades, ...] = ("grader", "human")
+
 NONE_FOUND = "none found"
 PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
 """Where an answer was found, the surest place first."""

@@ -1,9 +1,9 @@
 """Run evaluations: open a run for each benchmark first, then sample and grade them in turn."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.loading import load_benchmark
@@ -39,6 +39,9 @@ Note = Callable[[str], None]
 Progress = Callable[[str], AbstractContextManager[TellStage]]
 """Shows how far a run of this name is."""
 
+LoadProblems: TypeAlias = "Callable[[Grader], Sequence[ProblemSet]]"
+"""Loads what runs are over; the grader checks their golds."""
+
 
 @dataclass(frozen=True)
 class ProblemSet:
@@ -53,21 +56,14 @@ class ProblemSet:
     images: "RowImages | None" = None  # of a benchmark, which the database may lack
 
 
-@contextmanager
-def silently(_run: str) -> Iterator[TellStage]:
-    """Show no progress."""
-    yield lambda *_: None
-
-
 async def evaluate(
     config: EvalConfig,
     db: Database,
+    load: LoadProblems,
     *,
-    progress: Progress = silently,
-    note: Note = lambda _: None,
-    each: Callable[[Run, EvalOutcome], None] = lambda *_: None,
-    loaded: Sequence[LoadedBenchmark] | None = None,
-    neighbors: "Callable[[Grader], ProblemSet] | None" = None,
+    progress: Progress,
+    note: Note,
+    each: Callable[[Run, EvalOutcome], None],
 ) -> list[tuple[Run, EvalOutcome]]:
     """Draw what is missing of `config.n` samples per problem, grade all, and return the runs worked on.
 
@@ -75,22 +71,16 @@ async def evaluate(
     resumes. A run that stops for a reason that would stop the next one too ends the list.
 
     Args:
+        load: Loads what the runs are over: `load_problems`, or `load_neighbors` of `rephraser.sets.problems`.
         note: Called with what the user should know.
         each: Called with each run when it ends.
-        loaded: The benchmarks, if they are read already.
-        neighbors: Loads the neighbor set that the config names (`rephraser.sets.problems.load_neighbors`).
-
-    Example:
-        config = EvalConfig(benchmarks=("amc23",), model="hosted_vllm/Qwen/Qwen3-4B", n=128)
-        with Database.open("tagrpo.db") as db:
-            runs = asyncio.run(evaluate(config, db))
     """
     done: list[tuple[Run, EvalOutcome]] = []
     with (
         Grader() as rules,
         Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
     ):
-        problem_sets = load_problems(config, rules, note, loaded, neighbors)
+        problem_sets = load(rules)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(config)
             at_once = AT_ONCE if endpoint.takes("n") else 1
@@ -123,29 +113,23 @@ async def evaluate(
     return done
 
 
-def estimate(
-    config: EvalConfig,
-    db: Database | None,
-    *,
-    note: Note = lambda _: None,
-    neighbors: "Callable[[Grader], ProblemSet] | None" = None,
-) -> dict[str, Estimate]:
+def estimate(config: EvalConfig, db: Database | None, load: LoadProblems) -> dict[str, Estimate]:
     """Return what the runs of a config will take, by their names; nothing is sent or stored.
 
     Without a database, no earlier run can be scaled.
     """
     with Grader() as grader, nullcontext() if db is None else db.read() as session:
-        prices = price_of([config])
+        prices, named = price_of([config]), {_run_name(config, each.suffix): each for each in load(grader)}
         return {
-            _run_name(config, problems.suffix): estimate_eval(
+            name: estimate_eval(
                 session,
-                _run_name(config, problems.suffix),
+                name,
                 _spec(config, problems, {}, AT_ONCE),
                 problems.taken,
                 config.n,
                 prices,
             )
-            for problems in load_problems(config, grader, note, None, neighbors)
+            for name, problems in named.items()
         }
 
 
@@ -169,17 +153,11 @@ def load_benchmarks(config: EvalConfig) -> list[LoadedBenchmark]:
 
 
 def load_problems(
-    config: EvalConfig,
-    grader: Grader,
-    note: Note,
-    loaded: Sequence[LoadedBenchmark] | None,
-    neighbors: "Callable[[Grader], ProblemSet] | None",
+    config: EvalConfig, loaded: Sequence[LoadedBenchmark], note: Note, grader: Grader
 ) -> list[ProblemSet]:
-    """Load what the runs are over, and grade the golds against themselves before anything is asked."""
-    if neighbors is not None:
-        return [neighbors(grader)]
+    """Return what the runs are over, with golds graded against themselves before anything is asked."""
     problem_sets = []
-    for each in load_benchmarks(config) if loaded is None else loaded:
+    for each in loaded:
         require_golds(each, grader, note, allow=config.allow_bad_golds)
         placed = [PlacedProblem(problem) for problem in each.problems]
         taken = placed[: config.limit]

@@ -181,7 +181,7 @@ def estimate_eval(
             wanted.prompt,
             wanted.sampling.model_copy(update={"seed": None}),
         )
-        if alike and not is_imported(spec) and line.run.finished_at and line.samples:
+        if alike and not is_imported(line.run) and line.run.finished_at and line.samples:
             trials.append((same, line.samples, line))
     if trials and session is not None:
         same, samples, trial = max(trials, key=lambda sized: sized[:2])

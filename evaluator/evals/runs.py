@@ -69,9 +69,9 @@ def tells_ends(run: Run) -> bool:
     return STOP_REASONS not in run.versions
 
 
-def is_imported(spec: EvalSpec) -> bool:
+def is_imported(run: Run) -> bool:
     """Return whether another tool drew the responses: then prompt and sampling say nothing of them."""
-    return spec.engine.get("sampler") == IMPORTED
+    return run.kind == EVAL and run.spec["engine"].get("sampler") == IMPORTED
 
 
 def run_answers(run: Run) -> Answers:

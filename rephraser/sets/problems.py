@@ -13,8 +13,8 @@ from service.database import Database
 
 
 def load_neighbors(
-    config: EvalConfig, db: Database, grader: Grader, note: Callable[[str], None]
-) -> ProblemSet:
+    config: EvalConfig, db: Database, note: Callable[[str], None], grader: Grader
+) -> list[ProblemSet]:
     """Return the questions of the set that a config names, each with its neighbors as one group.
 
     `config.limit` counts questions, not neighbors. The questions' golds are graded against themselves first.
@@ -38,7 +38,7 @@ def load_neighbors(
             place = (question.id, variant, neighbor.candidate_id, neighbor.strategy)
             placed.append(PlacedProblem(problem, *place))
     first = {entry.question.id for entry in entries[: config.limit]}
-    return ProblemSet(
+    problem_set = ProblemSet(
         label=header.ref,
         suffix=f"{header.name}-{header.version}",
         source={"neighbor_set": header.id, "ref": header.ref, "content_hash": header.content_hash},
@@ -46,3 +46,4 @@ def load_neighbors(
         placed=placed,
         taken=[place for place in placed if place.group_id in first],
     )
+    return [problem_set]

@@ -17,7 +17,7 @@ from evaluator.evals.human import (
 )
 from evaluator.evals.overview import RunOverview
 from evaluator.evals.problems import RunProblem, read_problems
-from evaluator.evals.results import human_effect
+from evaluator.evals.results import human_record
 from evaluator.evals.samples import HUMAN, UNGRADED, SampleFilters, SampleHeader, browse_samples, read_texts
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
@@ -106,10 +106,7 @@ def _grades(session: Session, run_id: str, sample_id: int) -> list[dict[str, Any
 
 @cached
 def _effect(session: Session, run_id: str) -> list[dict[str, Any]]:
-    try:
-        return human_effect(session, find_run(session, run_id))
-    except InputError:
-        return []
+    return human_record(session, find_run(session, run_id))["pass_at_k"] or []
 
 
 def show_human_grades(run: Run, sample: SampleHeader) -> None:
