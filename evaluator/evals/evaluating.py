@@ -11,7 +11,7 @@ from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.problems import PlacedProblem, placed_hash
 from evaluator.evals.running import EvalOutcome, estimate_eval, run_eval
-from evaluator.evals.runs import EvalSpec, check_eval_run, model_slug, open_eval_run
+from evaluator.evals.runs import EvalSpec, model_slug, open_eval_run
 from evaluator.grading import Grader
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED
@@ -212,8 +212,6 @@ def _open_runs(
     versions = package_versions()
     runs = []
     with db.write() as session:
-        for problems, spec in specs:
-            check_eval_run(session, _run_name(config, problems.suffix), spec, problems.taken)
         for problems, spec in specs:
             name = _run_name(config, problems.suffix)
             if problems.images is not None:

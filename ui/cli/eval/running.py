@@ -203,8 +203,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
         changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.running import estimate_judging, score_by_judge
-    from evaluator.judging.scoring import score_by_rules
+    from evaluator.judging.scoring import estimate_judging, score_by_judge, score_by_rules
     from ui.cli.records import list_table
 
     if dry_run and config.model is None:
