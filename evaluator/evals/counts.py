@@ -2,8 +2,8 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.orm import Session
@@ -33,6 +33,7 @@ PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
 
 BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
 CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
+_OF_SAMPLES = ("samples", "truncated", "refused", "with_tokens", "tokens")
 
 
 @dataclass
@@ -84,16 +85,18 @@ def count_samples(
         grader_id: None counts no grades, people's neither.
         grades: whether people's grades override the grader's.
     """
-    missing = asked_in_vain(session, [run_id]).get(run_id, {})
-    names = [field.name for field in fields(ProblemCounts)]
-    of_samples = [getattr(SampleCountsRow, name) for name in names[7:12]]
-    of_grades = [func.coalesce(getattr(GradeCountsRow, name), 0) for name in names[12:15]]
-    rows = session.execute(
-        select(*(getattr(RunProblemRow, name) for name in PLACE), *of_samples, *of_grades)
+    missing: Mapping[int, int] = asked_in_vain(session, [run_id]).get(run_id, {})
+    graded = GradeCountsRow
+    rows: Any = session.execute(
+        select(
+            *(getattr(RunProblemRow, name) for name in PLACE),
+            *(getattr(SampleCountsRow, name) for name in _OF_SAMPLES),
+            *(func.coalesce(value, 0) for value in (graded.correct, graded.wrong, graded.unknown)),
+        )
         .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
         .outerjoin(
-            GradeCountsRow,
-            (GradeCountsRow.run_problem_id == RunProblemRow.id) & (GradeCountsRow.grader_id == grader_id),
+            graded,
+            (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id),
         )
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)

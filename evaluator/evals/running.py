@@ -1,10 +1,10 @@
 """Draw and grade an eval run: a task is a block of samples of a problem, stored with their grades."""
 
 import math
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import Table, delete, func, insert, select, tuple_, update
@@ -23,7 +23,7 @@ from service.asks.request import prompt_request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
 from service.asks.work import Outcome, work_on
-from service.database import Database, in_parts, upsert
+from service.database import Database, upsert
 from service.hashing import content_hash
 from service.models.estimate import (
     IMAGE_TOKENS,
@@ -150,9 +150,7 @@ async def run_eval(
         left, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
         finish_run(session, run.id, finished=left == lost and not outcome.open)
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
-        graded += grade_run(
-            db, run.id, grader, lambda done, total: report("grading", done, total, ""), version=version
-        )
+        graded += grade_run(db, run.id, grader, partial(report, "grading"), version=version)
     return EvalOutcome(**vars(outcome), drawn=missing - left, missing=left, lost=lost, graded=graded)
 
 
@@ -203,17 +201,16 @@ def plan_blocks(
     session: Session, run_id: str, problems: Iterable[int], n: int, samples_per_request: int
 ) -> None:
     """Give a run the tasks for what its problems lack of `n` samples."""
-    covered: dict[int, set[int]] = defaultdict(set)
+    ends: Counter[int] = Counter()
     for item in session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)):
         block = read_block(item)
-        covered[block.run_problem_id].update(range(block.first, block.first + block.count))
-    items = []
-    for problem in problems:
-        missing = (ordinal for ordinal in range(n) if ordinal not in covered[problem])
-        for _, numbered in groupby(enumerate(missing), key=lambda pair: pair[1] - pair[0]):
-            for part in in_parts([ordinal for _, ordinal in numbered], samples_per_request):
-                items.append(block_item(Block(problem, part[0], len(part))))
-    add_tasks(session, run_id, items)
+        ends[block.run_problem_id] = max(ends[block.run_problem_id], block.first + block.count)
+    blocks = [
+        Block(problem, first, min(samples_per_request, n - first))
+        for problem in problems
+        for first in range(ends[problem], n, samples_per_request)
+    ]
+    add_tasks(session, run_id, list(map(block_item, blocks)))
 
 
 def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:

@@ -51,22 +51,13 @@ def _headers(condition: ColumnElement[bool], grader_id: int | None) -> Select[An
     """Return the query for headers of samples in order, with the grades of one version of the grader."""
     graded = and_(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_id)
     by_human = and_(HumanGradeRow.sample_id == SampleRow.id, HumanGradeRow.id.in_(newest_grades()))
+    columns: tuple[Any, ...] = (
+        *(SampleRow.id, SampleRow.run_problem_id, RunProblemRow.position, SampleRow.ordinal, SampleRow.seed),
+        *(SampleRow.stop_reason, SampleRow.prompt_tokens, SampleRow.completion_tokens),
+        *(GradeRow.value, GradeRow.reason, GradeRow.extracted, GradeRow.source, HumanGradeRow.value),
+    )
     return (
-        select(
-            SampleRow.id,
-            SampleRow.run_problem_id,
-            RunProblemRow.position,
-            SampleRow.ordinal,
-            SampleRow.seed,
-            SampleRow.stop_reason,
-            SampleRow.prompt_tokens,
-            SampleRow.completion_tokens,
-            GradeRow.value,
-            GradeRow.reason,
-            GradeRow.extracted,
-            GradeRow.source,
-            HumanGradeRow.value,
-        )
+        select(*columns)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .outerjoin(GradeRow, graded)
         .outerjoin(HumanGradeRow, by_human)
