@@ -55,9 +55,7 @@ def load_benchmark(
         origin["options_seed"] = options_seed
     pinned = source is None and benchmark.revision is not None
     content = _check(benchmark, problems, opened.name, pinned=pinned, allow_changed=allow_changed)
-    return LoadedBenchmark(
-        benchmark.name, benchmark.title, problems, origin, benchmark, content, images, references
-    )
+    return LoadedBenchmark(benchmark.name, problems, origin, benchmark, content, images, references)
 
 
 def find_benchmark(name: str) -> Benchmark:

@@ -32,15 +32,10 @@ class GradedBy:
     id: int
     version: str
     complete: bool  # it graded every sample of the run
-    correct: int
-    wrong: int
+    graded: int
     unknown: int
     mean: float | None  # pass@1, unknown and missing counted wrong; None if a problem has neither
     human: int = 0  # samples with a person's grade, which counts here instead of the grader's
-
-    @property
-    def graded(self) -> int:
-        return self.correct + self.wrong + self.unknown
 
 
 @dataclass(frozen=True)
@@ -269,8 +264,7 @@ def _graders(
             RunProblemRow.run_id,
             GraderRow.id,
             GraderRow.version,
-            func.sum(counted.correct),
-            func.sum(counted.wrong),
+            func.sum(graded),
             func.sum(counted.unknown),
             func.sum(case((graded > 0, 1), else_=0)),
             func.sum(cast(counted.correct, Float) / graded),
@@ -289,17 +283,16 @@ def _graders(
     counted_one_by_one = {*session.scalars(by_people.distinct())}
     counted_one_by_one |= {run_id for run_id, size in sizes.items() if size["missing"]}
     graders: dict[str, list[GradedBy]] = defaultdict(list)
-    for run_id, id, version, correct, wrong, unknown, graded_problems, rates in rows:
+    for run_id, id, version, number, unknown, graded_problems, rates in rows:
         if judge not in (None, judge_of(version)):
             continue
         size, human = sizes[run_id], 0
-        complete = correct + wrong + unknown == size["samples"]
         if run_id in counted_one_by_one:
             counts = count_samples(session, run_id, id)
-            names = ("correct", "wrong", "unknown", "human")
-            correct, wrong, unknown, human = (sum(getattr(each, name) for each in counts) for name in names)
+            unknown, human = (sum(getattr(each, name) for each in counts) for name in ("unknown", "human"))
             asked = [each for each in counts if each.asked]
             graded_problems, rates = len(asked), sum(each.correct / each.asked for each in asked)
         mean = rates / size["problems"] if graded_problems == size["problems"] else None
-        graders[run_id].append(GradedBy(id, version, complete, correct, wrong, unknown, mean, human))
+        complete = number == size["samples"]
+        graders[run_id].append(GradedBy(id, version, complete, number, unknown, mean, human))
     return graders

@@ -58,6 +58,7 @@ def _headers(condition: ColumnElement[bool], grader_id: int | None) -> Select[An
     )
     return (
         select(*columns)
+        .select_from(SampleRow)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
         .outerjoin(GradeRow, graded)
         .outerjoin(HumanGradeRow, by_human)

@@ -93,7 +93,7 @@ def import_evaluation(
             "inside it: grade them so with --opened-thoughts"
         )
     label, size = matcher.label, len(read.problems)
-    source = {"file": file.name, "sha256": file.sha256}
+    source: Mapping[str, Any] = {"file": file.name, "sha256": file.sha256}
     if benchmark is not None:
         source = benchmark.source
         every = len(benchmark.problems)
@@ -109,7 +109,7 @@ def import_evaluation(
         progress(run_name) as report,
     ):
         problems = tuple(place.problem for place in read.problems.values())
-        require_golds(LoadedBenchmark(label, label, problems, {}, None), rules, note, allow=True)
+        require_golds(LoadedBenchmark(label, problems), rules, note, allow=True)
         run, new, before = import_responses(
             database,
             run_name,

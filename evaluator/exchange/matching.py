@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
 from evaluator.exchange.responses import NO_STOP_REASON, OutsideResponse
 from evaluator.grading import AnswerKind
+from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions.columns import RowProblem, bare_answer
 from service.questions.images import PLACEHOLDER, ImageProblem, RowImages, order_numbered
@@ -128,6 +129,7 @@ class FromFile:
         raw = text, response.answer, kind, response.tolerance, images, *place
         if raw not in self._numbers:
             try:
+                read_tolerance(response.tolerance)
                 gold = response.answer if kind is AnswerKind.CODE else bare_answer(response.answer)
                 problem = make_problem(text, gold, kind, response.tolerance, images)
             except InputError as error:

@@ -6,10 +6,8 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
 
 from evaluator.grading import AnswerKind, Grade, GradeValue
-from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column
 
@@ -62,14 +60,6 @@ def stop_word(reason: str | None) -> str:
     return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
 
 
-def _check_tolerance(text: str) -> str:
-    try:
-        read_tolerance(text)
-    except InputError as error:
-        raise PydanticCustomError("tolerance", "{why}", {"why": str(error)}) from error
-    return text
-
-
 Whole = Annotated[int, Field(ge=0, le=2**63 - 1)]
 
 
@@ -84,7 +74,7 @@ class OutsideResponse(BaseModel):
     id: str | None = None  # the tool's own of the problem
     answer: str | None = None
     kind: AnswerKind | None = None
-    tolerance: Annotated[str, AfterValidator(_check_tolerance)] | None = None
+    tolerance: str | None = None
     images: Any = None  # what the cell holds
     stop_reason: Annotated[str, AfterValidator(stop_word)] = NO_STOP_REASON
     prompt_tokens: Whole | None = None

@@ -27,7 +27,7 @@ def load_neighbors(
     originals = tuple(
         make_problem(each.text, each.answer, each.kind, images=each.images) for each in questions
     )
-    loaded = LoadedBenchmark(header.ref, header.ref, originals[: config.limit], {}, None)
+    loaded = LoadedBenchmark(header.ref, originals[: config.limit])
     require_golds(loaded, grader, note, allow=config.allow_bad_golds)
     placed = []
     for entry, original in zip(entries, originals, strict=True):
