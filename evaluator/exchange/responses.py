@@ -11,6 +11,8 @@ from evaluator.grading import AnswerKind, Grade, GradeValue
 from service.errors import InputError
 from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column
 
+_OF_EXPORTS = ("copy", "group", "variant", "source_id", "strategy")
+"""Parts that are looked for in our exports alone: elsewhere such names say something else."""
 COLUMNS: dict[str, tuple[str, ...]] = {
     "response": (
         *("response", "responses", "completion", "generation", "output", "model_output", "completions"),
@@ -29,22 +31,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "prompt_tokens": ("prompt_tokens", "input_tokens", "num_input_tokens"),
     "score": ("score", "grade", "correct", "is_correct", "symbolic_correct", "reward"),
     "extracted": ("extracted", "predicted_answer", "extracted_answer"),
-    "seed": ("seed",),
     "images": CANDIDATES["images"],
-    "kind": ("kind",),
-    "tolerance": ("tolerance",),
-    "copy": ("copy",),
-    "group": ("group",),
-    "variant": ("variant",),
-    "source_id": ("source_id",),
-    "strategy": ("strategy",),
+    **{part: (part,) for part in ("seed", "kind", "tolerance", *_OF_EXPORTS)},
 }
 """The parts of a response, and the names under which each is looked for.
 
 Beside a gold of another name `answer` may be the model's own, so that it comes after these.
 """
-_OF_EXPORTS = ("copy", "group", "variant", "source_id", "strategy")
-"""Parts that are looked for in our exports alone: elsewhere such names say something else."""
 _EXPORTED = frozenset({"copy", "group", "variant"})
 """The columns by which an export is known."""
 _OF_ALL = ("score", "extracted", "completion_tokens")
