@@ -48,7 +48,6 @@ class ProblemSet:
     """What one run is over: a benchmark or a neighbor set, and the first problems that are taken."""
 
     label: str  # its name in the run's spec
-    suffix: str  # its name in the run's name
     source: dict[str, Any]
     size: int  # problems, of a neighbor set questions
     placed: Sequence[PlacedProblem]
@@ -119,7 +118,7 @@ def estimate(config: EvalConfig, db: Database | None, load: LoadProblems) -> dic
     Without a database, no earlier run can be scaled.
     """
     with Grader() as grader, nullcontext() if db is None else db.read() as session:
-        prices, named = price_of([config]), {_run_name(config, each.suffix): each for each in load(grader)}
+        prices, named = price_of([config]), {_run_name(config, each.label): each for each in load(grader)}
         return {
             name: estimate_eval(
                 session,
@@ -161,9 +160,7 @@ def load_problems(
         require_golds(each, grader, note, allow=config.allow_bad_golds)
         placed = [PlacedProblem(problem) for problem in each.problems]
         taken = placed[: config.limit]
-        problem_sets.append(
-            ProblemSet(each.name, each.name, dict(each.source), len(placed), placed, taken, each.images)
-        )
+        problem_sets.append(ProblemSet(each.name, dict(each.source), len(placed), placed, taken, each.images))
     return problem_sets
 
 
@@ -201,8 +198,8 @@ def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_o
     )
 
 
-def _run_name(config: EvalConfig, suffix: str) -> str:
-    return f"{config.name or model_slug(config.model)}.{suffix}"
+def _run_name(config: EvalConfig, label: str) -> str:
+    return f"{config.name or model_slug(config.model)}.{label.replace('@', '-')}"
 
 
 def _open_runs(
@@ -213,7 +210,7 @@ def _open_runs(
     runs = []
     with db.write() as session:
         for problems, spec in specs:
-            name = _run_name(config, problems.suffix)
+            name = _run_name(config, problems.label)
             if problems.images is not None:
                 ids = (id for place in problems.taken for id in place.problem.images)
                 store_images(session, problems.images.read(ids))

@@ -1,6 +1,7 @@
 """Grading an eval run: every sample without a grade of this version of the grader, a few at a time."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, cast
 
 from sqlalchemy import Table, exists, select
@@ -19,7 +20,7 @@ from service.telling import TellProgress
 SAMPLES_PER_COMMIT = 500
 LONGEST_EXTRACTED = 1_000
 
-_GRADES = cast(Table, GradeRow.__table__)
+_INSERT = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
 
 def grade_run(
@@ -63,13 +64,20 @@ def grade_run(
             for (id, problem), grade in zip(part, grades, strict=True)
         ]
         with db.write() as session:
-            session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
+            insert_grades(session, rows)
         values.update(grade.value for grade in grades)
         report(values.total(), len(waiting))
     return values
 
 
-def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:
+def insert_grades(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
+    """Write rows of the table of grades; a sample keeps the grade that it has."""
+    if rows:
+        session.connection().execute(_INSERT, list(rows))
+    return [None] * len(rows)
+
+
+def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, Any]:
     """Return a row of the table of grades."""
     return {
         "sample_id": sample_id,

@@ -11,11 +11,11 @@ from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import Block, block_item, read_block, samples_lost, samples_missing
-from evaluator.evals.grading import grade_row, grade_run
+from evaluator.evals.grading import grade_row, grade_run, insert_grades
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, read_problems, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
-from evaluator.evals.tables import SAMPLE, GradeRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id
 from service.asks.ask import INTERRUPTED, Asker, Models
@@ -23,7 +23,7 @@ from service.asks.request import prompt_request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
 from service.asks.work import Outcome, work_on
-from service.database import Database, upsert
+from service.database import Database
 from service.hashing import content_hash
 from service.models.estimate import (
     IMAGE_TOKENS,
@@ -43,7 +43,6 @@ from service.telling import TellStage
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 _INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
 _INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
-_INSERT_GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
 
 @dataclass(kw_only=True)
@@ -267,7 +266,7 @@ def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]
                 insert_samples(session, samples), samples, grades, strict=True
             )
         ]
-        session.connection().execute(_INSERT_GRADES, rows)
+        insert_grades(session, rows)
         # Texts are stored once: as samples.
         asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
         session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))

@@ -6,9 +6,9 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
-from sqlalchemy import Table, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
@@ -16,7 +16,7 @@ from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.evals.counts import Block, block_item
 from evaluator.evals.evaluating import Note, Progress
-from evaluator.evals.grading import grade_row, grade_run
+from evaluator.evals.grading import grade_row, grade_run, insert_grades
 from evaluator.evals.problems import RunProblem, placed_hash, run_problems
 from evaluator.evals.results import read_numbers
 from evaluator.evals.running import NewSample, insert_samples
@@ -28,7 +28,7 @@ from evaluator.evals.runs import (
     open_eval_run,
     run_version,
 )
-from evaluator.evals.tables import GradeRow, RunProblemRow, SampleCountsRow
+from evaluator.evals.tables import RunProblemRow, SampleCountsRow
 from evaluator.exchange.agreement import POINTS, read_agreement
 from evaluator.exchange.files import with_thoughts_opened
 from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, Survey, survey
@@ -39,7 +39,7 @@ from evaluator.grading.versions import grader_id, other_tool
 from evaluator.grading.workers.own import own_version
 from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
-from service.database import Database, upsert
+from service.database import Database
 from service.errors import InputError
 from service.models.settings import PromptSpec, SamplingSettings
 from service.questions.images import RowImages, store_images
@@ -48,8 +48,6 @@ from service.runs.store import Run, check_name, finish_run, package_versions
 from service.telling import TellProgress
 
 RESPONSES_PER_COMMIT = 1_000
-
-_GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
 
 def import_evaluation(
@@ -275,6 +273,5 @@ def _store(session: Session, run_id: str, part: Sequence[_Place], theirs: int | 
         for id, (problem, _, response) in zip(ids, missing, strict=True)
         if response.score is not None and theirs is not None
     ]
-    if grades:
-        session.connection().execute(_GRADES, grades)
+    insert_grades(session, grades)
     return len(missing)

@@ -6,13 +6,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from itertools import count
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import Table, exists, select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.config import ScoreConfig
-from evaluator.evals.grading import grade_changes, grade_run
+from evaluator.evals.grading import grade_changes, grade_run, insert_grades
 from evaluator.evals.overview import other_version
 from evaluator.evals.problems import read_problems
 from evaluator.evals.results import load_result
@@ -35,7 +35,7 @@ from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.asks.work import Outcome, work_on
-from service.database import Database, in_parts, upsert
+from service.database import Database, in_parts
 from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
 from service.errors import InputError
 from service.hashing import content_id
@@ -55,7 +55,6 @@ _CHOSEN = {
     "wrong": ("unknown", "wrong"),
     "all": ("unknown", "wrong", "correct"),
 }
-_GRADES = cast(Table, GradeRow.__table__)
 _SOURCES = ("old", "new", "old_source", "new_source")
 
 Row = dict[str, Any]
@@ -210,7 +209,7 @@ class Judge:
 
     def read(self, session: Session, sample_ids: Sequence[int]) -> list[tuple[Row, JudgeQuestion | None]]:
         """Return the grades of samples by the base version, and what the judge is asked about each."""
-        grades = select(*_GRADES.columns).where(
+        grades = select(*GradeRow.__table__.columns).where(
             GradeRow.grader_id == find_grader(session, self.base), GradeRow.sample_id.in_(sample_ids)
         )
         rows = {row["sample_id"]: dict(row) for row in session.execute(grades).mappings()}
@@ -280,7 +279,7 @@ class Judge:
         counts = Counter(empty=sum(row["value"] in _CHOSEN[self.asked] for row in kept))
         for part in in_parts(kept, SAMPLES_AT_ONCE):
             with db.write() as session:
-                _store(session, part)
+                insert_grades(session, part)
         with db.write() as session:
             add_tasks(session, judging.id, [str(rows[0]["sample_id"]) for rows in asked.values()])
         store = Store(db)
@@ -314,7 +313,7 @@ class Judge:
                 changed = {"value": outcome, "reason": self.reason}
                 if outcome in notes:
                     changed = {"reason": row["reason"] + notes[outcome]}
-                await store.write(_store, {**row, **changed})
+                await store.write(insert_grades, {**row, **changed})
                 counts[outcome] += 1
 
         try:
@@ -331,8 +330,3 @@ class Judge:
         with db.write() as session:
             finish_run(session, judging.id, finished=not counts["waiting"])
         return counts, outcome
-
-
-def _store(session: Session, rows: Sequence[Row]) -> list[None]:
-    session.execute(upsert(_GRADES).on_conflict_do_nothing(), list(rows))
-    return [None] * len(rows)

@@ -40,7 +40,6 @@ def load_neighbors(
     first = {entry.question.id for entry in entries[: config.limit]}
     problem_set = ProblemSet(
         label=header.ref,
-        suffix=f"{header.name}-{header.version}",
         source={"neighbor_set": header.id, "ref": header.ref, "content_hash": header.content_hash},
         size=len(entries),
         placed=placed,
