@@ -1,22 +1,19 @@
 """Grade each gold against itself before a run: if one fails, every response would be wrong."""
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from evaluator.benchmarks.types import LoadedBenchmark
+from evaluator.grading import GradeCase, Grader
+from evaluator.grading.extraction import gold_answer
 from service.errors import InputError
 from service.questions import is_solution
-
-if TYPE_CHECKING:
-    from evaluator.grading import Grader
 
 FAILURES_SHOWN = 10
 
 
-def check_golds(loaded: LoadedBenchmark, grader: "Grader") -> list[dict[str, Any]]:
+def check_golds(loaded: LoadedBenchmark, grader: Grader) -> list[dict[str, Any]]:
     """Return the golds that do not grade as correct against themselves, in order; rows count from 0."""
-    from evaluator.grading import GradeCase
-
     cases = [
         GradeCase(loaded.references.get(problem.id, ""), problem.answer, problem.kind, problem.tolerance)
         for problem in loaded.problems
@@ -29,11 +26,9 @@ def check_golds(loaded: LoadedBenchmark, grader: "Grader") -> list[dict[str, Any
 
 
 def require_golds(
-    loaded: LoadedBenchmark, grader: "Grader", note: Callable[[str], None], *, allow: bool
+    loaded: LoadedBenchmark, grader: Grader, note: Callable[[str], None], *, allow: bool
 ) -> None:
     """Stop if `check_golds` finds anything, unless that is allowed; note what no response may equal."""
-    from evaluator.grading.extraction import gold_answer
-
     failures, count = check_golds(loaded, grader), len(loaded.problems)
     if failures and not allow:
         lines = []

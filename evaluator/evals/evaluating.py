@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.loading import load_benchmark
@@ -21,13 +21,10 @@ from service.engines.opening import OpenModels, engine_logs, price_of
 from service.errors import InputError
 from service.models.estimate import Estimate
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
-from service.questions.images import store_images
+from service.questions.images import RowImages, store_images
 from service.runs.spending import hold_cap
 from service.runs.store import Run, check_name, keep_config, package_versions
 from service.telling import TellStage
-
-if TYPE_CHECKING:
-    from service.questions.images import RowImages
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same call too."""
@@ -52,7 +49,7 @@ class ProblemSet:
     size: int  # problems, of a neighbor set questions
     placed: Sequence[PlacedProblem]
     taken: Sequence[PlacedProblem]
-    images: "RowImages | None" = None  # of a benchmark, which the database may lack
+    images: RowImages | None = None  # of a benchmark, which the database may lack
 
 
 async def evaluate(
