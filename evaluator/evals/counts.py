@@ -101,7 +101,7 @@ def count_samples(
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)
     )
-    counts = {row[0]: ProblemCounts(*row, missing=missing.get(row[0], 0)) for row in rows}
+    counts = {row[0]: ProblemCounts(*(*row, missing.get(row[0], 0))) for row in rows}
     by_people = session.execute(
         select(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value, func.count())
         .join(GradeRow, GradeRow.sample_id == HumanGradeRow.sample_id)
