@@ -24,10 +24,10 @@ from rephraser.run.spec import (
 from rephraser.run.start import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
-from service.asks.ask import Models
+from service.asks.ask import Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks, reopen_failed
-from service.asks.work import Outcome, work_on
+from service.asks.work import work_on
 from service.config import pick
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model

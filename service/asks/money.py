@@ -31,7 +31,7 @@ def find_price(model: str, given: tuple[float, float] | None = None) -> Price | 
     """
     if given is not None:
         return Price(*given)
-    from service.asks.providers import known_price
+    from service.asks.remote import known_price
 
     return known_price(model)
 

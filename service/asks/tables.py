@@ -46,13 +46,6 @@ class TaskRow(Base):
 _IN_A_JOB, _UNDER_WAY = text("job IS NOT NULL"), text("state = 'sent'")
 
 
-COST_COLUMNS = (
-    *("run_id", "kind", "model", "state", "cost_pico", "worst_pico"),
-    *("prompt_tokens", "completion_tokens"),
-)
-"""What a ledger reads; an index holds it, in the order in which it is summed."""
-
-
 class AskRow(Base):
     """One attempt: an HTTP request, or a line of a batch job, that may be billed."""
 
@@ -82,7 +75,11 @@ class AskRow(Base):
         Index(None, "run_id", "ended_at"),
         Index(None, "about", "kind"),
         Index(None, "scope"),
-        Index("ix_asks_costs", *COST_COLUMNS),
+        Index(  # what a ledger reads, in the order in which it is summed
+            "ix_asks_costs",
+            *("run_id", "kind", "model", "state", "cost_pico", "worst_pico"),
+            *("prompt_tokens", "completion_tokens"),
+        ),
         Index("ix_asks_job", "job", sqlite_where=_IN_A_JOB, postgresql_where=_IN_A_JOB),
         Index("ix_asks_sent", "run_id", sqlite_where=_UNDER_WAY, postgresql_where=_UNDER_WAY),
     )

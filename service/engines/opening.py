@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from service.asks.ask import Asker, Models, RetryPolicy
 from service.asks.backend import Endpoint
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
 from service.asks.money import Price, find_price, require_price
 from service.asks.redaction import redact
-from service.asks.remote import RemoteEndpoint
 from service.config import pick
 from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint
@@ -52,11 +52,10 @@ class OpenModels:
         """
         if (opened := self._find(config)) is not None:
             return opened
-        endpoint = self._make(config)
+        endpoint: Any = self._make(config)
         self._stack.push_async_callback(endpoint.close)
         await endpoint.open()
         if has_batch_jobs(config):
-            assert isinstance(endpoint, RemoteEndpoint)
             check_batch(endpoint)
             self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
         self._open.append((config, endpoint))
@@ -86,6 +85,8 @@ class OpenModels:
                 os.environ["RAY_ADDRESS"] = config.ray_address
             servers = sum(other.sampler == "vllm" for other, _ in self._open)
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
+        from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
+
         price = find_price if self._budget.max_usd is None else require_price
         return RemoteEndpoint(
             config.model,

@@ -19,7 +19,7 @@ from service.asks import ask as module
 from service.asks import attempts
 from service.asks import store as rows
 from service.asks import work as working
-from service.asks.ask import Asker, Failed, Models, NotStored, RetryPolicy
+from service.asks.ask import Asker, Failed, Models, NotStored, Outcome, RetryPolicy
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import (
     AUTHENTICATION,
@@ -34,7 +34,7 @@ from service.asks.request import (
 )
 from service.asks.store import SILENT_S, Store, add_tasks
 from service.asks.tables import AskRow, TaskRow, WorkerRow
-from service.asks.work import Outcome, Progress, work_on
+from service.asks.work import Progress, work_on
 from service.database import Database
 from service.errors import DatabaseError
 from service.runs.spending import read_account, read_ledger, set_cap

@@ -65,7 +65,6 @@ def end_workers(db: Database) -> None:
 async def asking(db: Database, server: OpenAIServer, run_id: str, **settings: Any):  # type: ignore[no-untyped-def]
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     store, endpoint = Store(db), remote([server], OPENAI)
-    await endpoint.load()
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
     models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
     asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
@@ -140,7 +139,6 @@ async def test_a_killed_process_pays_nothing_twice(
 
                 patch.setattr(BatchJobs, "_submit", submit_and_die)
             store, endpoint = Store(db), remote([server], OPENAI)
-            await endpoint.load()
             jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
             models = Models({}, {OPENAI: jobs}, retries=QUICK)
             asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
@@ -257,13 +255,11 @@ async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(
     assert outcome.final
 
 
-async def test_places_without_batch_jobs_are_refused() -> None:
+def test_places_without_batch_jobs_are_refused() -> None:
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
-    await two.load()
     with pytest.raises(InputError, match="Give one base_url, or remove batch=true"):
         check_batch(two)
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
-    await anthropic.load()
     with pytest.raises(PrerequisiteError, match="anthropic does not support OpenAI's batch API"):
         check_batch(anthropic)
 

@@ -141,7 +141,7 @@ async def test_an_overloaded_server_gets_what_it_bears() -> None:
 
 OFFLINE = """
 import socket, sys
-import service.asks.remote, service.engines.opening
+import service.engines.opening
 assert "litellm" not in sys.modules
 
 def refuse(*arguments, **settings):
