@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.asks import attempts
 from service.asks import request as kinds
-from service.asks.attempts import NO_ROOM, Attempt, Ended, pack, unpack
+from service.asks.attempts import NO_ROOM, Attempt, Ended
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Reply, Request, read_reply
@@ -210,7 +210,7 @@ class Asker:
         if row.state == FINAL:
             kind, _, message = row.error.partition(": ")
             raise Failed(kind, message, final=True)
-        choices, tokens, model = read_reply(unpack(row.reply))
+        choices, tokens, model = read_reply(row.reply)
         return Answer(row.id, choices, model, *tokens, row.seeded)
 
     def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
@@ -311,7 +311,7 @@ class Asker:
             request.model,
             self.worker,
             worst,
-            pack(json.dumps(body)),
+            json.dumps(body),
             job,
         )
 
@@ -348,7 +348,7 @@ class Asker:
         """
         choices, tokens, answered_by = reply.content
         cost = cost_pico(price, *tokens) if any(tokens) else None
-        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, pack(reply.body)))
+        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, reply.body))
         self.outcome.answered += 1
         self.answering.add(model)
         self.outcome.completion_tokens += tokens[1]

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import zstandard
 from sqlalchemy import Table, bindparam, case, insert, select, update
 from sqlalchemy.orm import Session
 
@@ -24,11 +23,6 @@ NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 
 NOBODY = 0
 """The worker of a job that no process waits for."""
-# A small window: the compressor clears its tables for each reply. Level 3 takes 1.7 times as long for 2%.
-_PACKER = zstandard.ZstdCompressor(
-    compression_params=zstandard.ZstdCompressionParameters.from_level(1, source_size=16_384)
-)
-_UNPACKER = zstandard.ZstdDecompressor()
 
 _asks: Table = AskRow.__table__  # type: ignore[assignment]
 _bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
@@ -47,7 +41,7 @@ class Attempt:
     model: str
     worker: int
     worst_pico: int | None
-    body: bytes
+    body: str
     job: str | None = None
 
 
@@ -62,7 +56,7 @@ class Ended:
     completion_tokens: int = 0
     seconds: float = 0.0
     seeded: bool = True
-    reply: bytes | None = None
+    reply: str | None = None
     error: str | None = None
 
 
@@ -201,16 +195,6 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
     connection.execute(
         update(_asks).where(_asks.c.id.in_(lost)).values(state=LOST, key=None, ended_at=time.time())
     )
-
-
-def pack(text: str) -> bytes:
-    """Compress JSON text as bodies are stored."""
-    return _PACKER.compress(text.encode("utf-8", "surrogatepass"))
-
-
-def unpack(data: bytes) -> str:
-    """Return the text of a stored body."""
-    return _UNPACKER.decompress(data).decode("utf-8", "surrogatepass")
 
 
 # Batch jobs: stored before a job is sent, so that none is paid for twice.

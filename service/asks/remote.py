@@ -13,7 +13,7 @@ from service.asks.faults import classify
 from service.asks.money import Price
 from service.asks.redaction import name_secret, redact, redact_values, secret_values
 from service.asks.request import BAD_REQUEST, Fault, Reply, Request, chat_messages, optional_fields
-from service.asks.servers import ServedEndpoint, Server, Serving, look_at
+from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
 from service.errors import PrerequisiteError
 from service.hashing import whole_characters
 from service.models.settings import NEUTRAL, TOKENS_PER_S
@@ -252,19 +252,16 @@ class RemoteEndpoint(ServedEndpoint):
         )
 
     def _settings(self, request: Request, without: Collection[str]) -> dict[str, Any]:
-        given = {name: value for name, value in request.sampling.items() if value is not None}
-        given["stop"] = list(given.get("stop", ())) or None
+        given = vllm_settings(request.sampling)
         if self.provider != OWN_SERVER:
-            # vLLM gets neutral settings too, or it would take others from the model's generation_config.
-            given = {name: value for name, value in given.items() if NEUTRAL.get(name) != value}
-        elif given.get("top_k") == 0:
-            given["top_k"] = -1  # all tokens, in every version of vLLM
+            given = {
+                name: each for name, each in given.items() if request.sampling[name] != NEUTRAL.get(name)
+            }
         extra = dict(request.extra)
         if self._takes_extra:
             extra = {name: given.pop(name) for name in _BEYOND_OPENAI if name in given} | extra
         optional = {name: value for name, value in optional_fields(request).items() if name not in without}
-        sent = given | optional | {"extra_body": extra or None}
-        return {name: value for name, value in sent.items() if value is not None}
+        return given | optional | ({"extra_body": extra} if extra else {})
 
     def clean_reply(self, body: str, *, seeded: bool) -> Reply:
         """Return a reply without keys of the environment and without half characters."""

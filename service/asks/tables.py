@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, LargeBinary, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.database.base import BY_KEY_ALONE, Base
+from service.database.base import BY_KEY_ALONE, Base, CompressedText
 
 OPEN, DONE, FAILED_TASK = "open", "done", "failed"
 """States of a task; a failed one needs a request that failed for good."""
@@ -86,12 +86,12 @@ class AskRow(Base):
 
 
 class AskBodyRow(Base):
-    """Request and reply as zstd-compressed JSON, separate from the header."""
+    """Request and reply as JSON, separate from the header."""
 
     __tablename__ = "ask_bodies"
     ask_id: Mapped[int] = mapped_column(ForeignKey("asks.id", ondelete="CASCADE"), primary_key=True)
-    request: Mapped[bytes] = mapped_column(LargeBinary)
-    reply: Mapped[bytes | None] = mapped_column(LargeBinary)
+    request: Mapped[str] = mapped_column(CompressedText)
+    reply: Mapped[str | None] = mapped_column(CompressedText)
 
 
 class NoteRow(Base):

@@ -29,10 +29,10 @@ def add_ask(db: Database, run: Run, state: str, usd: float | None, tokens: int, 
     key = bytes(f"{run.id}{scope}{tokens}{state}".encode())
     with db.write() as session:
         worst = None if usd is None else 10**12
-        (ask_id,) = begin(session, [Attempt(key, run.id, scope, "propose", "", 0, "m", 0, worst, b"")])
+        (ask_id,) = begin(session, [Attempt(key, run.id, scope, "propose", "", 0, "m", 0, worst, "")])
         assert isinstance(ask_id, int)
         cost = None if usd is None else round(usd * 1e12)
-        end(session, [Ended(ask_id, state, cost, 10, tokens, reply=b"")])
+        end(session, [Ended(ask_id, state, cost, 10, tokens, reply="")])
     return ask_id
 
 

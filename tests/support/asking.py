@@ -10,9 +10,9 @@ from openai_server import OpenAIServer
 
 from service.asks.backend import Endpoint
 from service.asks.money import Price
-from service.asks.plain import PlainEndpoint
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Answer, Choice, Fault, Message, Reply, Request, read_reply
+from service.asks.servers import PlainEndpoint
 from service.models.settings import Sampling
 
 VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"

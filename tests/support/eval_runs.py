@@ -159,7 +159,7 @@ def add_ask(session: Session, run: Run, model: str, tokens: int, usd: float | No
     """Store an answered request of a run, with what it cost; None: the price is not known."""
     worst = None if usd is None else 10**9
     key = uuid.uuid4().bytes
-    attempt = Attempt(key, run.id, run.id, "sample", "", 0, model, 0, worst, b"")
+    attempt = Attempt(key, run.id, run.id, "sample", "", 0, model, 0, worst, "")
     (ask_id,) = begin(session, [attempt])
     assert isinstance(ask_id, int)
     cost = None if usd is None else round(usd * PICO_PER_USD)
