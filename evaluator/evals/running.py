@@ -4,6 +4,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from typing import Any, cast
 
@@ -22,7 +23,7 @@ from service.asks.ask import INTERRUPTED, Asker, Models
 from service.asks.request import Answer, Request, prompt_request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
-from service.asks.work import Progress, work_on
+from service.asks.work import work_on
 from service.database import Database, in_parts, upsert
 from service.hashing import content_hash
 from service.models.estimate import (
@@ -88,11 +89,8 @@ async def run_eval(
     store = Store(db)
     drawing = _Drawing(store, run, {problem.id: problem for problem in problems}, grader, grader_row)
 
-    def tell(progress: Progress) -> None:
-        report("sampling", progress.done, progress.total, progress.words)
-
     try:
-        outcome = await work_on(store, run.id, drawing.draw, models, tell)
+        outcome = await work_on(store, run.id, drawing.draw, models, partial(report, "sampling"))
     finally:
         drawing.close()
         store.close()

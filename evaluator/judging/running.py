@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import count
 from typing import Any, Literal, NamedTuple, cast
 
@@ -292,13 +293,7 @@ async def judge_run(
             counts[str(outcome)] += 1
 
     try:
-        outcome = await work_on(
-            store,
-            judging.id,
-            ask,
-            models,
-            lambda progress: report("asking the judge", progress.done, progress.total, progress.words),
-        )
+        outcome = await work_on(store, judging.id, ask, models, partial(report, "asking the judge"))
     finally:
         store.close()
     counts["waiting"] = sum(map(len, samples.values()))

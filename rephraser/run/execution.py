@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -281,13 +282,7 @@ async def rephrase_run(
     with Grader(workers=grader_workers) as grader:
         rephrasing = Rephrasing(store, run.id, spec, grader, source, stop_below)
         try:
-            outcome = await work_on(
-                store,
-                run.id,
-                rephrasing.rephrase,
-                models,
-                lambda progress: report("questions", progress.done, progress.total, progress.words),
-            )
+            outcome = await work_on(store, run.id, rephrasing.rephrase, models, partial(report, "questions"))
         finally:
             rephrasing.judging.close()
             store.close()

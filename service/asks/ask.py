@@ -139,15 +139,10 @@ class Asker:
         self.last_answer_s = time.monotonic()
         self._backends: dict[str, BatchJobs] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
-        self._in_flight: set[int] = set()
+        self.in_flight: set[int] = set()  # attempts that wait for a reply
         self._begun = 0
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
         self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
-
-    @property
-    def in_flight(self) -> int:
-        """Number of attempts that wait for a reply."""
-        return len(self._in_flight)
 
     async def ask(self, request: Request) -> Answer:
         """Return the answer, from the store if it is there.
@@ -254,7 +249,7 @@ class Asker:
             ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
             if ask_id is None:
                 return None
-            self._in_flight.add(ask_id)
+            self.in_flight.add(ask_id)
             self.outcome.sent += 1
             began = time.monotonic()
             try:
@@ -320,7 +315,7 @@ class Asker:
         if (begun := await self._try(attempt)) == NO_ROOM:
             async with self._at_cap, self._settled:  # one at a time tries again
                 while (begun := await self._try(attempt)) == NO_ROOM:
-                    if not self._in_flight:
+                    if not self.in_flight:
                         account = await self.store.read(READ_ACCOUNT, self.run_id)
                         raise Stopped(
                             BUDGET,
@@ -366,7 +361,7 @@ class Asker:
         try:
             await self.store.write(attempts.end, ended)
         finally:
-            self._in_flight.discard(ended.ask_id)
+            self.in_flight.discard(ended.ask_id)
             async with self._settled:
                 self._settled.notify()
 

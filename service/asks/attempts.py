@@ -21,8 +21,6 @@ from service.runs.tables import CapRow, RunRow
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
 
-NOBODY = 0
-"""The worker of a job that no process waits for."""
 
 _asks: Table = AskRow.__table__  # type: ignore[assignment]
 _bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from service.asks import attempts as rows
 from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
-from service.asks.attempts import ELSEWHERE, NOBODY
+from service.asks.attempts import ELSEWHERE
 from service.asks.faults import classify, kind_of_status, shorten
 from service.asks.money import worst_pico
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
@@ -239,12 +239,10 @@ class BatchJobs:
             await store.write(rows.change_job, (job.tag, closing))
         except Exception as error:
             self._refuse_all(error)
-            with suppress(DatabaseError):
-                if job.may_have_arrived:  # another process may ask for it
-                    closing = {"worker": NOBODY}
-                else:
+            if not job.may_have_arrived:  # otherwise the next process asks for it
+                with suppress(DatabaseError):
                     await self._give_up(job, str(error))
-                await store.write(rows.change_job, (job.tag, closing))
+                    await store.write(rows.change_job, (job.tag, closing))
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.

@@ -4,7 +4,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
@@ -23,49 +22,17 @@ Work = Callable[[Asker, str], Awaitable[None]]
 """Does one task, given its item. Raises `Failed` or `Stopped` as `Asker.ask` does."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """State of a run: tasks of all processes; requests, tokens and dollars of this process."""
-
-    done: int
-    total: int
-    answered: int
-    failed: int
-    requests_per_s: float
-    tokens_per_s: float
-    usd: float
-    seconds_left: float | None
-
-    @property
-    def words(self) -> str:
-        """Rate, cost and time left, for a progress line."""
-        parts = [f"{self.requests_per_s:.2f} requests/s", f"{self.tokens_per_s:,.0f} tokens/s"]
-        if self.usd:
-            parts.append(f"${self.usd:.2f}")
-        if self.failed:
-            parts.append(f"{self.failed:,} requests failed")
-        if self.seconds_left is not None:
-            parts.append(f"about {_duration(self.seconds_left)} left")
-        return ", ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
-
-
 async def work_on(
     store: Store,
     run_id: str,
     do_task: Work,
     models: Models,
-    report: Callable[[Progress], None] = lambda progress: None,
+    report: Callable[[int, int, str], None] = lambda *_: None,
 ) -> Outcome:
     """Do the open tasks of a run, concurrently with other processes.
 
-    The first SIGINT or SIGTERM stops sending and lets requests in flight finish; a second one drops them.
+    `report` gets the number of finished tasks, that of all tasks, and a few words. The first SIGINT or
+    SIGTERM stops sending and lets requests in flight finish; a second one drops them.
 
     Returns:
         What was done, once no task is left that this process can do.
@@ -78,7 +45,7 @@ async def work_on(
 
     def interrupt() -> bool:
         asker.stop(INTERRUPTED, "interrupted")
-        return asker.in_flight > 0
+        return bool(asker.in_flight)
 
     try:
         with finish_on_signals(interrupt, grace_s=models.grace_s):
@@ -178,13 +145,12 @@ async def _beat(asker: Asker) -> None:
         if asker.in_flight and silent_s >= stall_s and warned != asker.last_answer_s:
             warned = asker.last_answer_s
             waits = "; ".join(filter(None, (each.waits_for for each in asker.models.endpoints.values())))
-            requests = "request" if asker.in_flight == 1 else "requests"
-            _LOG.warning(
-                "no answer for %.0f s: %d %s in flight. %s", silent_s, asker.in_flight, requests, waits
-            )
+            requests = f"{len(asker.in_flight)} request{'s' * (len(asker.in_flight) != 1)}"
+            _LOG.warning("no answer for %.0f s: %s in flight. %s", silent_s, requests, waits)
 
 
-async def _report(asker: Asker, report: Callable[[Progress], None]) -> None:
+async def _report(asker: Asker, report: Callable[[int, int, str], None]) -> None:
+    """Report finished tasks of all processes, all tasks, and this process's rate and cost, time and again."""
     began, done_before, outcome = time.monotonic(), None, asker.outcome
     before = _generated_tokens(asker)  # a server on this machine answers several runs
     while True:
@@ -192,20 +158,23 @@ async def _report(asker: Asker, report: Callable[[Progress], None]) -> None:
         done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
         done_before = done if done_before is None else done_before
         seconds = time.monotonic() - began or 1e-9
-        rate = (done - done_before) / seconds
-        report(
-            Progress(
-                done=done,
-                total=total,
-                answered=outcome.answered,
-                failed=sum(outcome.failures.values()),
-                requests_per_s=outcome.answered / seconds,
-                tokens_per_s=max(_generated_tokens(asker) - before, outcome.completion_tokens) / seconds,
-                usd=outcome.pico_usd / PICO_PER_USD,
-                seconds_left=(total - done) / rate if rate else None,
-            )
-        )
+        tokens = max(_generated_tokens(asker) - before, outcome.completion_tokens)
+        words = [f"{outcome.answered / seconds:.2f} requests/s", f"{tokens / seconds:,.0f} tokens/s"]
+        if outcome.pico_usd:
+            words.append(f"${outcome.pico_usd / PICO_PER_USD:.2f}")
+        if outcome.failures:
+            words.append(f"{outcome.failures.total():,} requests failed")
+        if done > done_before:
+            words.append(f"about {_duration((total - done) * seconds / (done - done_before))} left")
+        report(done, total, ", ".join(words))
         await asyncio.sleep(REPORT_S)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def _generated_tokens(asker: Asker) -> int:
