@@ -95,8 +95,7 @@ class BatchJobs:
         self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
         self._client = endpoint.openai_client()
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
-        self._waiting: dict[bytes, asyncio.Future[Any]] = {}
-        self._pending: dict[bytes, Request] = {}
+        self._waiting: dict[bytes, tuple[Request, asyncio.Future[Any]]] = {}
         self._in_jobs: set[bytes] = set()
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -116,14 +115,12 @@ class BatchJobs:
         while True:
             if self._error is not None:
                 raise self._error
-            self._waiting[request.key] = done = asyncio.get_running_loop().create_future()
-            if request.key not in self._in_jobs:
-                self._pending[request.key] = request
+            done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._waiting[request.key] = request, done
             try:
                 outcome = await done  # an answer, a fault and whether it is final, or None: it was not sent
             finally:
                 del self._waiting[request.key]
-                self._pending.pop(request.key, None)
             if outcome is None:
                 if (stored := await self._asker.find(request)) is not None:
                     return stored
@@ -155,13 +152,21 @@ class BatchJobs:
                 for tag in await store.write(rows.take_over, mine):
                     self._start(_Job(tag, *await store.read(rows.read_job, tag)))
                 size = -1
-                while not self._pending or size < len(self._pending) < self._largest:
-                    size = len(self._pending)
+                while not (pending := self._pending()) or size < len(pending) < self._largest:
+                    size = len(pending)
                     await self._asker.pause(self._quiet_s)
                 if len(self._tasks) >= self._at_once or not await self._make_job():
                     await self._asker.pause(self._quiet_s)
         except Exception as error:
             self._refuse_all(error)
+
+    def _pending(self) -> list[Request]:
+        """Return the requests that wait and are in no job."""
+        return [
+            request
+            for key, (request, done) in self._waiting.items()
+            if key not in self._in_jobs and not done.done()
+        ]
 
     async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
@@ -169,7 +174,7 @@ class BatchJobs:
         Raises:
             Stopped: the caps leave no room, and no job runs that may turn out cheaper.
         """
-        requests = list(self._pending.values())[: self._largest]
+        requests = self._pending()[: self._largest]
         bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
         worst = [worst_pico(request, self._price) for request in requests]
         others_run = bool(self._tasks)  # before the account is read: a job that ends in between frees money
@@ -200,7 +205,6 @@ class BatchJobs:
             if isinstance(ask_id, int):
                 keys[ask_id], sent[ask_id] = request.key, body
             elif ask_id == ELSEWHERE:
-                self._pending.pop(request.key, None)
                 self._deliver(request.key, None)
         if keys:
             self._asker.outcome.sent += len(keys)
@@ -208,9 +212,7 @@ class BatchJobs:
         return bool(keys)
 
     def _start(self, job: _Job) -> None:
-        for key in job.keys.values():
-            self._in_jobs.add(key)
-            self._pending.pop(key, None)
+        self._in_jobs |= {*job.keys.values()}
         task = asyncio.create_task(self._carry_out(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -300,12 +302,12 @@ class BatchJobs:
 
     def _deliver(self, key: bytes, outcome: Answer | tuple[Fault, bool] | None) -> None:
         self._in_jobs.discard(key)
-        if key in self._waiting and not self._waiting[key].done():
-            self._waiting[key].set_result(outcome)
+        if key in self._waiting and not (done := self._waiting[key][1]).done():
+            done.set_result(outcome)
 
     def _refuse_all(self, error: Exception) -> None:
         self._error = error
-        for done in self._waiting.values():
+        for _, done in self._waiting.values():
             if not done.done():
                 done.set_exception(error)
 
