@@ -108,10 +108,9 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
     ids = [run.id for run in runs]
     groups = (TaskRow.run_id, TaskRow.state, TaskRow.error.is_not(None))
     tasks: Counter[tuple[str, str, bool]] = Counter()
-    for *group, count in session.execute(
-        select(*groups, func.count()).where(TaskRow.run_id.in_(ids)).group_by(*groups)
-    ):
-        tasks[*group] = count
+    query = select(*groups, func.count()).where(TaskRow.run_id.in_(ids)).group_by(*groups)
+    for run_id, state, has_error, count in session.execute(query):
+        tasks[run_id, state, bool(has_error)] = count
     ledgers = read_ledgers(session, ids)
     return [
         RunProgress(
