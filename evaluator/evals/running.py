@@ -31,10 +31,9 @@ from service.models.estimate import (
     SHORT_ANSWER,
     Estimate,
     PriceOf,
-    add,
+    between,
     priced,
     scaled,
-    times,
     tokens,
 )
 from service.questions.images.store import load_images
@@ -153,10 +152,10 @@ def estimate_eval(
     texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
     each = requests / max(1, len(texts))
     images = sum(len(place.problem.images) for place in placed)
-    prompts = add(times(each, tokens(sum(map(len, texts)))), times(each * images, IMAGE_TOKENS))
+    prompts = each * (tokens(sum(map(len, texts))) + images * IMAGE_TOKENS)
     longest = wanted.sampling.max_tokens
-    drawn = times(missing, (min(SHORT_ANSWER, longest), longest))
-    asked = (float(requests), float(requests))
+    drawn = missing * between(min(SHORT_ANSWER, longest), longest)
+    asked = between(requests, requests)
     stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),)
     return Estimate(len(placed), stages, images=images)
 

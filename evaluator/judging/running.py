@@ -36,7 +36,7 @@ from service.database import Database, in_parts, upsert
 from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
 from service.errors import InputError
 from service.hashing import content_id
-from service.models.estimate import Estimate, priced, times, tokens
+from service.models.estimate import Estimate, between, priced, tokens
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.spending import hold_cap
 from service.runs.store import (
@@ -353,7 +353,7 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
         for question in session.scalars(replied):
             lengths.pop(question, None)
     characters = sum(lengths.values()) + len(lengths) * len(SYSTEM)
-    completions = times(len(lengths), (min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens))
-    requests = (float(len(lengths)), float(len(lengths)))
+    completions = len(lengths) * between(min(SHORTEST_REPLY, spec.max_tokens), spec.max_tokens)
+    requests = between(len(lengths), len(lengths))
     stage = priced(JUDGE, spec.model, requests, tokens(characters), completions, prices)
     return Estimate(len(lengths), (stage,))

@@ -116,22 +116,17 @@ async def test_a_killed_process_pays_nothing_twice(
                     await die()
 
                 patch.setattr(BatchJobs, "_submit", submit_and_die)
-            store, endpoint = Store(db), remote([server], OPENAI)
-            jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
-            models = Models({}, {OPENAI: jobs}, retries=QUICK)
-            asker = Asker(store, run.id, await store.write(rows.enter, ""), models)
-            asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
-            sent = 0 if moment == "before the job is sent" else 1
-            await until(lambda: states(db) == ["sent"] * 6 and server.batches.created == sent)
-            if moment == "while it runs":
-                await until(lambda: any(server.batches.asked.values()))
-            asker.cancel()
-            jobs_of_run: Any = asker._backends[OPENAI]
-            for task in (tasks := [*asks, *jobs_of_run._tasks, jobs_of_run._maker]):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asker.close()
-            store.close()
+            async with asking(db, server, run) as asker:
+                asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
+                sent = 0 if moment == "before the job is sent" else 1
+                await until(lambda: states(db) == ["sent"] * 6 and server.batches.created == sent)
+                if moment == "while it runs":
+                    await until(lambda: any(server.batches.asked.values()))
+                asker.cancel()
+                jobs: Any = asker._backends[OPENAI]
+                for task in (tasks := [*asks, *jobs._tasks, jobs._maker]):
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
         end_workers(db)
         server.batches.polls = 1
         async with asking(db, server, run) as again:
