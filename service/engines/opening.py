@@ -10,7 +10,7 @@ from typing import Any
 from service.asks.ask import Asker, Models, RetryPolicy
 from service.asks.backend import Endpoint
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
-from service.asks.money import Price, find_price, require_price
+from service.asks.money import Price, find_price
 from service.asks.redaction import redact
 from service.config import pick
 from service.database import Database
@@ -87,11 +87,10 @@ class OpenModels:
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
-        price = find_price if self._budget.max_usd is None else require_price
         return RemoteEndpoint(
             config.model,
             config.base_url,
-            price=price(config.model, config.price),
+            price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
             max_concurrency=config.max_concurrency or REMOTE_AT_ONCE,
             timeout_s=config.timeout_s,
             tokens_per_s=config.tokens_per_s,
