@@ -52,6 +52,7 @@ async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any):
         asker.stop("interrupted", "interrupted")
         await asker.finish()
         await asker.close()
+        await store.write(rows.leave, asker.worker)
         await endpoint.close()
         store.close()
 
