@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from service.database import utc_now
+from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash, content_id
 from service.runs.tables import RunConfigRow, RunQuestionRow, RunRow
@@ -114,11 +114,8 @@ def open_run(
 def _add_questions(session: Session, run_id: str, question_ids: Sequence[str]) -> None:
     """Give a run those of these questions that come after its own."""
     there = len(run_question_ids(session, run_id))
-    rows = [
-        {"run_id": run_id, "position": position, "question_id": question_id}
-        for position, question_id in enumerate(question_ids)
-    ][there:]
-    if rows:
+    for part in in_parts([*enumerate(question_ids)][there:]):
+        rows = [{"run_id": run_id, "position": place, "question_id": each} for place, each in part]
         session.execute(insert(RunQuestionRow), rows)
 
 
