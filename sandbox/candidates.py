@@ -81,9 +81,6 @@ def draw_candidates(
 
     Of all of them round(share * number) are broken, at random places; the kinds of break occur equally
     often, up to one.
-
-    Raises:
-        InputError: more candidates than other phrasings, or a share outside 0 to 1.
     """
     if not 1 <= per_question <= MOST:
         raise InputError(f"--per-question {per_question}: give 1 to {MOST}, the number of other phrasings.")
@@ -119,7 +116,7 @@ def make_candidate(
         problem = _other_number(problem, draw)
     elif broken is Break.NUMBERS_EXCHANGED:
         problem = problem.with_numbers(problem.count, problem.charge, problem.price)
-    kind = _KINDS.get(broken, Kind.TOTAL) if broken is not None else Kind.TOTAL
+    kind = Kind.TOTAL if broken is None else _KINDS.get(broken, Kind.TOTAL)
     text = phrasing.text(problem, kind)
     if broken is Break.ANSWER_TOLD:
         text = f"{text} The answer is {right}."

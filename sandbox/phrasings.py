@@ -158,9 +158,5 @@ PHRASINGS: tuple[Phrasing, ...] = (
 
 
 def find_phrasing(name: str) -> Phrasing:
-    """Return the phrasing of this name.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """Return the phrasing of this name."""
     return next(phrasing for phrasing in PHRASINGS if phrasing.name == name)

@@ -41,11 +41,7 @@ WORLDS: dict[str, World] = {
 
 
 def find_world(name: str) -> World:
-    """Return the world of this name, in either case.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Return the world of this name, in either case."""
     world = WORLDS.get(name.upper())
     if world is None:
         raise InputError(f"there is no world {name!r}. Choose from {', '.join(WORLDS)}.")

@@ -298,8 +298,6 @@ class Recorded:
                     advantage=float(batch["advantages"][row]),
                     old_log_prob=None if trained_BT is None else float(trained_BT[row].cpu()[mask_T].sum()),
                     sampling_log_prob=None if given["sampling"] is None else float(sum(given["sampling"])),
-                    ref_log_prob=None,
-                    entropy=None,
                     weights_version=step,
                 )
             )

@@ -267,7 +267,6 @@ def _as_record(trace: Mapping[str, Any], step: int, before: Sequence[RolloutReco
         step=step,
         question_id=data["id"],
         neighbor_id=trace["task"]["key"] if data["phrasing"] else None,
-        strategy=None,
         variant=data["phrasing"],
         group=same[0].group if same else len(groups),
         session=len(same),
@@ -279,10 +278,5 @@ def _as_record(trace: Mapping[str, Any], step: int, before: Sequence[RolloutReco
         correct=None if unknown else score > 0,
         reason=trace["info"]["grade"]["reason"],
         extracted=trace["info"]["grade"]["extracted"] or None,
-        advantage=None,
-        old_log_prob=None,
         sampling_log_prob=sum(reply["logprobs"]) if reply["logprobs"] else None,
-        ref_log_prob=None,
-        entropy=None,
-        weights_version=None,
     )

@@ -90,8 +90,7 @@ def is_trained(folder: Path, steps: int) -> bool:
     """Return whether the training run in `folder` came to its end, at its last step."""
     run = RunFolder(folder)
     attempts = run.attempts()
-    ended_well = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
-    return ended_well and run.checkpoint() == steps
+    return bool(attempts) and attempts[-1].finished and run.checkpoint() == steps
 
 
 def clear_part(made: Sequence[Path]) -> bool:

@@ -168,7 +168,7 @@ def _plan(
     responses = steps * batch * recipe.rollouts
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)
-    tokens, devices = responses * mean, composition.machine.devices
+    tokens, devices = responses * mean, composition.config.devices
     passes = int(composition.value("actor_rollout_ref.actor.ppo_epochs", 1))
     drawn = None
     if recipe.drops_dead_groups and no_gradient is not None:

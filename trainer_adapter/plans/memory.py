@@ -88,7 +88,7 @@ class MemoryPlan:
 
 def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> MemoryPlan:
     """Return what one of the GPUs has to hold."""
-    parameters, n, rank = shape.parameters, composition.machine.devices, composition.lora_rank
+    parameters, n, rank = shape.parameters, composition.config.devices, composition.lora_rank
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))
     packed = composition.value("actor_rollout_ref.model.use_remove_padding") is not False

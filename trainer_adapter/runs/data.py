@@ -24,7 +24,7 @@ from trainer_adapter.verl.export import (
 )
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout
 from trainer_adapter.verl.image_prompts import holds_images
-from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
+from trainer_adapter.verl.prompts import PromptTemplate
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
 
@@ -40,16 +40,11 @@ class TrainingData:
     questions: int  # for training
     neighbors_per_question: Mapping[int, int]  # number of training questions by number of neighbors
     validation_questions: int  # held back; 0 without a validation file
-    max_prompt_tokens: int  # the limit that the export kept to
     longest_prompt: int  # in tokens
-    lengths_estimated: bool
-    tokenizer: str | None  # that lengths were counted with
-    chat_template_kwargs: Mapping[str, Any]  # that lengths were counted with, and that verl has to use
+    template: PromptTemplate  # of its prompts; verl has to use the same chat_template_kwargs
     sha256: Mapping[str, str]  # of the files, by name
     strategies: tuple[str, ...] = ()  # of its neighbors; none if all were exported
     answers: AnswerForm = LATEX  # how they are graded
-    instruction: str = DEFAULT_INSTRUCTION
-    system: str | None = None
     images: bool = False  # whether questions may have some
 
     @property
@@ -90,7 +85,7 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = "export the 
 
     Args:
         verify: compare the checksums of the files with the manifest's.
-        way_out: what the user is told to do where the export is damaged.
+        way_out: ends the message if the export is damaged.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -160,7 +155,7 @@ def read_again(
     compared = {
         "set": (data.content_hash, header.content_hash),
         "validation_share": (data.validation_questions, held_back),
-        "preset or prompt_file": ((data.instruction, data.system), (template.instruction, template.system)),
+        "preset or prompt_file": tuple((each.instruction, each.system) for each in (data.template, template)),
         "strategies": (data.strategies, tuple(sorted(strategies))),
         "answer_kind or tolerance": (data.answers, answers),
     }
@@ -174,7 +169,7 @@ def read_again(
 
 
 def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
-    counts, prompt = manifest["counts"], manifest["prompt"]
+    counts = manifest["counts"]
     per_question = {int(size): int(count) for size, count in counts["neighbors_per_question"].items()}
     return TrainingData(
         folder=folder,
@@ -184,15 +179,10 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         questions=int(counts["questions"]),
         neighbors_per_question=per_question,
         validation_questions=int(counts["validation_questions"]),
-        max_prompt_tokens=int(prompt["max_prompt_tokens"]),
         longest_prompt=int(counts["longest_prompt"]),
-        lengths_estimated=manifest["prompt_lengths"] == "estimated",
-        tokenizer=prompt["tokenizer"],
-        chat_template_kwargs=dict(prompt["chat_template_kwargs"]),
+        template=PromptTemplate(**manifest["prompt"]),
         sha256=dict(manifest["sha256"]),
         strategies=tuple(manifest.get("strategies", ())),
         answers=AnswerForm(AnswerKind(manifest["answers"]["kind"]), manifest["answers"]["tolerance"]),
-        instruction=prompt["instruction"],
-        system=prompt["system"],
         images=holds_images(folder / TRAIN_NAME),
     )

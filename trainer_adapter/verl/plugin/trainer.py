@@ -185,6 +185,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         metrics.update(order_updates(batch, keys, mini_batch=self._mini_batch, ranks=self._ranks))
         return self._for_workers(batch)
 
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, Any]) -> Any:
+        """Train a step, and wait until its rollouts are on the disk, also if it fails."""
+        try:
+            return super().step(metrics, timing_raw)
+        finally:
+            if self._record is not None:
+                self._record.flush()
+
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages and weights over the whole step, and let verl write them."""
         responses = self._read(batch)
@@ -248,12 +256,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return self._write_for_loss(batch, responses, weights_BT)
 
     def _save_checkpoint(self) -> None:
-        """Save after the record is on the disk: steps up to a checkpoint are never trained again.
+        """Save after the record: steps up to a checkpoint are never trained again.
 
-        Metrics too: those of the whole step follow after the checkpoint, and a kill may come before.
+        Metrics of the whole step follow after the checkpoint, and a kill may come before.
         """
         if self._record is not None:
-            self._record.flush()
             self._record.write_metrics(self.global_steps, self._metrics)
         # Before verl marks the checkpoint as complete.
         if self.recipe.filter == "predicted":
@@ -271,7 +278,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         for alarm in self._alarms.look(self.global_steps, metrics):
             _LOG.warning("%s: %s", MARK, alarm)
         if self._record is not None:
-            self._record.flush()
             for failure in self._record.failures:
                 _LOG.warning("%s: %s; training continues", MARK, failure)
             self._record.failures.clear()
