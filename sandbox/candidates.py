@@ -43,18 +43,13 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate and the truth about it.
-
-    Attributes:
-        answer: of what the candidate asks; for a leaked answer it is the question's.
-        broken: how; None for a good one.
-    """
+    """A candidate and the truth about it."""
 
     question: Asked
     text: str
     phrasing: str
-    answer: str
-    broken: Break | None
+    answer: str  # of what the candidate asks
+    broken: Break | None  # how; None for a good one
 
     def row(self) -> dict[str, Any]:
         """Return what `rephrase run proposer=file` reads."""

@@ -32,18 +32,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast it learns: a warm-up, then a cosine down to a twentieth.
-
-    Attributes:
-        matrix_rate: of the matrices, which Muon updates, scaled to the size of AdamW's updates
-            (arXiv 2502.16982, section 2.2). It takes about 0.6 times as many steps here as AdamW alone.
-        rate: of embeddings and norms, which AdamW updates.
-    """
+    """How long and how fast it learns: a warm-up, then a cosine down to a twentieth."""
 
     steps: int = 1000
     batch: int = 64
+    # of the matrices, which Muon updates (arXiv 2502.16982, 2.2): .6 times the steps of AdamW alone
     matrix_rate: float = 4e-3
-    rate: float = 3e-3
+    rate: float = 3e-3  # of embeddings and norms, which AdamW updates
     warm_up: int = 50
     clip: float = 1.0
     chunks: int = 2  # of a batch, by length: less padding, the same gradient but for rounding

@@ -48,35 +48,24 @@ class Share:
 
 @dataclass(frozen=True)
 class Group:
-    """The candidates of one kind, by what became of them.
-
-    Attributes:
-        rejected: caught if they are broken, lost if they are good.
-        kept_out: rejected or undecided: not published.
-    """
+    """The candidates of one kind, by what became of them."""
 
     name: str
     outcomes: dict[str, int]
     rejected: Share
-    kept_out: Share
+    kept_out: Share  # rejected or undecided: not published
 
 
 @dataclass(frozen=True)
 class Score:
-    """How a run judged the candidates that it proposed.
-
-    Attributes:
-        kinds: the broken ones by kind of break.
-        unproposed: candidates of the truth that the run never proposed, as it had enough neighbors.
-        unknown: candidates of the run that the truth does not contain; they are counted nowhere else.
-    """
+    """How a run judged the candidates that it proposed."""
 
     run: str
     broken: Group
     good: Group
-    kinds: tuple[Group, ...]
-    unproposed: int
-    unknown: int
+    kinds: tuple[Group, ...]  # the broken ones by kind of break
+    unproposed: int  # candidates of the truth that the run never proposed, as it had enough neighbors
+    unknown: int  # candidates of the run that the truth does not contain; they are counted nowhere else
 
     def as_text(self) -> str:
         """Return the shares, then a line for each kind of break."""

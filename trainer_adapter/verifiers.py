@@ -233,12 +233,12 @@ class OneReply(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
 def record_traces(traces: Path, folder: Path, run: str, *, episodes_a_step: int) -> None:
     """Record the responses of `traces.jsonl` as `tagrpo train run` records rollouts.
 
-    verifiers writes one line per episode, in the order in which they end. Episodes of one question in a step
-    are one group. Responses to requests that failed are left out.
+    verifiers writes one line per episode. Episodes of one question in a step are one group. Failed requests
+    are left out.
 
     Args:
         folder: of the record; `tagrpo train rollouts FOLDER --add` shows it on the pages.
-        episodes_a_step: episodes that the trainer takes for a step; the lines do not say it.
+        episodes_a_step: episodes that the trainer takes for a step.
     """
     steps: dict[int, list[RolloutRecord]] = {}
     for line, (number, episode) in enumerate(

@@ -22,52 +22,33 @@ _LOCK = ".lock"
 
 @dataclass
 class DemoFolder:
-    """A demo's folder, held by this process.
-
-    Attributes:
-        path: where.
-        fixed: what was asked for when it was made, and may not change.
-        done: seconds that each finished step took, by its key.
-        reported: what the report is about, as `DemoPlan.compared` says it; None before there is one.
-    """
+    """A demo's folder, held by this process."""
 
     path: Path
-    fixed: Mapping[str, Any]
-    done: dict[str, float] = field(default_factory=dict)
-    reported: Mapping[str, Any] | None = None
+    fixed: Mapping[str, Any]  # settings that may not change
+    done: dict[str, float] = field(default_factory=dict)  # seconds of each finished step, by its key
+    reported: Mapping[str, Any] | None = None  # the report's subject, as of `DemoPlan.compared`
 
     def finish(self, key: str, seconds: float) -> None:
-        """Write down that a step is done; only then does a later run leave it out."""
+        """Write down that a step is done; only then does a later run skip it."""
         self.done[key] = round(seconds, 1)
         self.write()
 
     def report(self, compared: Mapping[str, Any]) -> None:
-        """Write down that the report is there, and what it is about: with other recipes it is another one."""
+        """Write down the subject of the report: with other recipes it is another one."""
         self.reported = compared
         self.write()
 
     def write(self) -> None:
         """Write the state, at one stroke."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "asked": dict(self.fixed),
-            "written_at": utc_now(),
-            "done": self.done,
-            "reported": self.reported,
-        }
-        text = json.dumps(content, indent=1) + "\n"
-        write_text(self.path / STATE, text, overwrite=True)
+        content = {"format": FORMAT, "format_version": FORMAT_VERSION, "written_at": utc_now()}
+        content |= {"asked": dict(self.fixed), "done": self.done, "reported": self.reported}
+        write_text(self.path / STATE, json.dumps(content, indent=1) + "\n", overwrite=True)
 
 
 @contextmanager
 def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
-    """Hold the folder of a demo, new or begun; nobody else can work in it meanwhile.
-
-    Raises:
-        InputError: it cannot be written, another demo works in it, it holds something else, its database is
-            gone, or it was made with other settings.
-    """
+    """Hold the folder of a demo, new or begun; no other process can work in it meanwhile."""
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
         lock = (plan.folder / _LOCK).open("w")
@@ -87,7 +68,7 @@ def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
 
 
 def is_trained(folder: Path, steps: int) -> bool:
-    """Return whether the training run in `folder` came to its end, at its last step."""
+    """Return whether the training run in `folder` ended at its last step."""
     run = RunFolder(folder)
     attempts = run.attempts()
     return bool(attempts) and attempts[-1].finished and run.checkpoint() == steps

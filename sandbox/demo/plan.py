@@ -33,25 +33,16 @@ def demo_recipe(name: str) -> Recipe:
 
 @dataclass(frozen=True)
 class DemoSize:
-    """How much the demo does; none of it may change while a demo's folder is in use.
+    """How much the demo does; none of it may change while a demo's folder is in use."""
 
-    Attributes:
-        world: of the sandbox.
-        train, heldout: questions.
-        responses: drawn by each training, so that recipes compare at equal responses.
-        samples: responses to a held-out question.
-        pilot: responses to a prompt of the neighbor set.
-        questions_a_step, mini_batch: of the training, in questions.
-    """
-
-    world: str = "A"
-    train: int = 96
+    world: str = "A"  # of the sandbox
+    train: int = 96  # questions
     heldout: int = 200
-    responses: int = 5120
-    samples: int = 48
-    pilot: int = 8
+    responses: int = 5120  # of each training, so that recipes compare at equal responses
+    samples: int = 48  # responses to a held-out question
+    pilot: int = 8  # responses to a prompt of the neighbor set
     questions_a_step: int = 16
-    mini_batch: int = 8
+    mini_batch: int = 8  # questions
 
 
 FULL = DemoSize()

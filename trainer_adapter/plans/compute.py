@@ -63,18 +63,16 @@ def plan_compute(
 ) -> tuple[ComputePlan, ...]:
     """Return the plan of a run, and of others at equal responses; by default of GRPO, at equal epochs too.
 
-    Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
-    bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
-    and 8P for each pass of the update (`ppo_epochs`) with gradient checkpointing (6P where an adapter alone
-    is trained); 2P of responses to neighbors for log-probs on the prompts that were asked, where they are
-    weighed against the engine's. A rescue may ask neighbors for half of the responses; that is counted.
+    Times exclude prompts, validation, checkpoints and waiting for the longest response: they are lower
+    bounds. Training takes 2P operations per token for the old log-probs, 2P for those of the reference
+    policy, and 8P for each pass of the update (`ppo_epochs`) with gradient checkpointing (6P for an adapter
+    alone); and 2P of responses to neighbors if log-probs on their own prompts are needed.
 
     Args:
         questions: of the training file.
         no_gradient: predicts the share of groups without a gradient.
-        compare: recipes to set beside the run, in place of GRPO.
-        responses: drawn in all by each, also those that dynamic sampling drops where `no_gradient` predicts
-            them; by default those of the run.
+        compare: recipes to compare with, instead of GRPO.
+        responses: sampled in all by each, including dropped ones; by default those of the run.
     """
     recipe = composition.recipe
     batch = int(composition.value("data.train_batch_size"))

@@ -83,11 +83,8 @@ _TOKENS_TOGETHER = 8
 class TokenRatios:
     """The tokens of a response, in order."""
 
-    # characters of the response's text that each token brings; 0 for special tokens, which are not in the
-    # text, and for the first parts of a character that several tokens make up
-    lengths: tuple[int, ...]
-    # nats; log-prob before the update on the prompt that the recipe anchors on, minus that on the prompt it
-    # was drawn for (the log of TA-GRPO's importance ratio before the first update, arXiv 2601.22478). None
+    lengths: tuple[int, ...]  # characters of the text that each token brings; 0 for special tokens
+    # log-prob before the update on the recipe's anchor, minus that on the prompt it was drawn for; nats, None
     # if it is not finite
     log_ratios: tuple[float | None, ...]
 

@@ -153,11 +153,6 @@ class RunFolder:
         text = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **config}, indent=2) + "\n"
         write_text(self.path / CONFIG, text, overwrite=True)
 
-    def write_command(self, text: str) -> None:
-        """Keep the command, as a script that a shell can run."""
-        write_text(self.path / COMMAND, f"#!/bin/sh\n{text}\n", overwrite=True)
-        (self.path / COMMAND).chmod(0o755)
-
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Hold the folder: two processes never train the same run."""

@@ -15,6 +15,7 @@ from rephraser.sets import load_set
 from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
 from service.runs.store import check_name, find_run, finish_run, keep_config, open_run
+from service.writing import write_text
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.record.runs import keep_folder
 from trainer_adapter.record.tables import TRAIN
@@ -36,7 +37,7 @@ from trainer_adapter.runs.launching import (
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
-from trainer_adapter.runs.run_folder import Attempt, RunFolder
+from trainer_adapter.runs.run_folder import COMMAND, Attempt, RunFolder
 from trainer_adapter.verl.hooks import hooks_of
 from trainer_adapter.verl.prompts import read_words, without_thinking
 
@@ -286,7 +287,8 @@ def _keep(config: TrainConfig, prepared: Prepared, open_database: Callable[[], D
                 "versions": prepared.versions,
             }
         )
-    folder.write_command(prepared.shell)
+    write_text(folder.path / COMMAND, f"#!/bin/sh\n{prepared.shell}\n", overwrite=True)
+    (folder.path / COMMAND).chmod(0o755)
     # The record describes its run; written here, it has the very specification that the database has.
     RolloutWriter(
         folder.rollouts, prepared.name, spec=spec, versions=prepared.versions, background=False

@@ -16,10 +16,10 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from service.engines.images import image_tokens
 from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.methods.skipping import SkipPolicy
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.record.files import read_metrics
-from trainer_adapter.record.metrics import step_metrics
-from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.record.metrics import StepBatch, step_metrics
 from trainer_adapter.verl.alarms import MARK, Alarms
 from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
 from trainer_adapter.verl.plugin.checks import check_config
@@ -32,7 +32,6 @@ from trainer_adapter.verl.plugin.steps.advantages import hand_over
 from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 from trainer_adapter.verl.plugin.steps.recording import open_record
 from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
-from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import record_step, step_batch
 from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
@@ -163,7 +162,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: place_of(batch.keys[row])))
         sizes = Counter(key.rsplit("_", 2)[0] for key in batch.keys)
         if self.recipe.filter == "predicted":
-            self._skipping.count(self.replay_buffer.dead, sizes.keys(), self.global_steps)
+            self._skipping.count_step(self.replay_buffer.dead, sizes.keys(), self.global_steps)
             metrics["tagrpo/filter/skipped"] = self._skipping.skipped
         whole = self.recipe.rollouts
         short = {uid: size for uid, size in sizes.items() if size < whole}
