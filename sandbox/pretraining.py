@@ -73,22 +73,7 @@ def pretrain(
     With one thread the same seed gives the same bits on the same machine and build of torch; with several
     the order of sums may differ, and so the last digits.
     """
-    threads_before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    try:
-        return _pretrain(world, tokenizer, seed, report, shape, schedule)
-    finally:
-        torch.set_num_threads(threads_before)
-
-
-def _pretrain(
-    world: World,
-    tokenizer: Any,
-    seed: int,
-    report: Callable[[TrainingProgress], None],
-    shape: Shape,
-    schedule: Schedule,
-) -> Any:
     model = make_model(tokenizer, shape, seed)
     examples = draw_examples(world, seed)
     optimizers = _optimizers(model, schedule)
@@ -118,18 +103,9 @@ def _optimizers(model: Any, schedule: Schedule) -> list[tuple[Any, float]]:
     for name, parameter in model.named_parameters():
         is_matrix = parameter.ndim == 2 and "embed" not in name
         (matrices if is_matrix else others).append(parameter)
-    return [
-        (
-            torch.optim.Muon(
-                matrices, lr=schedule.matrix_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-            ),
-            schedule.matrix_rate,
-        ),
-        (
-            torch.optim.AdamW(others, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
-            schedule.rate,
-        ),
-    ]
+    muon = torch.optim.Muon(matrices, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
+    adam = torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    return [(muon, schedule.matrix_rate), (adam, schedule.rate)]
 
 
 def make_model(tokenizer: Any, shape: Shape, seed: int) -> Any:
