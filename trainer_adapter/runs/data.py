@@ -1,7 +1,7 @@
 """The training files of a run: an export of a neighbor set, as its manifest describes it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from trainer_adapter.verl.export import (
     export_verl,
     validation_size,
 )
+from trainer_adapter.verl.export_config import SetRows
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout
 from trainer_adapter.verl.image_prompts import holds_images
 from trainer_adapter.verl.prompts import PromptTemplate
@@ -114,15 +115,9 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = "export the 
 
 
 def export_data(
-    database: Database,
-    neighbor_set: NeighborSet,
-    folder: Path,
-    template: PromptTemplate,
-    answers: AnswerForm,
-    strategies: Sequence[str],
-    validation_share: float,
+    database: Database, config: SetRows, neighbor_set: NeighborSet, folder: Path, template: PromptTemplate
 ) -> TrainingData:
-    """Export a set in groups and return it; errors as `export_verl`."""
+    """Export a set in groups and return it."""
     export_verl(
         neighbor_set.entries,
         folder,
@@ -131,33 +126,26 @@ def export_data(
         data_source=DATA_SOURCE,
         set_ref=neighbor_set.header.ref,
         content_hash=neighbor_set.header.content_hash,
-        answers=answers,
-        strategies=strategies,
-        validation_share=validation_share,
+        answers=config.answers,
+        strategies=config.strategies,
+        validation_share=config.validation_share,
         load_images=image_loader(database),
         overwrite=True,  # what a start that was killed before it began may have left
     )
     return read_data(folder)
 
 
-def read_again(
-    folder: Path,
-    header: SetHeader,
-    template: PromptTemplate,
-    answers: AnswerForm,
-    strategies: Sequence[str],
-    validation_share: float,
-) -> TrainingData:
+def read_again(config: SetRows, header: SetHeader, folder: Path, template: PromptTemplate) -> TrainingData:
     """Return the export that a run began with."""
     way_out = f"remove {folder} and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
-    held_back = validation_size(validation_share, data.questions + data.validation_questions)
+    held_back = validation_size(config.validation_share, data.questions + data.validation_questions)
     compared = {
         "set": (data.content_hash, header.content_hash),
         "validation_share": (data.validation_questions, held_back),
         "preset or prompt_file": tuple((each.instruction, each.system) for each in (data.template, template)),
-        "strategies": (data.strategies, tuple(sorted(strategies))),
-        "answer_kind or tolerance": (data.answers, answers),
+        "strategies": (data.strategies, tuple(sorted(config.strategies))),
+        "answer_kind or tolerance": (data.answers, config.answers),
     }
     changed = [name for name, (was, now) in compared.items() if was != now]
     if changed:

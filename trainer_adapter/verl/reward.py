@@ -1,9 +1,7 @@
 """The reward function that verl's reward workers call: the shared grader.
 
-verl 0.9 takes it as `reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward` (loaded as a
-module, so that one grader serves all calls of a worker process) and `.name=compute_score`.
-Each reward worker awaits many calls at a time; `reward.custom_reward_function.reward_kwargs` holds what
-`compute_score` takes beyond verl's own arguments.
+verl takes it as `reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward`, loaded as a module so
+that one grader serves all calls of a worker process; `reward_kwargs` has the arguments that verl lacks.
 """
 
 import atexit
@@ -83,8 +81,7 @@ async def compute_score(
 def thinks_between_tags(response: str) -> bool:
     """Return whether a response closes `<think>` once, after opening it at most once.
 
-    Chat templates of reasoning models open it themselves, at the end of the prompt; then the response has the
-    closing tag alone, which is what the public code of CW-GRPO looks for too.
+    Chat templates of reasoning models open it themselves, at the end of the prompt.
     """
     opened, closed = response.count("<think>"), response.count("</think>")
     return (

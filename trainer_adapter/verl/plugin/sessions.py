@@ -43,8 +43,7 @@ def seed_of(base: int, step: int, question_id: str, draw: int, session: int) -> 
 class Stages:
     """Two stages of a question: half of its responses for itself, then the others for its neighbors.
 
-    The first of its sessions starts the whole first stage, so that a session that fails does not block the
-    others.
+    The first session starts the whole first stage, so that a failing session does not block the others.
     """
 
     def __init__(self, rollouts: int, neighbors: int, seed: int | None, draw: Draw, grade: Grade) -> None:

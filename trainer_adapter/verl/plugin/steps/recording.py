@@ -1,9 +1,8 @@
 """The rollout record: its writer, and how it is filled with verl's own trainer.
 
-tagrpo's trainer sees a step's responses and records them. With verl's own trainer no part sees all of a
-response: the reward function has its text and its grade, the advantage estimator has the groups. So the
-reward function leaves a small file per response in the record's folder, and the estimator collects those of
-its step.
+With verl's own trainer no part sees all of a response: the reward function has its text and its grade, the
+advantage estimator has the groups. So the reward function leaves a small file per response in the record's
+folder, and the estimator collects those of its step.
 """
 
 import json
