@@ -16,7 +16,7 @@ from service.writing import write_text
 from trainer_adapter.runs.run_folder import RunFolder
 
 STATE = "demo.json"
-FORMAT, FORMAT_VERSION = "tagrpo demo", 1
+_KIND = {"format": "tagrpo demo", "format_version": 1}
 _LOCK = ".lock"
 
 
@@ -41,8 +41,8 @@ class DemoFolder:
 
     def write(self) -> None:
         """Write the state, at one stroke."""
-        content = {"format": FORMAT, "format_version": FORMAT_VERSION, "written_at": utc_now()}
-        content |= {"asked": dict(self.fixed), "done": self.done, "reported": self.reported}
+        content = {**_KIND, "written_at": utc_now(), "asked": dict(self.fixed), "done": self.done}
+        content["reported"] = self.reported
         write_text(self.path / STATE, json.dumps(content, indent=1) + "\n", overwrite=True)
 
 
@@ -105,10 +105,8 @@ def _read(plan: DemoPlan) -> DemoFolder:
         return new
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}). Choose another --folder.") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: not a demo's state file. Choose another --folder.")
-    if content.get("format_version") != FORMAT_VERSION:
-        raise InputError(f"{path}: was written by another version of tagrpo. Choose another --folder.")
+    if not isinstance(content, dict) or [content.get(name) for name in _KIND] != list(_KIND.values()):
+        raise InputError(f"{path}: not a demo's state file of this version. Choose another --folder.")
     asked, done = content["asked"], content["done"]
     changed = [
         f"{name} was {asked.get(name)}, now {value}"

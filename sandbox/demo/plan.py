@@ -46,7 +46,7 @@ class DemoSize:
 
 
 FULL = DemoSize()
-QUICK = DemoSize(train=48, heldout=60, responses=512, samples=32)
+QUICK = DemoSize(train=32, heldout=40, responses=512, samples=32)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
@@ -83,10 +84,7 @@ def plan_compute(
             f"data.train_batch_size={questions}."
         )
 
-    def planned(method: str, recipe: Recipe, steps: int, epochs: float) -> ComputePlan:
-        share = None if no_gradient is None else no_gradient(recipe)
-        return _plan(method, recipe, epochs, steps, composition, shape, speed, share)
-
+    planned = partial(_plan, composition, shape, speed, no_gradient)
     steps = composition.count_steps(questions)
     if steps < questions // batch * epochs:
         epochs = round(steps * batch / questions, 2)
@@ -153,15 +151,16 @@ def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
 
 
 def _plan(
-    method: str,
-    recipe: Recipe,
-    epochs: float,
-    steps: int,
     composition: Composition,
     shape: ModelShape,
     speed: Speed,
-    no_gradient: float | None,
+    predict: Callable[[Recipe], float] | None,
+    method: str,
+    recipe: Recipe,
+    steps: int,
+    epochs: float,
 ) -> ComputePlan:
+    no_gradient = None if predict is None else predict(recipe)
     batch = int(composition.value("data.train_batch_size"))
     responses = steps * batch * recipe.rollouts
     longest = int(composition.value("data.max_response_length"))
