@@ -38,8 +38,8 @@ class DemoSize:
     world: str = "A"  # of the sandbox
     train: int = 96  # questions
     heldout: int = 200
-    responses: int = 5120  # of each training, so that recipes compare at equal responses
-    samples: int = 48  # responses to a held-out question
+    responses: int = 4608  # of each training, so that recipes compare at equal responses
+    samples: int = 40  # responses to a held-out question
     pilot: int = 8  # responses to a prompt of the neighbor set
     questions_a_step: int = 16
     mini_batch: int = 8  # questions
