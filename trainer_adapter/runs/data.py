@@ -115,7 +115,12 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = "export the 
 
 
 def export_data(
-    database: Database, config: SetRows, neighbor_set: NeighborSet, folder: Path, template: PromptTemplate
+    database: Database,
+    config: SetRows,
+    neighbor_set: NeighborSet,
+    folder: Path,
+    template: PromptTemplate,
+    answers: AnswerForm,
 ) -> TrainingData:
     """Export a set in groups and return it."""
     export_verl(
@@ -126,7 +131,7 @@ def export_data(
         data_source=DATA_SOURCE,
         set_ref=neighbor_set.header.ref,
         content_hash=neighbor_set.header.content_hash,
-        answers=config.answers,
+        answers=answers,
         strategies=config.strategies,
         validation_share=config.validation_share,
         load_images=image_loader(database),
@@ -135,7 +140,9 @@ def export_data(
     return read_data(folder)
 
 
-def read_again(config: SetRows, header: SetHeader, folder: Path, template: PromptTemplate) -> TrainingData:
+def read_again(
+    config: SetRows, header: SetHeader, folder: Path, template: PromptTemplate, answers: AnswerForm
+) -> TrainingData:
     """Return the export that a run began with."""
     way_out = f"remove {folder} and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
@@ -145,7 +152,7 @@ def read_again(config: SetRows, header: SetHeader, folder: Path, template: Promp
         "validation_share": (data.validation_questions, held_back),
         "preset or prompt_file": tuple((each.instruction, each.system) for each in (data.template, template)),
         "strategies": (data.strategies, tuple(sorted(config.strategies))),
-        "answer_kind or tolerance": (data.answers, config.answers),
+        "answer_kind or tolerance": (data.answers, answers),
     }
     changed = [name for name, (was, now) in compared.items() if was != now]
     if changed:

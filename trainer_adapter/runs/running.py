@@ -176,7 +176,7 @@ def _data(
                 "there is no training data. Pass a set with --set, or a verl export with --data."
             )
         return read_data(config.data.resolve(), verify=True)
-    preset = PRESETS[config.preset]
+    preset, answers = PRESETS[config.preset], config.answers  # a wrong tolerance is refused first
     limit = next(
         (each.value for each in read_overrides(config.verl) if each.name == "data.max_prompt_length"),
         preset.value("data.max_prompt_length"),
@@ -187,8 +187,8 @@ def _data(
             neighbor_set = load_set(session, config.set)
         template = without_thinking(preset.prompt(words, tokenizer=config.model, max_prompt_tokens=limit))
         if resume and (target / "manifest.json").is_file():
-            return read_again(config, neighbor_set.header, target, template)
-        return export_data(database, config, neighbor_set, target, template)
+            return read_again(config, neighbor_set.header, target, template, answers)
+        return export_data(database, config, neighbor_set, target, template, answers)
 
 
 def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
