@@ -40,7 +40,7 @@ def list_(
         reviews: List human decisions, also withdrawn ones; with --run those of one run.
     """
     from rephraser.reviews.store import review_rows
-    from rephraser.run.start import choose_run, find_neighbor_run
+    from rephraser.run.store import choose_run, find_neighbor_run
     from rephraser.views.candidates import CandidateFilters, page_run
     from service.questions.browsing import find_question
 
@@ -207,7 +207,7 @@ def audit(
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
 
     with db.open() as database:
         with database.read() as session:
@@ -219,8 +219,8 @@ def audit(
             exported = None if out is None else write_sheet(session, drawn, out)
     record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
     terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
-    if not rates.complete:
+    if not rates["complete"]:
         raise output.needs_attention(
-            f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision. Review "
-            "them in `tagrpo ui --review`, or in a sheet (--out FILE)."
+            f"audit {drawn.id} has {rates['open']:,} of {rates['drawn']:,} candidates without a decision. "
+            "Review them in `tagrpo ui --review`, or in a sheet (--out FILE)."
         )

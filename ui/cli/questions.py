@@ -178,14 +178,14 @@ def list_(
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
         found = find_suspects(session, run_id=run and choose_run(session, run).id)
     terminal.rows(
         "suspects",
-        [suspect.to_json() for suspect in (found if terminal.as_json else found[:limit])],
+        found if terminal.as_json else found[:limit],
         "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
         "neighbors gold_given run",
         f"{plural(len(found), 'question')} (--limit shows more): either the gold answer is wrong, or the "
@@ -207,7 +207,7 @@ def show(id: str) -> None:
     with db.reading() as session:
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
-    sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
+    sets = [{"set": name, "row": position, "held": held} for name, position, held in places]
     terminal.show({**question.to_json(), "sets": sets})
 
 

@@ -122,7 +122,9 @@ def one_line_value(value: Any) -> str | None:
     if isinstance(value, str):
         return None if "\n" in value else value
     if isinstance(value, Mapping):
-        value = {key: each for key, each in value.items() if each not in EMPTY} or {"": "-"}
+        value = {key: each for key, each in value.items() if each not in EMPTY}
+        if not value:
+            return "-"
     items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
     texts = [None if isinstance(each, Mapping | list) else one_line_value(each) for each in items]
     if None in texts:

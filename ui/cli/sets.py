@@ -56,7 +56,7 @@ def publish(
         dry_run: Publish nothing; show the content and the expected yield of other choices.
     """
     from rephraser import sets
-    from rephraser.checks.wording import usual_distance
+    from rephraser.config import usual_distance
     from service.runs.store import find_run
 
     if pilot is not None and adaptive is None:
@@ -141,7 +141,7 @@ def show(
             record = sets.diff(session, diff, reference)
         elif verify:
             report = sets.verify(session, reference)
-            record = {"set": header.ref, "ok": report.ok, "content_hash": header.content_hash}
+            record = {"set": header.ref, "ok": not report.problems, "content_hash": header.content_hash}
             record |= {"derived_hash": report.derived_hash, "problems": report.problems}
         elif limit:
             places = range(first, min(first + limit, header.counts["questions"]))

@@ -46,8 +46,8 @@ def import_(
         column: Column of a part (response, question, answer, score, ...), as in response=text.
         opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
     """
-    from evaluator.exchange.evaluation import import_evaluation
     from evaluator.exchange.files import open_responses
+    from evaluator.exchange.importing import import_evaluation
 
     columns = {part: value for part, _, value in (word.partition("=") for word in column or ())}
     if wrong := [word for word in column or () if not word.partition("=")[0] or "=" not in word]:

@@ -42,18 +42,18 @@ def show(
             raise InputError(f"run {chosen.name} is on a gated benchmark; its texts cannot be searched.")
         place = problems.find_problem(session, chosen.id, problem)
         filters = samples.SampleFilters(value=grade, position=place.position, text=text)
-        after_place = (place.position, after)
-        page = samples.browse_samples(session, chosen.id, filters, after=after_place, limit=limit)
-        texts = samples.read_texts(session, [header.id for _, header in page.samples])
+        since = (place.position, after)
+        page, behind = samples.browse_samples(session, chosen.id, filters, after=since, limit=limit)
+        texts = samples.read_texts(session, [header.id for header in page])
         images = load_images(session, place.images)
     record = {"run": chosen.name, "problem": place.position, "problem_id": place.problem_id}
     shown: list[dict[str, object]] = []
-    for _, header in page.samples:
+    for header in page:
         sample = {**vars(header), "characters": len(texts[header.id])}
         sample |= {"text": texts[header.id][: None if full else CHARACTERS_SHOWN]}
-        hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
+        hidden = {"id", "run_problem_id", "position", *(("extracted", "text") if secret else ())}
         shown.append({name: value for name, value in sample.items() if name not in hidden})
-    record |= {"samples": shown, "after": page.after and page.after[1]}
+    record |= {"samples": shown, "after": behind and behind[1]}
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
@@ -88,7 +88,6 @@ def label(
     """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals import human, problems, results, runs, samples
-    from evaluator.evals.overview import shown_grader
     from ui.cli.records import record_parts
 
     if problem is None:
@@ -96,8 +95,7 @@ def label(
             raise BadParameter("name the problem and the response to grade")
         with db.reading() as session:
             chosen = runs.find_eval_run(session, run)
-            grader = shown_grader(session, chosen.id)
-            rows = human.list_human_grades(session, chosen.id, None if grader is None else grader.id)
+            rows = human.list_human_grades(session, chosen.id)
             effect = results.human_record(session, chosen)
         if is_secret(chosen.spec["problems"]):
             rows = [{**row, "comment": None} for row in rows]
@@ -117,26 +115,21 @@ def label(
         chosen = runs.find_eval_run(session, run)
         place = problems.find_problem(session, chosen.id, problem)
         filters, after = samples.SampleFilters(position=place.position), (place.position, sample - 1)
-        page = samples.browse_samples(session, chosen.id, filters, after=after, limit=1)
-        found = [header for _, header in page.samples if header.ordinal == sample]
-        if not found:
+        page, _ = samples.browse_samples(session, chosen.id, filters, after=after, limit=1)
+        if not page or page[0].ordinal != sample:
             raise NotFoundError(
                 f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "
                 f"`tagrpo eval show {chosen.name} {place.position}`."
             )
-        [header] = found
+        [header] = page
         if withdraw:
             withdrawn = human.withdraw_human_grade(session, header.id, reviewer=who)
             if withdrawn is None:
                 raise NotFoundError(f"{who} has no grade of this response to withdraw.")
             recorded = f"{withdrawn} by {who} withdrawn"
         else:
-            grader = shown_grader(session, chosen.id)
-            by = None if grader is None else grader.id
             value: Literal["correct", "wrong"] = "correct" if correct else "wrong"
-            new = human.add_human_grade(
-                session, header.id, value, reviewer=who, comment=comment, grader_id=by
-            )
+            new = human.add_human_grade(session, header.id, value, reviewer=who, comment=comment)
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
         effect = results.human_record(session, chosen)
     graded = {"problem": place.position, "sample": sample, "grader": header.value, "recorded": recorded}
