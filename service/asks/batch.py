@@ -169,7 +169,9 @@ class BatchJobs:
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
         in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
         worst = [worst_pico(request, self._price) for request in requests]
-        others_run = bool(self._tasks)  # asked before the account is read: a job that ends in between frees money
+        others_run = bool(
+            self._tasks
+        )  # asked before the account is read: a job that ends in between frees money
         account = await self._asker.store.read(READ_ACCOUNT, self._asker.run_id)
         left = None if account.max_usd is None else (account.max_usd - account.committed_usd) * PICO_PER_USD
         totals = accumulate(each or 0 for each in worst)
