@@ -1,5 +1,6 @@
 """Decode many responses in one batch that finished responses leave and waiting ones join."""
 
+import copy
 import inspect
 from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
@@ -65,7 +66,7 @@ class Row:
 class Decoder:
     """Decodes rows; at most `rows` at a time, whose keys and values take at most `memory` bytes.
 
-    Rows that start together with the same prompt share its reading. `never` are tokens that are not drawn.
+    Rows with the same prompt share its reading. `never` are tokens that are not drawn.
     """
 
     def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
@@ -77,6 +78,8 @@ class Decoder:
         self._width = 0  # columns of the cache
         self._starts: list[int] = []  # the first column of each running row
         self._shifts: list[int] = []  # what images save in positions: they take fewer than tokens
+        self._read_last: dict[Any, Row] = {}  # whose prompts `_last` is of, for rows that come later
+        self._last: Any = None
         self.generated_tokens = 0
         layers = DynamicCache(config=model.config).layers
         if (
@@ -142,12 +145,17 @@ class Decoder:
 
     def _start(self, rows: Sequence[Row]) -> None:
         """Read prompts of one length, draw the first tokens of rows, and let the rows join the batch."""
-        prompts = list(dict.fromkeys(row.prompt for row in rows))
-        cache, logits, shift = self._read(prompts, rows[0].images)
-        chosen = torch.tensor([prompts.index(row.prompt) for row in rows], device=self._model.device)
+        asked = {row.order: row for row in rows}
+        if not asked.keys() <= self._read_last.keys():
+            self._read_last = asked
+            self._last = self._read(list(asked.values()))
+        read, logits, shift = self._last
+        places = list(self._read_last)
+        chosen = torch.tensor([places.index(row.order) for row in rows], device=self._model.device)
         self._choose(logits[chosen], rows)
+        cache = Cache(layers=[copy.copy(layer) for layer in read.layers])
         cache.reorder_cache(chosen)
-        length = len(prompts[0])
+        length = len(rows[0].prompt)
         if self._running:
             _append(self._cache, cache)
             self._starts = [start + max(length - self._width, 0) for start in self._starts]
@@ -158,13 +166,11 @@ class Decoder:
         self._running += rows
         self._shifts += [shift] * len(rows)
 
-    def _read(
-        self, prompts: Sequence[tuple[int, ...]], images: LoadImages | None
-    ) -> tuple[Cache, torch.Tensor, int]:
+    def _read(self, rows: Sequence[Row]) -> tuple[Cache, torch.Tensor, int]:
         """Let the model read prompts of one length; return their cache, last logits and shift."""
-        device = self._model.device
+        device, images = self._model.device, rows[0].images
         seen = {name: value.to(device) for name, value in images().items()} if images else {}
-        ids = torch.tensor(prompts, device=device)
+        ids = torch.tensor([row.prompt for row in rows], device=device)
         positions, shift = torch.arange(ids.shape[1], device=device).expand(len(ids), -1), 0
         if seen and hasattr(self._model.model, "get_rope_index"):
             # Positions of time, row and column, as in Qwen2-VL (arXiv 2409.12191, section 2.1).
@@ -243,6 +249,8 @@ class Decoder:
         self._shifts = [self._shifts[place] for place in places]
         if not places:
             self._cache, self._width = DynamicCache(), 0
+            if not self._waiting:
+                self._read_last = {}  # the weights may change before the next row comes
             return
         self._cache.reorder_cache(torch.tensor(places, device=self._model.device))
         if unused := min(self._starts):

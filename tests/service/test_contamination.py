@@ -15,13 +15,6 @@ from service.questions.contamination.store import overlaps_with, store_check
 from service.questions.contamination.words import words
 
 
-def measures(source: str, problem: str, **options: str | None) -> list[tuple[str, float]]:
-    found = find_overlaps(
-        [Text("s", source, options.get("answer"))], [Text("p", problem, options.get("gold"))]
-    )
-    return [(overlap.measure, overlap.score) for overlap in found]
-
-
 def test_boilerplate_is_not_counted() -> None:
     tail = "Enter the letter of the correct option as your answer, and nothing else at all."
     sources = [Text(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} goes here. {tail}") for n in range(12)]

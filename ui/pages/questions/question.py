@@ -120,7 +120,7 @@ def _all_neighbors(question: Question, candidate: str, stands: list[SetPlace]) -
     elif not cards and run:
         layout.empty_state("No neighbor of this run.")
     elif not cards:
-        no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")
+        no_neighbors("This question has no neighbors yet.", stands[0][0] if stands else "")
     closed = dict.fromkeys(evidence.OPENED)
     pager(
         {"nafter": cards[NEIGHBORS - 1].proposal_id, **closed} if len(cards) > NEIGHBORS else None,
