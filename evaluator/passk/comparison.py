@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from evaluator.passk.counts import Counts, named, with_enough
 from evaluator.passk.curves import check_ks, values_over_k
 from evaluator.passk.estimators import Floats
-from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, UPPER_TAIL, Interval, same_problems_errors
+from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, UPPER_TAIL, same_problems_errors
 from service.errors import InputError
 
 FEW_PROBLEMS = 100  # fewer problems may lack the rare large differences that matter
@@ -20,21 +20,24 @@ _FLIPS_AT_ONCE = 512
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPoint:
-    """A minus B at one k; unknown grades count as wrong in both, except in `bounds`."""
+    """A minus B at one k; unknown grades count as wrong in both, except in `lowest` and `highest`."""
 
     k: int
     value_a: float  # mean pass@k
     value_b: float
     difference: float  # value_a - value_b
-    bounds: tuple[float, float]  # lowest and highest difference over all values of the unknown grades
-    # paired t, "new problems"; if grades are unknown, from the low end of the lowest difference's interval to
-    # the high end of the highest difference's
-    interval: Interval
+    lowest: float  # difference over all values of the unknown grades
+    highest: float
+    # paired t; if grades are unknown, from the low end of the lowest difference's interval to the high end of
+    # the highest difference's
+    low: float
+    high: float
+    interval: str = NEW_PROBLEMS
     p_value: float  # two-sided sign-flip test of no difference on new problems. Not corrected: see `holm`
-    # difference +- 1.96 sqrt(seA^2 + seB^2), "same problems, new samples", widened likewise
-    same_interval: Interval
-    # difference divided by that error and its two-sided normal p-value, for the same
-    # problems only
+    same_low: float  # difference +- 1.96 sqrt(seA^2 + seB^2), widened likewise
+    same_high: float
+    same_interval: str = SAME_PROBLEMS
+    # difference divided by that error and its two-sided normal p-value, for the same problems only
     same_z: float
     same_p_value: float
     wins: int  # problems with A above, below, equal to B, from equally many samples
@@ -120,15 +123,9 @@ def compare(
     )
     points = []
     for row, k in enumerate(wanted):
-        here, error = differences[row], float(errors[row])
-        mean = float(here.mean())
-        bounds = float(lowest[row].mean()), float(highest[row].mean())
-        ends = (
-            float(paired_bounds(lowest[row])[0]),
-            float(paired_bounds(highest[row])[1]),
-        )
-        same_z, same_p, half = _normal(mean, error)
-        skewness = float(skewnesses(here))
+        here, mean = differences[row], float(differences[row].mean())
+        least, most = float(lowest[row].mean()), float(highest[row].mean())
+        same_z, same_p, half = _normal(mean, float(errors[row]))
         unknown = bool(a.unknown.any() or b.unknown.any())
         points.append(
             ComparisonPoint(
@@ -136,20 +133,19 @@ def compare(
                 value_a=float(low_a[row].mean()),
                 value_b=float(low_b[row].mean()),
                 difference=mean,
-                bounds=bounds,
-                interval=Interval(*ends, NEW_PROBLEMS),
+                lowest=least,
+                highest=most,
+                low=float(paired_bounds(lowest[row])[0]),
+                high=float(paired_bounds(highest[row])[1]),
                 p_value=float(p_values[row]),
-                same_interval=Interval(
-                    max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS
-                ),
+                same_low=max(-1.0, least - half),
+                same_high=min(1.0, most + half),
                 same_z=same_z,
                 same_p_value=same_p,
                 wins=int((evened[row] > 0).sum()),
                 losses=int((evened[row] < 0).sum()),
                 ties=int((evened[row] == 0).sum()),
-                warning=_warning(
-                    here, evened[row], float(p_values[row]), skewness, bounds if unknown else None
-                ),
+                warning=_warning(here, evened[row], float(p_values[row]), (least, most) if unknown else None),
             )
         )
     return Comparison(
@@ -225,15 +221,6 @@ def paired_bounds(differences: Floats) -> tuple[Floats, Floats]:
     return np.clip(np.minimum(low, mean), -1, 1), np.clip(np.maximum(high, mean), -1, 1)
 
 
-def skewnesses(differences: Floats) -> Floats:
-    """Return the skewness of differences[..., M], by population moments; 0 if all are equal."""
-    away = differences - differences.mean(axis=-1, keepdims=True)
-    second, third = np.mean(away**2, axis=-1), np.mean(away**3, axis=-1)
-    equal = second < 1e-24
-    skewness: Floats = np.where(equal, 0.0, third / np.where(equal, 1.0, second) ** 1.5)
-    return skewness
-
-
 def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
     """Return Holm's adjusted p-values (Scandinavian Journal of Statistics 1979), in the order given.
 
@@ -283,12 +270,14 @@ def _warning(
     differences: Floats,
     tested: Floats,
     p_value: float,
-    skewness: float,
     bounds: tuple[float, float] | None,
 ) -> str | None:
     """Warn of levels that may not hold; `tested` are the differences from equally many samples."""
     warnings = []
     problems, differing = len(differences), int((tested != 0).sum())
+    away = differences - differences.mean()
+    variance = float(np.mean(away**2))
+    skewness = float(np.mean(away**3)) / variance**1.5 if variance > 1e-24 else 0.0
     if differing < FEW_DIFFERENCES:
         warnings.append(f"only {differing} of {problems} problems differ, too few for a reliable interval")
     if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):

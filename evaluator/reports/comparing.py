@@ -21,7 +21,6 @@ from evaluator.reports.report import DEFAULT_K
 from service.errors import InputError
 
 CHANGES_SHOWN = 5
-_TESTED = ("same_z", "same_p_value", "wins", "losses", "ties", "warning")
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5
 """A run solves a problem if at least this share of the draws of k samples has a correct one."""
@@ -109,18 +108,8 @@ def compare_methods(
                 **common,
                 "k": point.k,
                 "problems": len(comparison.problem_ids),
-                **{name: getattr(point, name) for name in ("value_a", "value_b", "difference")},
-                "lowest": point.bounds[0],
-                "highest": point.bounds[1],
-                "low": point.interval.low,
-                "high": point.interval.high,
-                "interval": point.interval.question,
-                "p_value": point.p_value,
+                **vars(point),
                 "p_holm": float(by_k[point.k][place]),
-                "same_low": point.same_interval.low,
-                "same_high": point.same_interval.high,
-                "same_interval": point.same_interval.question,
-                **{name: getattr(point, name) for name in _TESTED},
             }
             for point in comparison.points
         ]
