@@ -15,6 +15,7 @@ from service.errors import InputError
 FEW_PROBLEMS = 100  # fewer problems may lack the rare large differences that matter
 SKEWED = 1.0  # with fewer problems than this, warn of skewed differences
 FEW_DIFFERENCES = 10  # fewer differing problems: the paired t interval is too short
+FLIPS, SEED = 10_000, 0  # of the test; the seed also draws the samples of the larger side
 _FLIPS_AT_ONCE = 512
 
 
@@ -56,8 +57,6 @@ class Comparison:
     only_b: tuple[str, ...]
     left_out: tuple[str, ...]  # problems with too few samples on one side; empty unless `allow_missing`
     thinned: int  # problems with more samples on one side, thinned for the test to the other side's number
-    flips: int
-    seed: int
 
     def at(self, k: int) -> ComparisonPoint:
         """Return the row of k."""
@@ -72,8 +71,6 @@ def compare(
     counts_b: Counts,
     ks: int | Iterable[int],
     *,
-    flips: int = 10_000,
-    seed: int = 0,
     common_only: bool = False,
     allow_missing: bool = False,
 ) -> Comparison:
@@ -85,14 +82,10 @@ def compare(
     intervals use all samples.
 
     Args:
-        flips: random sign flips; the smallest p-value is 1 / (1 + flips).
-        seed: of the flips, the same for every k, and of the drawn samples.
         common_only: compare the common problems instead of refusing if they differ.
         allow_missing: leave out problems with fewer than max(ks) samples on either side instead of refusing.
     """
     wanted = check_ks([ks] if isinstance(ks, int) else ks)
-    if flips < 1:
-        raise InputError(f"a sign-flip test needs at least one flip, not {flips}")
     in_a, in_b = set(counts_a.problem_ids), set(counts_b.problem_ids)
     only_a, only_b = tuple(sorted(in_a - in_b)), tuple(sorted(in_b - in_a))
     if (only_a or only_b) and not common_only:
@@ -115,9 +108,9 @@ def compare(
     differences = low_a - low_b
     lowest = low_a - values_over_k(b.n, b.most_correct, wanted)
     highest = values_over_k(a.n, a.most_correct, wanted) - low_b
-    even_a, even_b, thinned = _thin_samples(a, b, seed)
+    even_a, even_b, thinned = _thin_samples(a, b)
     evened = values_over_k(even_a.n, even_a.correct, wanted) - values_over_k(even_b.n, even_b.correct, wanted)
-    p_values = sign_flip_p_values(evened, flips, seed)
+    p_values = sign_flip_p_values(evened, FLIPS, SEED)
     errors = np.hypot(
         same_problems_errors(a.n, a.correct, wanted), same_problems_errors(b.n, b.correct, wanted)
     )
@@ -155,12 +148,10 @@ def compare(
         only_b=only_b,
         left_out=left_out,
         thinned=thinned,
-        flips=flips,
-        seed=seed,
     )
 
 
-def _thin_samples(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
+def _thin_samples(a: Counts, b: Counts) -> tuple[Counts, Counts, int]:
     """Return both sides with equally many samples of each problem, and how many problems lost some.
 
     Unknown grades count as wrong. The drawn samples do not depend on which side is called A.
@@ -168,7 +159,7 @@ def _thin_samples(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]
     fewest, more_in_a = np.minimum(a.n, b.n), a.n > b.n
     right = np.where(more_in_a, a.correct, b.correct)
     wrong = np.where(more_in_a, a.n, b.n) - right
-    drawn = np.random.default_rng([seed, 1]).hypergeometric(right, wrong, fewest)
+    drawn = np.random.default_rng([SEED, 1]).hypergeometric(right, wrong, fewest)
     none = np.zeros_like(fewest)
     side_a = Counts(a.problem_ids, fewest, np.where(more_in_a, drawn, a.correct), none)
     side_b = Counts(b.problem_ids, fewest, np.where(more_in_a, b.correct, drawn), none)
