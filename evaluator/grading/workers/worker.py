@@ -7,9 +7,9 @@ import time
 from multiprocessing import connection, parent_process
 from typing import Any
 
-from evaluator.grading.types import CRASHED, MEMORY, UNPARSABLE, Grade
+from evaluator.grading.types import CRASHED, MEMORY, Grade
 from evaluator.grading.workers.own import grade_by_own
-from evaluator.grading.workers.tasks import READABLE, Task, do_task
+from evaluator.grading.workers.tasks import Task, do_task
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77
@@ -101,8 +101,6 @@ def run_task(task: Task) -> Grade:
     from evaluator.grading import algebra
 
     try:
-        if task.what == "read":
-            return READABLE if algebra.is_readable(task.first) else UNPARSABLE
         if task.own is not None:
             return grade_by_own(
                 task.own, task.second, task.first, kind=task.kind.value, tolerance=task.tolerance
