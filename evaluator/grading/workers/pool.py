@@ -126,7 +126,7 @@ class WorkerPool:
         if time.monotonic() >= deadline:
             return TIMEOUT
         mine = self._own_worker(lane)
-        grade = mine.grade(task, min(self._limits_s[lane], deadline - time.monotonic()))
+        grade = mine.receive(min(self._limits_s[lane], deadline - time.monotonic()), task)
         if mine.is_used_up:
             self._end(mine)
         return None if mine.died and lane == "quick" else grade
@@ -141,7 +141,7 @@ class WorkerPool:
                 self.check_open()
                 mine = self._mine.worker = _Worker(self._memory_limit_mb, low_priority=lane == "careful")
                 self._workers.add(mine)
-            if mine.is_ready():
+            if mine.receive(_START_S) is None:
                 return mine
             self._end(mine)
         raise PrerequisiteError(_CANNOT_START)
@@ -173,31 +173,24 @@ class _Worker:
     def is_used_up(self) -> bool:
         return self.died or self._tasks_left <= 0
 
-    def is_ready(self) -> bool:
-        """Wait for the process to load the algebra; return False if it ends before."""
-        return self._answer(_START_S) is None
+    def receive(self, limit_s: float, task: Task | None = None) -> Grade | None:
+        """Return the grade of a task, or why it is unknown if the process dies of it.
 
-    def grade(self, task: Task, limit_s: float) -> Grade:
-        """Return the grade of a task; why it is unknown if the process died of it."""
-        self._tasks_left -= 1
+        Without a task, return None once the process has loaded the algebra.
+        """
         try:
-            self._pipe.send(task)
-        except OSError:
-            self.died = True
-            return CRASHED
-        return self._answer(limit_s)
-
-    def _answer(self, limit_s: float) -> Any:
-        """Return what the process sends; why it is dead if it ends or sends nothing within the limit."""
-        try:
+            if task is not None:
+                self._tasks_left -= 1
+                self._pipe.send(task)
             if self._pipe.poll(max(0.0, limit_s)):
-                return self._pipe.recv()
+                sent: Grade | None = self._pipe.recv()
+                return sent
+            reason = TIMEOUT
         except (EOFError, OSError):
             self.stop()
-            self.died = True
-            return MEMORY if self._process.exitcode == worker.MEMORY_EXIT else CRASHED
+            reason = MEMORY if self._process.exitcode == worker.MEMORY_EXIT else CRASHED
         self.died = True
-        return TIMEOUT
+        return reason
 
     def stop(self) -> None:
         """Kill the process and wait for its end."""
