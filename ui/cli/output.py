@@ -85,9 +85,6 @@ def _safe_console() -> "type[Console]":
     from rich.console import Console
 
     class SafeConsole(Console):
-        def print(self, *objects: Any, **settings: Any) -> None:
-            super().print(*(visible(each) if isinstance(each, str) else each for each in objects), **settings)
-
         def render(self, renderable: Any, options: Any = None) -> Any:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else segment._replace(text=visible(segment.text))
@@ -151,7 +148,7 @@ def say(*parts: Part) -> None:
     for part in parts or ("",):
         if isinstance(part, str):
             style = "bold" if isinstance(part, Heading) else None
-            stdout().print(part, markup=False, soft_wrap=style is None, style=style)
+            stdout().print(visible(part), markup=False, soft_wrap=style is None, style=style)
         elif isinstance(part, Table):
             _print_table(part)
         elif part is not None:
@@ -349,7 +346,7 @@ def note(message: str) -> None:
     """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
     if is_quiet():
         return
-    stderr().print(message, markup=False, soft_wrap=True)
+    stderr().print(visible(message), markup=False, soft_wrap=True)
 
 
 def complain(label: str, style: str, message: str) -> None:
