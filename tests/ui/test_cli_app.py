@@ -223,7 +223,7 @@ def test_the_database_can_be_named_by_the_environment(
 # Their tests read the JSON of each of their commands.
 READ_ELSEWHERE = {"diagnose", "doctor", "eval", "train"}
 # The demo shows commands and reports nothing itself; servers go on. A second verdict needs a judged run
-# (test_cli_rejudge.py).
+# (test_cli_propose.py).
 WITHOUT = {("demo",), ("ui",), ("eval", "serve"), ("rephrase", "rejudge")}
 
 
