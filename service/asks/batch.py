@@ -71,7 +71,7 @@ class _Job:
 
 
 def check_batch(endpoint: "RemoteEndpoint") -> None:
-    """Refuse an open endpoint that takes no batch jobs."""
+    """Refuse an endpoint that takes no batch jobs."""
     if len(endpoint.bases) > 1:
         raise InputError(
             f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
