@@ -36,9 +36,8 @@ _SAMPLING = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
 class ResponseServer:
     """Draws responses, as a Ray actor of its own; before the first `load` it refuses to.
 
-    It computes in float32, or in float64 if `rollout.dtype` says so: then not even rounding lets a response
-    depend on the batch. The log-probabilities are those of the distribution that a token was drawn from.
-    `seed` is the seed of responses without a seed of their own.
+    With `rollout.dtype=float64` not even rounding lets a response depend on the batch. The log-probabilities
+    are those of the distribution that a token was drawn from.
     """
 
     def __init__(self, model_path: str, response_length: int, seed: int, dtype: str = "float32") -> None:
