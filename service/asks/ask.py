@@ -254,14 +254,12 @@ class Asker:
             began = time.monotonic()
             try:
                 reply = await endpoint.send(request, server)
+                assert reply.content  # raises the fault of a reply that cannot be used
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
         seconds = time.monotonic() - began
-        try:
-            answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
-        except Fault as fault:
-            return await self._fail(request, ask_id, fault, faults)
+        answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
