@@ -348,7 +348,7 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
         (
             f"{pair.label_a} - {pair.label_b}",
             *(
-                f"{points(point.difference)} {span(point.interval.low, point.interval.high, points)}"
+                f"{points(point.difference)} {span(point.low, point.high, points)}"
                 for point in pair.parts[0].comparison.points
             ),
         )
