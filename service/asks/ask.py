@@ -1,7 +1,6 @@
 """`await asker.ask(request)`: every answer is paid for once, stored before use, and kept."""
 
 import asyncio
-import json
 import logging
 import random
 import time
@@ -246,7 +245,8 @@ class Asker:
         Returns the answer, the pause before the next attempt, or None if another process sends the request.
         """
         async with endpoint.slot(self.stopping) as server:
-            ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
+            worst = worst_pico(request, endpoint.price)
+            ask_id = await self._begin(Attempt(request, self.run_id, self.worker, worst))
             if ask_id is None:
                 return None
             self.in_flight.add(ask_id)
@@ -284,29 +284,6 @@ class Asker:
         if pause_s is None:
             raise Failed(fault.kind, fault.message, final=final)
         return pause_s
-
-    def attempt(self, request: Request, worst: int | None, job: str | None = None) -> Attempt:
-        """Return the row of an attempt that is about to be sent."""
-        body = {
-            "messages": [{"role": each.role, "content": each.content} for each in request.messages],
-            "prompt": request.prompt,
-            "sampling": dict(request.sampling),
-            "seed": request.seed,
-            "n": request.n,
-        }
-        return Attempt(
-            request.key,
-            self.run_id,
-            request.scope,
-            request.kind,
-            request.about,
-            request.draw,
-            request.model,
-            self.worker,
-            worst,
-            json.dumps(body),
-            job,
-        )
 
     async def _begin(self, attempt: Attempt) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""

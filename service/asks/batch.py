@@ -195,7 +195,7 @@ class BatchJobs:
         in_one_file = max(1, _count_fitting((len(body) + LINE_BYTES for body in bodies), BYTES_PER_JOB))
         tag, count = uuid.uuid4().hex, min(affordable, allowed, in_one_file)
         attempts = [
-            self._asker.attempt(request, pico, tag)
+            rows.Attempt(request, self._asker.run_id, self._asker.worker, pico, tag)
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
         begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
