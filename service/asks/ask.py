@@ -144,14 +144,9 @@ class Asker:
         self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
 
     async def ask(self, request: Request) -> Answer:
-        """Return the answer, from the store if it is there.
+        """Return the answer, from the store if it is there; raise `Failed`, `Stopped` or `NotStored`.
 
         An ask goes on if its caller is cancelled: what was sent is paid, and so it is stored.
-
-        Raises:
-            Failed: the request has no answer.
-            Stopped: nothing more is sent.
-            NotStored: a replay lacks the answer.
         """
         task = self._under_way.get(request.key)
         if task is None:
@@ -193,11 +188,7 @@ class Asker:
             task.cancel()
 
     async def find(self, request: Request) -> Answer | None:
-        """Return the stored answer, None if there is none.
-
-        Raises:
-            Failed: the request failed for good.
-        """
+        """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
         row = await self.store.read(attempts.find, request.key)
         if row is None:
             return None
@@ -265,11 +256,7 @@ class Asker:
         return answer
 
     async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
-        """Store a failed attempt after the earlier `faults`; return the pause before the next one.
-
-        Raises:
-            Failed: the request is given up.
-        """
+        """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up."""
         faults.append(fault)
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
         final = self.is_final(fault, request.model) or time_outs >= self.models.retries.time_outs
@@ -311,11 +298,7 @@ class Asker:
         return begun
 
     async def keep(self, model: str, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
-        """Store a reply and its cost before anyone can use it; `model` as in the request.
-
-        Raises:
-            Fault: the reply cannot be used; nothing was stored.
-        """
+        """Store a reply and its cost before anyone can use it, unless it is a `Fault`."""
         choices, tokens, answered_by = reply.content
         cost = cost_pico(price, *tokens) if any(tokens) else None
         await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, reply.body))
@@ -363,11 +346,7 @@ class Asker:
                 self.stop(FAILING, words)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, unless the run stops meanwhile.
-
-        Raises:
-            Stopped: it does.
-        """
+        """Wait; raise `Stopped` if the run stops meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()

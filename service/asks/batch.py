@@ -105,9 +105,7 @@ class BatchJobs:
     async def obtain(self, request: Request) -> Answer:
         """Return the answer when a job delivers it.
 
-        Raises:
-            Failed: the request has no answer.
-            Stopped: the run stops; the provider goes on with its jobs, and the next process collects them.
+        If the run stops, the provider goes on with its jobs, and the next process collects them.
         """
         if request.prompt is not None:
             raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
@@ -171,8 +169,7 @@ class BatchJobs:
     async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
 
-        Raises:
-            Stopped: the caps leave no room, and no job runs that may turn out cheaper.
+        If there is no room, the run stops unless other jobs run, which may turn out cheaper.
         """
         requests = self._pending()[: self._largest]
         bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
