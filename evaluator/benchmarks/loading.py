@@ -40,7 +40,7 @@ def load_benchmark(
             raise InputError(f"{name}: defines its own rows; --from {source} applies to Hub benchmarks only.")
         source = benchmark.file
     opened = _open_hub(benchmark) if source is None else open_file(Path(source))
-    origin: dict[str, Any] = {"file": opened.name, "sha256": opened.origin["sha256"]}
+    origin: dict[str, Any] = {"file": opened.name, "sha256": opened.origin.get("sha256")}
     if source is None:
         origin = {
             "hub": benchmark.hub_id,
