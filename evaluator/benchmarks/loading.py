@@ -39,15 +39,14 @@ def load_benchmark(
         if source is not None:
             raise InputError(f"{name}: defines its own rows; --from {source} applies to Hub benchmarks only.")
         source = benchmark.file
-    opened = _open_hub(benchmark) if source is None else open_file(Path(source))
-    origin: dict[str, Any] = {"file": opened.name, "sha256": opened.origin.get("sha256")}
+    origin: dict[str, Any]
     if source is None:
-        origin = {
-            "hub": benchmark.hub_id,
-            "configs": list(benchmark.configs),
-            "split": benchmark.split,
-            "commit": opened.origin["commit"],
-        }
+        opened = _open_hub(benchmark)
+        named = {"hub": benchmark.hub_id, "configs": list(benchmark.configs), "split": benchmark.split}
+        origin = {**named, "commit": opened.origin["commit"]}
+    else:
+        opened = open_file(Path(source))
+        origin = {"file": opened.name, "sha256": opened.origin["sha256"]}
     images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
     own = benchmark.name not in BENCHMARKS
     problems, references = read_problems(opened, benchmark, images, options_seed=options_seed, own=own)
