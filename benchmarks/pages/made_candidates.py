@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.pages.made_texts import Texts
 from evaluator.grading import GRADER_VERSION
-from rephraser.checks.finding import FATAL, Finding
+from rephraser.checks.structure import FATAL, Finding
 from rephraser.proposing.strategies import Strategy
 from rephraser.reviews.status import update_standings
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
@@ -106,7 +106,7 @@ def _findings(chance: random.Random) -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "severity": Finding(name, "").severity.value,
+            "severity": Finding(name, "").severity,
             "detail": f"{name.replace('_', ' ')}: 12 became 13.",
         }
         for name in FINDINGS

@@ -6,7 +6,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from rephraser.run.spec import PROPOSE
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, OPEN, AskRow, TaskRow

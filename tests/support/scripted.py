@@ -17,7 +17,7 @@ from sqlalchemy import select
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.execution import rephrase_run
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from rephraser.tables import CandidateRow, VerdictRow
 from service.asks.ask import Models, RetryPolicy
 from service.asks.request import Request

@@ -198,12 +198,11 @@ def list_(
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
-        listed = find_suspects(session, run_id=run and choose_run(session, run).id)
-    suspects = [suspect.to_json() for suspect in listed]
+        suspects = find_suspects(session, run_id=run and choose_run(session, run).id)
     terminal.rows(
         "suspects",
         suspects if terminal.as_json else suspects[:limit],

@@ -77,12 +77,12 @@ def _question(question: Question, stands: list[Place]) -> None:
             if chips:
                 layout.line(*chips)
             for suspect in fetch(find_suspects, question_id=question.id):
-                layout.note(
-                    f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
-                    f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
-                    f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are "
-                    f"{suspect.agreed}, but only {suspect.gold_given} equal the gold answer."
+                words = (
+                    "Suspect gold answer: in run {run}, {question_agreeing} of {question_drawn} answers to "
+                    "the question and {neighbor_agreeing} of {neighbor_drawn} to its accepted neighbors "
+                    "({neighbors}) are {agreed}, but only {gold_given} equal the gold answer."
                 )
+                layout.note(words.format(**suspect))
             layout.caption(question.id)
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", q=question.id)
