@@ -26,13 +26,7 @@ def load_benchmark(
             `answer` and, where wanted, `kind` and `tolerance`.
         source: a file that holds the rows, in place of the Hub.
         options_seed: shuffles the options of multiple-choice questions; recorded in the result's `source`.
-        allow_changed: take another number of rows or other content than expected as it is.
-
-    Raises:
-        NotFoundError: no such benchmark.
-        ChangedBenchmarkError: other rows than expected.
-        InputError: rows or columns that cannot be used.
-        PrerequisiteError: the Hub cannot be reached, or gives no access.
+        allow_changed: take other content than expected; otherwise it raises `ChangedBenchmarkError`.
     """
     benchmark = find_benchmark(name)
     if benchmark.file is not None:

@@ -36,11 +36,7 @@ def export_samples(
     """Write the samples of a run, one a row, and return their number; the file appears whole or not at all.
 
     The rows hold all of problems, their images too, and of responses, so `evaluator.exchange.importing`
-    imports them again. Grades are those that are shown of the run.
-
-    Raises:
-        InputError: a gated benchmark, whose texts are not given away; the target exists, or the disk does not
-            take it; a text that parquet cannot hold.
+    imports them again. Grades are those that are shown of the run. Gated benchmarks are refused.
     """
     if is_secret(run.spec["problems"]):
         raise InputError(f"run {run.name} uses a gated benchmark, whose texts may not be exported.")
