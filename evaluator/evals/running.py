@@ -18,11 +18,11 @@ from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id
-from service.asks.ask import INTERRUPTED, Asker, Models
+from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
-from service.asks.work import Outcome, work_on
+from service.asks.work import work_on
 from service.database import Database
 from service.hashing import content_hash
 from service.models.estimate import (
@@ -30,10 +30,9 @@ from service.models.estimate import (
     SHORT_ANSWER,
     Estimate,
     PriceOf,
-    add,
+    between,
     priced,
     scaled,
-    times,
     tokens,
 )
 from service.questions.images.store import load_images
@@ -135,13 +134,7 @@ async def run_eval(
             graded.update(grade.value for grade in grades)
 
     try:
-        outcome = await work_on(
-            store,
-            run.id,
-            draw,
-            models,
-            lambda progress: report("sampling", progress.done, progress.total, progress.words),
-        )
+        outcome = await work_on(store, run.id, draw, models, partial(report, "sampling"))
     finally:
         grading.close()
         store.close()
@@ -188,10 +181,10 @@ def estimate_eval(
     texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
     each = requests / max(1, len(texts))
     images = sum(len(place.problem.images) for place in placed)
-    prompts = add(times(each, tokens(sum(map(len, texts)))), times(each * images, IMAGE_TOKENS))
+    prompts = each * (tokens(sum(map(len, texts))) + images * IMAGE_TOKENS)
     longest = wanted.sampling.max_tokens
-    drawn = times(missing, (min(SHORT_ANSWER, longest), longest))
-    asked = (float(requests), float(requests))
+    drawn = missing * between(min(SHORT_ANSWER, longest), longest)
+    asked = between(requests, requests)
     stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),)
     return Estimate(len(placed), stages, images=images)
 

@@ -30,16 +30,16 @@ from evaluator.grading.versions import (
 )
 from evaluator.grading.workers.own import own_name, own_version
 from evaluator.judging.asking import PROMPT_VERSION, SYSTEM, JudgeQuestion, read_verdict, shown_response
-from service.asks.ask import Asker, Failed, Models
+from service.asks.ask import Asker, Failed, Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
-from service.asks.work import Outcome, work_on
+from service.asks.work import work_on
 from service.database import Database, in_parts
 from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
 from service.errors import InputError
 from service.hashing import content_id
-from service.models.estimate import Estimate, priced, times, tokens
+from service.models.estimate import Estimate, between, priced, tokens
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.spending import hold_cap, read_ledger
 from service.runs.store import Run, check_name, finish_run, keep_config, open_run, package_versions
@@ -147,13 +147,11 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
         )
         for question in session.scalars(replied):
             lengths.pop(question, None)
-    number = float(len(lengths))
+    number = between(len(lengths), len(lengths))
     prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
-    completions = times(len(lengths), (min(SHORTEST_REPLY, config.max_tokens), config.max_tokens))
+    completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
     prices = price_of([remote_model(config, judge.model)])
-    return Estimate(
-        len(lengths), (priced(JUDGE, judge.model, (number, number), prompts, completions, prices),)
-    )
+    return Estimate(len(lengths), (priced(JUDGE, judge.model, number, prompts, completions, prices),))
 
 
 class Judge:
@@ -312,13 +310,7 @@ class Judge:
                 counts[outcome] += 1
 
         try:
-            outcome = await work_on(
-                store,
-                judging.id,
-                ask,
-                models,
-                lambda progress: report("asking the judge", progress.done, progress.total, progress.words),
-            )
+            outcome = await work_on(store, judging.id, ask, models, partial(report, "asking the judge"))
         finally:
             store.close()
         counts["waiting"] = sum(map(len, asked.values()))
