@@ -188,7 +188,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
             why = str(error)
     fewest = 0 if result is None else int(result.counts.n.min())
     ks = [2**power for power in range(fewest.bit_length())]
-    points = curve(result.counts, ks).points if result is not None and ks else None
+    points = curve(result.counts, ks).values() if result is not None and ks else None
     record = {
         "run": run.name,
         "id": run.id,
