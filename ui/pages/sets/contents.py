@@ -128,7 +128,7 @@ def show_statistics(header: SetHeader) -> None:
 
 
 def _rates(rates: Sequence[dict[str, Any]], by: str) -> None:
-    rows = [{**vars(rate), "name": rate.strategy} for rate in rates]
+    rows = [{**rate, "name": rate["strategy"]} for rate in rates]
     if not any(row["rate"] is not None for row in rows):
         if by == "strategy":
             st.caption("No acceptance rates, because the version was imported or no answers were compared.")
