@@ -404,7 +404,6 @@ def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int,
 
 
 def _shown_counts(session: Session, run_id: str) -> dict[str, ProblemCounts]:
-    grader = shown_grader(session, run_id)
-    counts = count_samples(session, run_id, None if grader is None else grader.id)
+    counts = count_samples(session, run_id, shown_grader(session, run_id))
     originals = [problem for problem in counts if problem.variant == 0]
     return dict(zip(problem_keys(problem.problem_id for problem in originals), originals, strict=True))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -24,10 +25,10 @@ from rephraser.run.spec import (
 from rephraser.run.store import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
-from service.asks.ask import Models
+from service.asks.ask import Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks, reopen_failed
-from service.asks.work import Outcome, work_on
+from service.asks.work import work_on
 from service.config import pick
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
@@ -270,13 +271,7 @@ async def rephrase_run(
         no_model = None if spec.proposer == "llm" else source
         rephrasing = Rephrasing(store, run.id, spec, grader, no_model, stop_below)
         try:
-            outcome = await work_on(
-                store,
-                run.id,
-                rephrasing.rephrase,
-                models,
-                lambda progress: report("questions", progress.done, progress.total, progress.words),
-            )
+            outcome = await work_on(store, run.id, rephrasing.rephrase, models, partial(report, "questions"))
         finally:
             rephrasing.judging.close()
             store.close()

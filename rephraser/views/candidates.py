@@ -23,7 +23,6 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import Successes, read_successes
 from service.answer_kinds import AnswerKind
-from service.asks.attempts import unpack
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
 from service.errors import InputError, NotFoundError
@@ -50,7 +49,7 @@ def page_answers(
         .order_by(ask.place)
         .limit(limit)
     )
-    choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
+    choices = [choice for reply in replies if reply is not None for choice in read_reply(reply)[0]]
     return [
         {
             "ordinal": ordinal,
@@ -65,11 +64,10 @@ def page_answers(
 def proposing_exchange(session: Session, ask_id: int) -> dict[str, Any]:
     """Return a request for candidates: its messages, the text of the reply, and the reply as it was sent."""
     body = session.get_one(AskBodyRow, ask_id)
-    reply = None if body.reply is None else unpack(body.reply)
     return {
-        "prompt": json.loads(unpack(body.request))["messages"],
-        "text": None if reply is None else read_reply(reply)[0][0].text,
-        "body": reply,
+        "prompt": json.loads(body.request)["messages"],
+        "text": None if body.reply is None else read_reply(body.reply)[0][0].text,
+        "body": body.reply,
     }
 
 

@@ -41,7 +41,7 @@ def _finish_tasks(session: Session, run: Run, count: int, at: datetime) -> None:
     ids = begin(
         session,
         [
-            Attempt(f"{run.id} {place}".encode(), run.id, "", PROPOSE, "", 0, "m", 0, 0, b"")
+            Attempt(f"{run.id} {place}".encode(), run.id, "", PROPOSE, "", 0, "m", 0, 0, "")
             for place in positions
         ],
     )
