@@ -80,7 +80,7 @@ def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
 
 
 class StandingCount(NamedTuple):
-    """How many proposals of a run stand where, by who made them."""
+    """How many proposals of a run have a status, by who made them."""
 
     run_id: str
     proposer: str
