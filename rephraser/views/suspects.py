@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict.successes import solver_name
-from service.database.expressions import json_item
 from service.questions.tables import QuestionRow
 from service.runs.tables import RunRow
 
@@ -52,8 +51,6 @@ def find_suspects(
 
 def _agreed(session: Session, of_run: str | None, of_question: str | None) -> Iterator[dict[str, Any]]:
     """Every question with accepted neighbors whose most frequent answer is not the gold."""
-    gold = VerdictRow.evidence[("counts", "gold")].as_integer()
-    of_gold = json_item(VerdictRow.evidence, "counts", "original", gold)
     query = (
         select(
             *(StandingRow.run_id, StandingRow.question_id, QuestionRow.text, QuestionRow.answer),
@@ -63,9 +60,7 @@ def _agreed(session: Session, of_run: str | None, of_question: str | None) -> It
         .join(QuestionRow, QuestionRow.id == StandingRow.question_id)
         .where(
             StandingRow.status == "accepted",
-            gold.is_not(None),
-            # Most verdicts end here, before they are read.
-            VerdictRow.evidence["original_top"].as_float() > of_gold,
+            VerdictRow.evidence[("counts", "gold")].as_integer().is_not(None),
         )
     )
     if of_run is not None:
@@ -74,7 +69,8 @@ def _agreed(session: Session, of_run: str | None, of_question: str | None) -> It
         query = query.where(StandingRow.question_id == of_question)
     by_question: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for run, question_id, text, answer, counts in session.execute(query):
-        by_question[run, question_id, text, answer].append(counts)
+        if max(counts["original"]) > counts["original"][counts["gold"]]:
+            by_question[run, question_id, text, answer].append(counts)
     named = {run for run, *_ in by_question}
     runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
     for (run, question_id, text, answer), verdicts in by_question.items():

@@ -10,8 +10,8 @@ from rollout_shards import make_step, read_rollouts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.metrics import StepBatch
 from trainer_adapter.record.rollout import TokenRatios
-from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.step_texts import record_step
 

@@ -49,16 +49,13 @@ class RolloutWriter:
     """Writes the rollouts and metrics of a training run into a folder; a context manager.
 
     Each file appears complete or not at all: first the texts of a step, then its headers, then the counts of
-    all steps. A step that is trained again after a resume replaces its files. Writing happens in a thread of
-    its own: `write` returns at once. It waits only if two steps are still unwritten, so that at most two are
-    in memory; `flush` waits until none is. A disk that is full or gone never stops training: the step is
-    lost, logged, and named in `failures`.
+    all steps. A step that is trained again after a resume replaces its files. A thread writes, so that
+    `write` returns at once unless two steps are unwritten. A disk that is full or gone never stops training:
+    the step is lost, logged, and named in `failures`.
 
     Args:
-        folder: made if it is missing; it belongs to one run.
-        run: name of the training run.
-        spec: the run's settings (recipe, model, overrides), stored once as the run's specification.
-        versions: of the packages that shape the run.
+        folder: belongs to one run.
+        spec, versions: the run's settings and package versions, stored once.
         background: False writes within `write`.
     """
 
@@ -89,11 +86,9 @@ class RolloutWriter:
         self.close()
 
     def write(self, step: int, records: Iterable[RolloutRecord] | MakeRecords) -> None:
-        """Record the rollouts of a step. A step without any leaves no file.
+        """Record the rollouts of a step, in any order.
 
-        Args:
-            records: in any order; or a function that yields them by question, session and group. It is
-                called by the writing thread, so that training does not wait for it.
+        A function that yields them by question, session and group is called by the writing thread.
         """
         if not callable(records):
             records = partial(iter, sorted(records, key=_ORDER))
@@ -107,10 +102,7 @@ class RolloutWriter:
         self._waiting.join()
 
     def write_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Add the metrics of a step; the last line of a step counts.
-
-        Values that are no finite numbers are left out.
-        """
+        """Add the finite metrics of a step; the last line of a step counts."""
         finite = {name: number for name, value in metrics.items() if (number := _number(value)) is not None}
         line = json.dumps({"step": step, "metrics": finite}, ensure_ascii=False)
         try:

@@ -25,7 +25,7 @@ class Preset:
 
     name: str  # as `--preset` takes it
     summary: str  # whose it is
-    settings: tuple[Setting, ...]  # for verl
+    settings: tuple[Setting, ...]  # for verl; of two with one key the last counts
     prompt_words: str  # where the paper's own words of the prompt stand
     models: tuple[str, ...]  # that the paper trains, by their names on the Hub
     instruction: str = ""  # below the question, in our words
@@ -38,7 +38,7 @@ class Preset:
 
     def value(self, key: str) -> Any:
         """Return the preset's value of a key of verl."""
-        return next(setting.value for setting in self.settings if setting.name == key)
+        return next(setting.value for setting in reversed(self.settings) if setting.name == key)
 
     def changes(self, recipe: Recipe, advantage: str | None = None) -> dict[str, Any]:
         """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file."""
@@ -158,15 +158,11 @@ _A_GRAE_MEDICAL = replace(
     _A_GRAE_GEO3K,
     name="a_grae-medical",
     summary="A-GRAE (arXiv 2602.05548), its experiments on medical images",
-    settings=tuple(
-        {
-            "data.train_batch_size": Setting("data.train_batch_size", 32, "AG C.2", "questions"),
-            f"{_ACTOR}.ppo_mini_batch_size": Setting(
-                f"{_ACTOR}.ppo_mini_batch_size", 8, "ours", "a quarter, as on MATH"
-            ),
-            "trainer.total_epochs": Setting("trainer.total_epochs", 10, "AG C.2"),
-        }.get(setting.name, setting)
-        for setting in _A_GRAE_GEO3K.settings
+    settings=(
+        *_A_GRAE_GEO3K.settings,
+        Setting("data.train_batch_size", 32, "AG C.2", "questions"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 8, "ours", "a quarter, as on MATH"),
+        Setting("trainer.total_epochs", 10, "AG C.2"),
     ),
 )
 

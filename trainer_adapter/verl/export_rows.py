@@ -1,8 +1,7 @@
 """The rows verl reads: their parquet schemas, and how a question with its neighbors becomes one or several.
 
-Stock verl 0.9 reads `data_source`, `prompt`, `reward_model` and `extra_info` and hands every other column on
-to the agent loop. It makes up a new `uid` for each row, so that no column puts two rows into one group: what
-is to be normalised together has to be one row ("grouped").
+Stock verl reads `data_source`, `prompt`, `reward_model` and `extra_info` and passes every other column to the
+agent loop. It makes up a new `uid` for each row, so that a joint group has to be one row ("grouped").
 """
 
 from collections.abc import Callable, Iterator, Mapping

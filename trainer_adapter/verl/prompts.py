@@ -66,11 +66,7 @@ class PromptTemplate:
 
 
 def without_thinking(template: PromptTemplate) -> PromptTemplate:
-    """Return the template with thinking turned off where the tokenizer's chat template leaves it open.
-
-    Those of Qwen 3 and others think unless `enable_thinking` is false, and a thought seldom fits the lengths
-    that recipes are trained at.
-    """
+    """Return the template with thinking turned off if the tokenizer's chat template has a switch for it."""
     arguments = template.chat_template_kwargs
     if template.tokenizer is None or _THINKING in arguments:
         return template

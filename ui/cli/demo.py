@@ -41,7 +41,7 @@ def demo(
     """Run the whole pipeline in a world small enough for a laptop: no GPU, no API key, no network.
 
     The demo proposes rephrasings, verifies them by comparing answers, and publishes them as a set. Then verl
-    trains three recipes on the CPU with equally many responses, and tagrpo evaluates and compares them. Every
+    trains two recipes on the CPU with equally many responses, and tagrpo evaluates and compares them. Every
     step is an ordinary command that the demo prints. Run the same command again to resume.
 
     Example: tagrpo demo --quick
@@ -50,8 +50,7 @@ def demo(
         folder: Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick.
         quick: Use fewer questions and steps: the whole pipeline in a few minutes.
         recipes: Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo train
-            recipes` prints their names. Default: grpo,ta_grpo,ta_rescue; ta_grpo
-            with --quick.
+            recipes` prints their names. Default: grpo,ta_grpo; ta_grpo with --quick.
         seeds: Number of training runs per recipe.
         responses: Number of responses per training run.
     """

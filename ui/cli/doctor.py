@@ -25,7 +25,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "offline vLLM engine": (("vllm",), "pip install 'tagrpo[vllm]' on a machine with a GPU"),
 }
-BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "alembic", "pebble", "scipy", "rapidfuzz")
+BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "scipy", "rapidfuzz")
 LOW_DISK_GB = 2.0
 
 

@@ -1,12 +1,11 @@
 """verl's agent loops for the CPU rollout: one Ray call per question.
 
-verl asks the sampler, the reward worker and its queue for every response on its own: six calls between
-processes for each, which cost a small model several times what drawing does. Here the responses of a question
-are graded in this process and stored in one call, and the sampler is asked for many at a time. Everything
-else is verl's: its loops run as they are, and what is stored is what verl would store. With verl's own worker
-a training of 6 steps of the demo, 512 responses each, took 272 instead of 193 seconds of processor time.
+verl makes six calls between processes for each response, which cost a small model several times what drawing
+does. Here the responses of a question are graded in this process and stored in one call, and the sampler is
+asked for many at a time. Everything else is verl's. With verl's own worker a training of 6 steps of the demo,
+512 responses each, took 272 instead of 193 seconds of processor time.
 
-It is put in by verl's own setting `actor_rollout_ref.rollout.agent.agent_loop_manager_class`.
+verl loads it by its setting `actor_rollout_ref.rollout.agent.agent_loop_manager_class`.
 """
 
 import asyncio

@@ -227,7 +227,7 @@ def show(id: str) -> None:
     with db.reading() as session:
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
-    sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
+    sets = [{"set": name, "row": position, "held": held} for name, position, held in places]
     terminal.show({**question.to_json(), "sets": sets})
 
 

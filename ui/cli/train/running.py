@@ -131,11 +131,13 @@ def recipes(config: TrainConfig | None) -> None:
         "preset": composition.preset.name,
         "recipe": composition.recipe.to_json(),
         "plug_in": composition.settings.model_dump(),
-        "machine": asdict(composition.machine),
+        "machine": config.machine,
         "overrides": [asdict(each) for each in composition.values],
         "arguments": composition.arguments(),
     }
     recipe, preset = composition.recipe, composition.preset
+    gpus = f"{config.gpus} GPU{'s' if config.gpus > 1 else ''}"
+    machine = "CPU" if config.cpu else gpus if config.nodes == 1 else f"{config.nodes} nodes of {gpus}"
     overrides = [each for each in composition.values if not isinstance(each.value, dict)]
     rows = [[each.key, json.dumps(each.value), each.source, each.reason] for each in overrides]
     terminal.emit(
@@ -144,7 +146,7 @@ def recipes(config: TrainConfig | None) -> None:
         f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
         f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
         *record_parts({"recipe": {name: record["recipe"][name] for name in AXES}}),
-        *("", Heading(f"overrides of verl's configuration, {composition.machine.name}")),
+        *("", Heading(f"overrides of verl's configuration, {machine}")),
         Table(["key", "value", "source", "why"], rows),
         *("", Heading("sources")),
         *(f"{source}: {SOURCES[source]}" for source in dict.fromkeys(each.source for each in overrides)),
@@ -177,7 +179,7 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
         hide_log: Write verl's output and command only to the run's folder; show steps.
     """
     from trainer_adapter.runs import running
-    from trainer_adapter.runs.run_folder import COMMAND, RunFolder
+    from trainer_adapter.runs.run_folder import COMMAND
 
     open_database = partial(db.open, create=config.set is None)
 
@@ -199,12 +201,11 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
     with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else console.write_line
         trained = running.train(config, open_database, announce=announce, echo=echo)
-    alarms = list(RunFolder(trained.folder).alarms())
-    attempt = trained.attempt
-    record = {**vars(trained), "finished": trained.finished, **vars(attempt), "alarms": alarms}
-    del record["attempt"]
-    terminal.show(record)
-    if not trained.finished:
+    attempt, folder = trained.attempt, trained.folder
+    parts = {name: getattr(trained, name) for name in ("run", "log", "errors", "hints")}
+    record = {"folder": folder.path, **parts, "finished": attempt.finished, **vars(attempt)}
+    terminal.show({**record, "alarms": list(folder.alarms())})
+    if not attempt.finished:
         why = trained.failure(resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
         if attempt.stopped_by is None:
             raise exits.failed(why)
