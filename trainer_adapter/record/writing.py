@@ -6,7 +6,7 @@ import math
 import queue
 import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
@@ -15,6 +15,7 @@ from typing import Any
 
 from service.database import utc_now
 from service.errors import InputError
+from service.hashing import whole_characters
 from service.parquet import footer_hash, write_parquet
 from service.writing import write_file, write_text
 from trainer_adapter.record.counting import (
@@ -198,16 +199,14 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
                     f"step {step}, question {record.question_id}: reward {record.reward} is not finite"
                 )
         for name, column in columns.items():
-            column += [_encodable(getattr(record, name)) for record in part]
-        texts = {name: [_encodable(getattr(record, name)) for record in part] for name in _TEXT_TYPES}
+            column += _values(part, name)
+        texts = {name: _values(part, name) for name in _TEXT_TYPES}
         yield pa.table(texts, schema=pa.schema(_TEXT_TYPES))
 
 
-def _encodable(value: Any) -> Any:
-    """Return a text that UTF-8 can hold: a lone surrogate becomes a question mark."""
-    if not isinstance(value, str) or value.isascii():
-        return value
-    return value.encode("utf-8", "replace").decode("utf-8")
+def _values(records: Sequence[RolloutRecord], name: str) -> list[Any]:
+    values = (getattr(record, name) for record in records)
+    return [whole_characters(value) if isinstance(value, str) else value for value in values]
 
 
 def _number(value: Any) -> float | None:
