@@ -9,7 +9,6 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.exact_interval import exact_interval
-from rephraser.checks.finding import Severity
 from rephraser.reviews.status import current_statuses
 from rephraser.tables import VerdictRow
 from service.errors import InputError
@@ -146,7 +145,7 @@ def _outcome(status: str | None, reviewed: bool, final: bool, evidence: Mapping[
         return HELD if status == "undecided" else PASSED
     if reviewed:
         return REVIEW
-    fatal = any(finding["severity"] == Severity.FATAL.value for finding in evidence.get("findings", ()))
+    fatal = any(finding["severity"] == "fatal" for finding in evidence.get("findings", ()))
     return STRUCTURE if fatal else ANSWERS
 
 

@@ -10,12 +10,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.pages.made_texts import Texts
 from evaluator.grading import GRADER_VERSION
-from rephraser.checks.finding import FATAL, Finding
+from rephraser.checks.structure import FATAL, Finding
 from rephraser.proposing.strategies import Strategy
 from rephraser.reviews.status import update_standings
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id
-from service.asks.attempts import Attempt, Ended, begin, end, pack
+from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, FINAL, AskRow, TaskRow
 from service.database import Database, utc_now
@@ -106,7 +106,7 @@ def _findings(chance: random.Random) -> list[dict[str, str]]:
     return [
         {
             "name": name,
-            "severity": Finding(name, "").severity.value,
+            "severity": Finding(name, "").severity,
             "detail": f"{name.replace('_', ' ')}: 12 became 13.",
         }
         for name in FINDINGS
@@ -167,7 +167,7 @@ def _make_answers(
             ],
         )
         cost = round(0.0005 * PICO_PER_USD)
-        end(session, [Ended(id, ANSWERED, cost, 200, 1600, 9.0, reply=pack(reply)) for id in asks])
+        end(session, [Ended(id, ANSWERED, cost, 200, 1600, 9.0, reply=reply) for id in asks])
 
 
 def begin_asks(session: Session, attempts: Sequence[Attempt]) -> list[int]:
@@ -186,13 +186,13 @@ def _attempt(
 ) -> Attempt:
     key = f"{scope} {kind} {about} {place}".encode()
     request = {"messages": [{"role": "user", "content": f"A request about {about}."}], **fields}
-    return Attempt(key, run.id, scope, kind, about, place, model, 0, PICO_PER_USD, pack(json.dumps(request)))
+    return Attempt(key, run.id, scope, kind, about, place, model, 0, PICO_PER_USD, json.dumps(request))
 
 
 def _ended(number: int, ask_id: int, reply: str) -> Ended:
     if number % 200 == 199:
         return Ended(ask_id, FINAL, 0, error="context length: the prompt is too long")
-    return Ended(ask_id, ANSWERED, round(0.019 * PICO_PER_USD), 700, 400, 4.2, reply=pack(reply))
+    return Ended(ask_id, ANSWERED, round(0.019 * PICO_PER_USD), 700, 400, 4.2, reply=reply)
 
 
 def _reply(texts: Iterable[str]) -> str:

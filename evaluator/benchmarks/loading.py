@@ -39,24 +39,23 @@ def load_benchmark(
         if source is not None:
             raise InputError(f"{name}: defines its own rows; --from {source} applies to Hub benchmarks only.")
         source = benchmark.file
-    opened, origin = _open(benchmark, source)
-    in_catalogue = benchmark.name in BENCHMARKS
+    opened = _open_hub(benchmark) if source is None else open_file(Path(source))
+    origin: dict[str, Any] = {"file": opened.name, "sha256": opened.origin["sha256"]}
+    if source is None:
+        origin = {
+            "hub": benchmark.hub_id,
+            "configs": list(benchmark.configs),
+            "split": benchmark.split,
+            "commit": opened.origin["commit"],
+        }
     images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
-    problems, references = read_problems(
-        opened,
-        benchmark,
-        images,
-        options_seed=options_seed,
-        exact=source is None or not in_catalogue,
-        own=not in_catalogue,
-    )
+    own = benchmark.name not in BENCHMARKS
+    problems, references = read_problems(opened, benchmark, images, options_seed=options_seed, own=own)
     if benchmark.columns.options:
         origin["options_seed"] = options_seed
     pinned = source is None and benchmark.revision is not None
     content = _check(benchmark, problems, opened.name, pinned=pinned, allow_changed=allow_changed)
-    return LoadedBenchmark(
-        benchmark.name, benchmark.title, problems, origin, benchmark, content, images, references
-    )
+    return LoadedBenchmark(benchmark.name, problems, origin, benchmark, content, images, references)
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -73,37 +72,23 @@ def find_benchmark(name: str) -> Benchmark:
     )
 
 
-def _open(benchmark: Benchmark, source: str | Path | None) -> tuple[Source, dict[str, Any]]:
-    if source is not None:
-        opened = open_file(Path(source))
-        return opened, {"file": opened.name, "sha256": opened.origin["sha256"]}
-    assert benchmark.hub_id is not None
+def _open_hub(benchmark: Benchmark) -> Source:
     try:
-        opened = hub.open_dataset(
-            hub.PREFIX + benchmark.hub_id,
+        return hub.open_dataset(
+            f"{hub.PREFIX}{benchmark.hub_id}",
             configs=benchmark.configs,
             split=benchmark.split,
             revision=benchmark.revision,
         )
     except PrerequisiteError as error:
-        raise PrerequisiteError(_no_access(benchmark, str(error))) from error
-    origin = {
-        "hub": benchmark.hub_id,
-        "configs": list(benchmark.configs),
-        "split": benchmark.split,
-        "commit": opened.origin["commit"],
-    }
-    return opened, origin
-
-
-def _no_access(benchmark: Benchmark, problem: str) -> str:
-    if benchmark.gated:
-        return (
-            f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
-            "with `hf auth login` or set HF_TOKEN. Or pass a copy that you are licensed to use with --from "
-            f"FILE. ({problem})"
-        )
-    return f"{problem} Or pass a copy of {benchmark.name} with --from FILE."
+        way_out = f"{error} Or pass a copy of {benchmark.name} with --from FILE."
+        if benchmark.gated:
+            way_out = (
+                f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
+                "with `hf auth login` or set HF_TOKEN. Or pass a copy that you are licensed to use with "
+                f"--from FILE. ({error})"
+            )
+        raise PrerequisiteError(way_out) from error
 
 
 def _check(

@@ -229,7 +229,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
         f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} for "
         f"some problem of {entry.benchmark}."
     )
-    if is_imported(entry.spec):
+    if is_imported(entry.run):
         return (k,), reason
     return (k,), f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
 

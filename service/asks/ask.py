@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.asks import attempts
 from service.asks import request as kinds
-from service.asks.attempts import NO_ROOM, Attempt, Ended, pack, unpack
+from service.asks.attempts import NO_ROOM, Attempt, Ended
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Reply, Request, read_reply
@@ -104,14 +104,22 @@ class Models:
 
 
 @dataclass
-class Totals:
-    """Counts of what this process sent and received."""
+class Outcome:
+    """What this process did for a run. `stopped` says in a word why it ended before the run was done.
 
+    `done` tasks were finished, `failed` ones need a request that failed for good, `open` ones are left.
+    """
+
+    done: int = 0
+    failed: int = 0
+    open: int = 0
     sent: int = 0
     answered: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
     completion_tokens: int = 0
     pico_usd: int = 0
+    stopped: str | None = None
+    message: str | None = None
+    failures: Counter[str] = field(default_factory=Counter)
 
 
 class Asker:
@@ -126,20 +134,15 @@ class Asker:
         self.store, self.run_id, self.worker, self.models = store, run_id, worker, models
         self.stopping = asyncio.Event()
         self.stopped: Stopped | None = None
-        self.totals = Totals()
+        self.outcome = Outcome()
         self.answering: set[str] = set()  # the models that have answered the run
         self.last_answer_s = time.monotonic()
         self._backends: dict[str, BatchJobs] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
-        self._in_flight: set[int] = set()
-        self._settlements = self._begun = 0
+        self.in_flight: set[int] = set()  # attempts that wait for a reply
+        self._begun = 0
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
-        self._settled, self._at_cap = asyncio.Event(), asyncio.Lock()
-
-    @property
-    def in_flight(self) -> int:
-        """Number of attempts that wait for a reply."""
-        return len(self._in_flight)
+        self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
 
     async def ask(self, request: Request) -> Answer:
         """Return the answer, from the store if it is there.
@@ -172,7 +175,6 @@ class Asker:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
-        self._settled.set()
         for endpoint in self.models.endpoints.values():
             endpoint.wake()
 
@@ -203,7 +205,7 @@ class Asker:
         if row.state == FINAL:
             kind, _, message = row.error.partition(": ")
             raise Failed(kind, message, final=True)
-        choices, tokens, model = read_reply(unpack(row.reply))
+        choices, tokens, model = read_reply(row.reply)
         return Answer(row.id, choices, model, *tokens, row.seeded)
 
     def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
@@ -247,8 +249,8 @@ class Asker:
             ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
             if ask_id is None:
                 return None
-            self._in_flight.add(ask_id)
-            self.totals.sent += 1
+            self.in_flight.add(ask_id)
+            self.outcome.sent += 1
             began = time.monotonic()
             try:
                 reply = await endpoint.send(request, server)
@@ -304,32 +306,24 @@ class Asker:
             request.model,
             self.worker,
             worst,
-            pack(json.dumps(body)),
+            json.dumps(body),
             job,
         )
 
     async def _begin(self, attempt: Attempt) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
         if (begun := await self._try(attempt)) == NO_ROOM:
-            async with self._at_cap:  # one at a time tries again, the others queue for the lock
-                begun = await self._wait_for_room(attempt)
+            async with self._at_cap, self._settled:  # one at a time tries again
+                while (begun := await self._try(attempt)) == NO_ROOM:
+                    if not self.in_flight:
+                        account = await self.store.read(READ_ACCOUNT, self.run_id)
+                        raise Stopped(
+                            BUDGET,
+                            f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next "
+                            "request might cost more than what is left",
+                        )
+                    await self._settled.wait()
         return begun if isinstance(begun, int) else None
-
-    async def _wait_for_room(self, attempt: Attempt) -> int | str:
-        while True:
-            seen, self._settled = self._settlements, asyncio.Event()
-            if (begun := await self._try(attempt)) != NO_ROOM:
-                return begun
-            if seen != self._settlements:
-                continue
-            if not self._in_flight:
-                account = await self.store.read(READ_ACCOUNT, self.run_id)
-                raise Stopped(
-                    BUDGET,
-                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next request "
-                    "might cost more than what is left",
-                )
-            await self._settled.wait()
 
     async def _try(self, attempt: Attempt) -> int | str:
         if self.stopped is not None:
@@ -349,11 +343,11 @@ class Asker:
         """
         choices, tokens, answered_by = reply.content
         cost = cost_pico(price, *tokens) if any(tokens) else None
-        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, pack(reply.body)))
-        self.totals.answered += 1
+        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, reply.body))
+        self.outcome.answered += 1
         self.answering.add(model)
-        self.totals.completion_tokens += tokens[1]
-        self.totals.pico_usd += cost or 0
+        self.outcome.completion_tokens += tokens[1]
+        self.outcome.pico_usd += cost or 0
         self._failed_in_a_row[model], self.last_answer_s = 0, time.monotonic()
         return Answer(ask_id, choices, answered_by, *tokens, reply.seeded)
 
@@ -367,9 +361,9 @@ class Asker:
         try:
             await self.store.write(attempts.end, ended)
         finally:
-            self._in_flight.discard(ended.ask_id)
-            self._settlements += 1
-            self._settled.set()
+            self.in_flight.discard(ended.ask_id)
+            async with self._settled:
+                self._settled.notify()
 
     def is_final(self, fault: Fault, model: str) -> bool:
         """Return whether the same request would fail again.
@@ -380,7 +374,7 @@ class Asker:
 
     def count_failure(self, fault: Fault, model: str) -> None:
         """Count a request that is given up; stop if every other one would fail too."""
-        self.totals.failures[fault.kind] += 1
+        self.outcome.failures[fault.kind] += 1
         if fault.kind in kinds.FATAL:
             self.stop(fault.kind, fault.message)
         elif fault.kind != kinds.CONTENT_FILTER and not (

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from service.asks.ask import Asker, Models, RetryPolicy
 from service.asks.backend import Endpoint
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
-from service.asks.money import Price, find_price, require_price
+from service.asks.money import Price, find_price
 from service.asks.redaction import redact
-from service.asks.remote import RemoteEndpoint
 from service.config import pick
 from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint
@@ -56,9 +56,9 @@ class OpenModels:
         self._stack.push_async_callback(endpoint.close)
         await endpoint.open()
         if has_batch_jobs(config):
-            assert isinstance(endpoint, RemoteEndpoint)
-            check_batch(endpoint)
-            self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
+            remote: Any = endpoint  # its class imports litellm
+            check_batch(remote)
+            self._backends[endpoint.model] = partial(BatchJobs, remote, poll_s=config.batch_poll_s)
         self._open.append((config, endpoint))
         return endpoint
 
@@ -86,11 +86,12 @@ class OpenModels:
                 os.environ["RAY_ADDRESS"] = config.ray_address
             servers = sum(other.sampler == "vllm" for other, _ in self._open)
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
-        price = find_price if self._budget.max_usd is None else require_price
+        from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
+
         return RemoteEndpoint(
             config.model,
             config.base_url,
-            price=price(config.model, config.price),
+            price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
             max_concurrency=config.max_concurrency or REMOTE_AT_ONCE,
             timeout_s=config.timeout_s,
             tokens_per_s=config.tokens_per_s,

@@ -21,6 +21,7 @@ KINDS: dict[str, str] = {
     ".tsv": "csv",
     ".parquet": "parquet",
 }
+SUFFIXES = ", ".join(KINDS)
 QUESTION_NAMES = ("question", "problem", "prompt", "input", "instruction", "query", "messages")
 """Usual names of a question's column."""
 BELONGS_TO_A_QUESTION = (
@@ -81,13 +82,13 @@ def open_file(path: Path, or_else: str = "") -> Source:
     """Open a file of questions by its suffix; `or_else` is what else than a file may be given."""
     if path.is_dir():
         inside = sorted(entry.name for entry in path.iterdir() if entry.suffix in KINDS)
-        hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({_suffixes()})"
+        hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({SUFFIXES})"
         raise InputError(f"{path}: is a folder. {hint}.")
     if not path.exists():
-        raise InputError(f"{path}: no such file. Give a file ({_suffixes()}){or_else}.")
+        raise InputError(f"{path}: no such file. Give a file ({SUFFIXES}){or_else}.")
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
-        raise InputError(f"{path}: unknown file type. tagrpo reads {_suffixes()}.")
+        raise InputError(f"{path}: unknown file type. tagrpo reads {SUFFIXES}.")
     try:
         size = path.stat().st_size
         digest = file_sha256(path)
@@ -101,10 +102,6 @@ def open_file(path: Path, or_else: str = "") -> Source:
         return Source(path.name, path.stem, names, read, origin, path.parent)
     read_text = _read_csv if kind == "csv" else _read_json
     return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin, path.parent)
-
-
-def _suffixes() -> str:
-    return ", ".join(KINDS)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -123,12 +120,8 @@ def _describe_bytes(error: UnicodeDecodeError) -> str:
     return f"not UTF-8: byte 0x{byte:02x} at byte {error.start + 1} of the line"
 
 
-def _reject_constant(constant: str) -> float:
-    return float(constant.replace("Infinity", "inf"))
-
-
 def _load_json(text: str) -> Any:
-    return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant)
+    return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=float)
 
 
 def _read_json(path: Path) -> Rows:

@@ -243,9 +243,8 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-async def test_parts_that_a_provider_would_drop_are_refused(model: str, fields: Any, words: str) -> None:
+def test_parts_that_a_provider_would_drop_are_refused(model: str, fields: Any, words: str) -> None:
     endpoint = RemoteEndpoint(model)
-    await endpoint.load()
-    endpoint.provider.check(question())
+    endpoint.check(question())
     with pytest.raises(PrerequisiteError, match=words):
-        endpoint.provider.check(question(**fields))
+        endpoint.check(question(**fields))

@@ -17,7 +17,7 @@ from openai_server import OpenAIServer
 from pictures import picture
 
 from service.asks import servers as module
-from service.asks.money import Price, find_price, max_image_tokens, require_price, worst_pico
+from service.asks.money import Price, find_price, max_image_tokens, worst_pico
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import UNKNOWN_MODEL, Fault, Message
 from service.errors import BudgetError, PrerequisiteError
@@ -141,7 +141,7 @@ async def test_an_overloaded_server_gets_what_it_bears() -> None:
 
 OFFLINE = """
 import socket, sys
-import service.asks.remote, service.engines.opening
+import service.engines.opening
 assert "litellm" not in sys.modules
 
 def refuse(*arguments, **settings):
@@ -167,9 +167,9 @@ def test_the_users_price_comes_before_litellms() -> None:
     assert find_price("openai/gpt-4-turbo", (1.0, 2.0)) == Price(1.0, 2.0)
     assert find_price("gpt-4-turbo") == Price(10.0, 30.0)
     assert find_price("hosted_vllm/m") is None
-    assert require_price("hosted_vllm/m", (0.0, 0.0)) == Price(0.0, 0.0)
+    assert find_price("hosted_vllm/m", (0.0, 0.0), required=True) == Price(0.0, 0.0)
     with pytest.raises(BudgetError, match=r"hosted_vllm/m.*\[0,0\] if it is free"):
-        require_price("hosted_vllm/m")
+        find_price("hosted_vllm/m", required=True)
 
 
 def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:

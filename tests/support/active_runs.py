@@ -6,7 +6,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from rephraser.run.spec import PROPOSE
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, OPEN, AskRow, TaskRow
@@ -41,7 +41,7 @@ def _finish_tasks(session: Session, run: Run, count: int, at: datetime) -> None:
     ids = begin(
         session,
         [
-            Attempt(f"{run.id} {place}".encode(), run.id, "", PROPOSE, "", 0, "m", 0, 0, b"")
+            Attempt(f"{run.id} {place}".encode(), run.id, "", PROPOSE, "", 0, "m", 0, 0, "")
             for place in positions
         ],
     )

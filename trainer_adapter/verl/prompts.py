@@ -111,7 +111,7 @@ def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None
 
 def estimated_length(messages: Sequence[Message]) -> int:
     """Return the estimated length of a prompt in tokens, meant to be rather too high than too low."""
-    from rephraser.checks.shape import estimate_tokens
+    from rephraser.checks.text import estimate_tokens
 
     words = sum(estimate_tokens(message["content"]) + ESTIMATED_MESSAGE_TOKENS for message in messages)
     return ESTIMATED_TEMPLATE_TOKENS + words

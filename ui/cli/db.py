@@ -18,7 +18,7 @@ def check() -> None:
     Example: tagrpo db check
     """
     from rephraser import sets
-    from service.database.engine import HEAD_REVISION
+    from service.database.schema import HEAD_REVISION
     from service.questions.images import image_problems
 
     with db.open(read_only=True) as database, terminal.progress("check") as bar:
@@ -79,8 +79,8 @@ def copy(
         source: File or URL of the source database.
         target: File or URL of an empty target database.
     """
+    from service.database.copying import copy_database
     from service.database.place import parse_place
-    from service.database.postgresql.copying import copy_database
 
     with terminal.progress("copy") as report:
         rows = copy_database(source, target, report=report)
@@ -99,9 +99,9 @@ def upgrade(vacuum: bool = False) -> None:
         vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
     from service.database import Database, upkeep
-    from service.database.engine import HEAD_REVISION
+    from service.database.schema import HEAD_REVISION
 
-    Database.upgrade(db.place).close()
+    Database.open(db.place, create=False, upgrade=True).close()
     record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
     if vacuum:
         before, after = upkeep.vacuum(db.place)

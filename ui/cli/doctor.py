@@ -25,7 +25,7 @@ EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     ),
     "offline vLLM engine": (("vllm",), "pip install 'tagrpo[vllm]' on a machine with a GPU"),
 }
-BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "alembic", "pebble", "scipy", "rapidfuzz")
+BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "scipy", "rapidfuzz")
 LOW_DISK_GB = 2.0
 
 
@@ -184,9 +184,8 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     from service.asks.remote import RemoteEndpoint
     from service.errors import PrerequisiteError
 
-    endpoint = RemoteEndpoint(model, bases, price=find_price(model))
-
     async def look() -> bool:
+        endpoint = RemoteEndpoint(model, bases)
         try:
             await endpoint.open()
             return endpoint.takes("response_format")
@@ -197,6 +196,6 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
         structured = "" if asyncio.run(look()) else "no "
     except PrerequisiteError as error:
         return Check(what, "problem", str(error), needed=True)
-    price = "known" if endpoint.price is not None else "unknown: set the model's price to use --max-usd"
+    price = "known" if find_price(model) else "unknown: set the model's price to use --max-usd"
     detail = f"reachable, {structured}structured output, price {price}"
     return Check(what, "ok", detail)

@@ -120,7 +120,7 @@ def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[st
             return training_state(session, run), []
         if run.kind == "propose":
             summary = summarize(session, run)
-            return vars(summary), attention(summary)
+            return summary, attention(summary)
         [progress] = progress_of(session, [run])
         errors = frequent_errors(session, run.id)
         record = {"errors": errors, "ledger": read_ledger(session, run.id)}

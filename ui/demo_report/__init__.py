@@ -33,7 +33,7 @@ from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.sources.eval_runs import eval_source
-from rephraser.run.start import find_neighbor_run
+from rephraser.run.store import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
 from sandbox.demo.plan import (
@@ -348,7 +348,7 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
         (
             f"{pair.label_a} - {pair.label_b}",
             *(
-                f"{points(point.difference)} {span(point.interval.low, point.interval.high, points)}"
+                f"{points(point.difference)} {span(point.low, point.high, points)}"
                 for point in pair.parts[0].comparison.points
             ),
         )

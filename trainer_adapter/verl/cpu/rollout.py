@@ -18,7 +18,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from service.engines.decoding import Decoder, LoadImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
-from service.engines.loading import Device, memory_for_keys, model_class
+from service.engines.loading import memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling
 from trainer_adapter.verl.cpu import server_name
 
@@ -53,7 +53,7 @@ class ResponseServer:
             ends = config.get_text_config().eos_token_id
         self._end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
         self._never = image_tokens(config)
-        memory = memory_for_keys(Device("cpu", "cpu", None))
+        memory = memory_for_keys(torch.device("cpu"))
         self._decoder = Decoder(self._model, BATCH_SIZE, memory, self._never)
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None

@@ -63,10 +63,7 @@ def benchmarks(
             except (ChangedBenchmarkError, PrerequisiteError) as error:
                 results.append({"name": name, "ok": False, "problem": str(error)})
                 continue
-            failures = [
-                {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
-                for failure in check_golds(loaded, grader)
-            ]
+            failures = check_golds(loaded, grader)
             result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
             result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
             results.append({**result, "gold_failures": failures})

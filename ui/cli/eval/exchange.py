@@ -58,8 +58,8 @@ def import_(
         column: Column of a part, as in response=text or score=NAME: response, question, answer, score, ...
         opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
     """
-    from evaluator.exchange.evaluation import import_evaluation
     from evaluator.exchange.files import open_responses
+    from evaluator.exchange.importing import import_evaluation
 
     pairs = [word.partition("=") for word in column or ()]
     if wrong := [part + equals for part, equals, _ in pairs if not (part and equals)]:

@@ -49,24 +49,25 @@ def show(
             raise InputError(f"run {chosen.name} is on a gated benchmark; its texts cannot be searched.")
         place = find_problem(session, chosen.id, problem)
         filters = SampleFilters(value=grade, position=place.position, text=text)
-        page = browse_samples(session, chosen.id, filters, after=(place.position, after), limit=limit)
-        texts = read_texts(session, [header.id for _, header in page.samples])
+        since = (place.position, after)
+        page, behind = browse_samples(session, chosen.id, filters, after=since, limit=limit)
+        texts = read_texts(session, [header.id for header in page])
         images = load_images(session, place.images)
-    hidden = {"id", "run_problem_id", *(("extracted", "text") if secret else ())}
+    hidden = {"id", "run_problem_id", "position", *(("extracted", "text") if secret else ())}
     samples = [
         {
             **{name: value for name, value in vars(header).items() if name not in hidden},
             "characters": len(texts[header.id]),
             **({} if secret else {"text": texts[header.id][: None if full else CHARACTERS_SHOWN]}),
         }
-        for _, header in page.samples
+        for header in page
     ]
     record = {
         "run": chosen.name,
         "problem": place.position,
         "problem_id": place.problem_id,
         "samples": samples,
-        "after": page.after and page.after[1],
+        "after": behind and behind[1],
     }
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
@@ -104,7 +105,6 @@ def label(
     """
     from evaluator.benchmarks.catalogue import is_secret
     from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
-    from evaluator.evals.overview import shown_grader
     from evaluator.evals.problems import find_problem
     from evaluator.evals.results import human_record
     from evaluator.evals.runs import find_eval_run
@@ -118,8 +118,7 @@ def label(
             raise BadParameter("name the problem and the response to grade")
         with db.reading() as session:
             chosen = find_eval_run(session, run)
-            grader = shown_grader(session, chosen.id)
-            grades = list_human_grades(session, chosen.id, None if grader is None else grader.id)
+            grades = list_human_grades(session, chosen.id)
             effect = human_record(session, chosen)
         hidden = {"comment": None} if is_secret(chosen.spec["problems"]) else {}
         rows = [{**grade, **hidden} for grade in grades]
@@ -139,7 +138,7 @@ def label(
         chosen = find_eval_run(session, run)
         place = find_problem(session, chosen.id, problem)
         filters, after = SampleFilters(position=place.position), (place.position, sample - 1)
-        page = [each for _, each in browse_samples(session, chosen.id, filters, after=after, limit=1).samples]
+        page, _ = browse_samples(session, chosen.id, filters, after=after, limit=1)
         if not page or page[0].ordinal != sample:
             raise NotFoundError(
                 f"problem {place.position} of run {chosen.name} has no response {sample}. List them with "
@@ -151,16 +150,8 @@ def label(
                 raise NotFoundError(f"{who} has no grade of this response to withdraw.")
             recorded = f"{withdrawn} by {who} withdrawn"
         else:
-            grader = shown_grader(session, chosen.id)
             value: HumanValue = "correct" if correct else "wrong"
-            new = add_human_grade(
-                session,
-                page[0].id,
-                value,
-                reviewer=who,
-                comment=comment,
-                grader_id=None if grader is None else grader.id,
-            )
+            new = add_human_grade(session, page[0].id, value, reviewer=who, comment=comment)
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
         effect = human_record(session, chosen)
     graded = {"problem": place.position, "sample": sample, "grader": page[0].value, "recorded": recorded}

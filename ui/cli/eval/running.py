@@ -51,13 +51,21 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
+    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks, load_problems
     from evaluator.evals.results import read_numbers
+    from rephraser.sets.problems import load_neighbors
+
+    loaded = load_benchmarks(config)  # a wrong name leaves no new database
+
+    def loader(database: "Database | None") -> Any:
+        if config.neighbors is None or database is None:
+            return partial(load_problems, config, loaded, output.note)
+        return partial(load_neighbors, config, database, output.note)
 
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored:
-            estimates = estimate(config, stored, note=output.note, neighbors=_neighbors(config, stored))
+            estimates = estimate(config, stored, loader(stored))
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         terminal.show(record, *estimate_notes(estimates.values(), config.max_usd))
         return
@@ -73,16 +81,14 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
             output.say(*numbers_parts(record))
         problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
 
-    loaded = load_benchmarks(config)  # a wrong name leaves no new database
     with db.open(create=config.neighbors is None) as database:
         evaluation = evaluate(
             config,
             database,
+            loader(database),
             progress=terminal.progress,
             note=output.note,
             each=add,
-            loaded=loaded,
-            neighbors=_neighbors(config, database),
         )
         worked = asyncio.run(evaluation)
     exits.end_if_interrupted(worked[-1][1].stopped)
@@ -90,15 +96,6 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
         terminal.emit({"runs": records})
     if problems:
         raise exits.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
-
-
-def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
-    """Return what loads the neighbor set of a config; None for benchmarks."""
-    from rephraser.sets.problems import load_neighbors
-
-    if config.neighbors is None or database is None:
-        return None
-    return partial(load_neighbors, config, database, note=output.note)
 
 
 def attention(
@@ -132,9 +129,9 @@ def attention(
 def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
     from evaluator.evals.results import read_numbers
-    from evaluator.evals.runs import EvalSpec, is_imported
+    from evaluator.evals.runs import is_imported
 
-    record, imported = read_numbers(database, run), is_imported(EvalSpec.model_validate(run.spec))
+    record, imported = read_numbers(database, run), is_imported(run)
     if imported:  # the prompt and the sampling of the other tool are unknown
         record["spec"] = {
             name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")
@@ -206,8 +203,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
         changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.running import estimate_judging
-    from evaluator.judging.scoring import score_by_judge, score_by_rules
+    from evaluator.judging.scoring import estimate_judging, score_by_judge, score_by_rules
     from ui.cli.records import list_table
 
     if dry_run and config.model is None:
@@ -224,7 +220,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
             if config.model is None:
                 record = score_by_rules(config, chosen, database, bar)
             else:
-                record = asyncio.run(score_by_judge(config, chosen, database, bar, output.note))
+                record = asyncio.run(score_by_judge(config, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
     exits.end_if_interrupted(stopped)
     listed = record["changes"] if changes else []

@@ -198,12 +198,11 @@ def list_(
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
-        listed = find_suspects(session, run_id=run and choose_run(session, run).id)
-    suspects = [suspect.to_json() for suspect in listed]
+        suspects = find_suspects(session, run_id=run and choose_run(session, run).id)
     terminal.rows(
         "suspects",
         suspects if terminal.as_json else suspects[:limit],
@@ -228,7 +227,7 @@ def show(id: str) -> None:
     with db.reading() as session:
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
-    sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
+    sets = [{"set": name, "row": position, "held": held} for name, position, held in places]
     terminal.show({**question.to_json(), "sets": sets})
 
 

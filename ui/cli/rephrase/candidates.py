@@ -38,7 +38,7 @@ def list_(
         after: Continue after this candidate.
         reviews: List human decisions, also withdrawn ones; with --run those of one run.
     """
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
     from rephraser.views.candidates import CandidateFilters, page_run
     from service.questions.browsing import find_question
 
@@ -66,7 +66,7 @@ def list_(
 
 def _list_reviews(run: str | None) -> None:
     from rephraser.reviews.store import review_rows
-    from rephraser.run.start import find_neighbor_run
+    from rephraser.run.store import find_neighbor_run
 
     with db.reading() as session:
         run_id = None if run is None else find_neighbor_run(session, run).id

@@ -116,7 +116,7 @@ def audit(
     """
     from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
 
     with db.open() as database:
         with database.read() as session:
@@ -128,10 +128,10 @@ def audit(
             exported = None if out is None else write_sheet(session, drawn, out)
     record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
     terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
-    if not rates.complete:
+    if not rates["complete"]:
         raise exits.needs_attention(
-            f"audit {drawn.id} has {rates.open:,} of {rates.drawn:,} candidates without a decision. Review "
-            "them in `tagrpo ui --review`, or in a sheet (--out FILE)."
+            f"audit {drawn.id} has {rates['open']:,} of {rates['drawn']:,} candidates without a decision. "
+            "Review them in `tagrpo ui --review`, or in a sheet (--out FILE)."
         )
 
 
@@ -155,7 +155,7 @@ def rejudge(
     from rephraser.run.execution import make_rule
     from rephraser.run.rejudge import judge_again
     from rephraser.run.spec import RunSpec
-    from rephraser.run.start import find_neighbor_run
+    from rephraser.run.store import find_neighbor_run
     from rephraser.verdict import rule_spec
     from service.config import Reading
 

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import Any
 
 from rephraser.config import RephraseConfig
 from ui.cli import exits, output
@@ -10,9 +10,6 @@ from ui.cli.configured import Verb
 from ui.cli.output import plural, terminal
 from ui.cli.requests import DryRun, estimate_notes, open_words
 from ui.cli.settings import db, resume_command
-
-if TYPE_CHECKING:
-    from rephraser.views.runs import RunSummary
 
 COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
 
@@ -46,11 +43,13 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
         with database.read() as session:
             summary = summarize(session, done)
     exits.end_if_interrupted(outcome.stopped)
-    record = {**vars(summary), "stopped": outcome.stopped, "message": outcome.message}
-    kind = "accepted neighbors" if summary.compared_answers else "neighbors that passed the structural checks"
+    record = {**summary, "stopped": outcome.stopped, "message": outcome.message}
+    kind = (
+        "accepted neighbors" if summary["compared_answers"] else "neighbors that passed the structural checks"
+    )
     terminal.show(
         record,
-        f"{summary.complete:,} of {summary.questions:,} questions have all {summary.wanted} {kind}",
+        f"{summary['complete']:,} of {summary['questions']:,} questions have all {summary['wanted']} {kind}",
         *_next_steps(summary, ended=not outcome.stopped),
         hidden=("run_id", "questions", "complete", "wanted", "compared_answers"),
     )
@@ -76,42 +75,42 @@ def import_(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     run(config, dry_run=dry_run)
 
 
-def _next_steps(summary: "RunSummary", *, ended: bool) -> Iterator[str]:
+def _next_steps(summary: dict[str, Any], *, ended: bool) -> Iterator[str]:
     """Yield what a user can do next. `ended`: the run is complete, so resuming it sends no requests."""
-    if summary.suspects:
+    if summary["suspects"]:
         yield (
-            f"{plural(summary.suspects, 'question')} with a suspect gold answer that the solvers contradict: "
-            f"`tagrpo questions list --suspects --run {summary.run}`"
+            f"{plural(summary['suspects'], 'question')} with a suspect gold answer that the solvers "
+            f"contradict: `tagrpo questions list --suspects --run {summary['run']}`"
         )
-    if summary.unreadable_questions:
+    if summary["unreadable_questions"]:
         yield (
-            f"{plural(summary.unreadable_questions, 'question')} without enough readable answers: their "
+            f"{plural(summary['unreadable_questions'], 'question')} without enough readable answers: their "
             "candidates stay undecided. If solvers were cut off, raise solver.max_tokens."
         )
-    if not summary.compared_answers:
+    if not summary["compared_answers"]:
         yield (
             "No answers were compared because no --solver was given, so these neighbors are unverified. "
             "Publish them with --include unverified, or start a run with --solver."
         )
-    if ended and summary.unfinished and not (summary.open_questions or summary.failed_questions):
+    if ended and summary["unfinished"] and not (summary["open_questions"] or summary["failed_questions"]):
         yield (
             "This run is complete; a higher cap would add nothing. To find more neighbors, start a run with "
             "another name and another model or strategy."
         )
 
 
-def attention(summary: "RunSummary", stopped: str | None = None, message: str | None = None) -> list[str]:
+def attention(summary: dict[str, Any], stopped: str | None = None, message: str | None = None) -> list[str]:
     """Say what of a run needs attention, with the way on."""
     if stopped:
         options = {"budget": ("max_usd=MORE",), "enough": ("stop_below=LESS",)}.get(stopped, ())
-        way_on = f"continue with {resume_command(summary.run, *options)}"
+        way_on = f"continue with {resume_command(summary['run'], *options)}"
         if stopped == "settings":
             way_on = "a run's settings are fixed; start a run with other settings under another --name"
         problems = [f"stopped: {message or stopped}; {way_on}"]
     else:
-        problems = open_words(summary.run, summary.open_questions, summary.failed_questions, {})
-    if failed := summary.final_questions:
-        retry = resume_command(summary.run, "retry_final=true")
+        problems = open_words(summary["run"], summary["open_questions"], summary["failed_questions"], {})
+    if failed := summary["final_questions"]:
+        retry = resume_command(summary["run"], "retry_final=true")
         problems.append(
             f"{plural(failed, 'request')} failed permanently, and the questions continued without them; "
             f"{retry} retries"

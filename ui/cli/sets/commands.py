@@ -62,7 +62,7 @@ def publish(
         dry_run: Publish nothing; show the content and the expected yield of other choices.
     """
     from rephraser import sets
-    from rephraser.checks.wording import usual_distance
+    from rephraser.config import usual_distance
     from service.runs.store import find_run
 
     if pilot is not None and adaptive is None:
@@ -152,9 +152,9 @@ def show(
         if verify:
             report = sets.verify(session, reference)
             header = report.header
-            record = {"set": header.ref, "ok": report.ok, "content_hash": header.content_hash}
+            record = {"set": header.ref, "ok": not report.problems, "content_hash": header.content_hash}
             terminal.show({**record, "derived_hash": report.derived_hash, "problems": report.problems})
-            if not report.ok:
+            if report.problems:
                 differs = f"{header.ref}: differs from its published content; do not train on it."
                 raise exits.needs_attention(differs)
             return

@@ -61,6 +61,8 @@ def serve(
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
+    from ui.pages.server.whole_runs import WholeRuns
+
     names = server_names(address.host, address.more_names)
     options = _options(address, names).items()
     load_config_options({name.replace(".", "_"): value for name, value in options})
@@ -89,6 +91,7 @@ def serve(
                 lock=lock,
                 cookie=f"tagrpo_ui_{address.port}",
             ),
+            Middleware(WholeRuns),
         ],
     )
     server = uvicorn.Server(
