@@ -185,9 +185,9 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
         echo = _show_steps(bar) if hide_log else output.write_line
         trained = running.train(config, open_database, announce=announce, echo=echo)
     attempt, folder = trained.attempt, trained.folder
-    parts = {name: getattr(trained, name) for name in ("run", "log", "errors", "hints")}
-    record = {"folder": folder.path, **parts, "finished": attempt.finished, **vars(attempt)}
-    terminal.show({**record, "alarms": list(folder.alarms())})
+    record: dict[str, Any] = {"run": trained.run, "folder": folder.path, **vars(attempt)}
+    record |= {name: getattr(trained, name) for name in ("log", "errors", "hints")}
+    terminal.show({**record, "finished": attempt.finished, "alarms": list(folder.alarms())})
     if not attempt.finished:
         why = trained.failure(resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
         if attempt.stopped_by is None:
