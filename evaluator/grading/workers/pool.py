@@ -126,7 +126,10 @@ class WorkerPool:
         if time.monotonic() >= deadline:
             return TIMEOUT
         mine = self._own_worker(lane)
-        grade = mine.receive(min(self._limits_s[lane], deadline - time.monotonic()), task)
+        left_s = deadline - time.monotonic()
+        if left_s <= 0:  # its start took too long
+            return TIMEOUT
+        grade = mine.receive(min(self._limits_s[lane], left_s), task)
         if mine.is_used_up:
             self._end(mine)
         return None if mine.died and lane == "quick" else grade
@@ -182,7 +185,7 @@ class _Worker:
             if task is not None:
                 self._tasks_left -= 1
                 self._pipe.send(task)
-            if self._pipe.poll(max(0.0, limit_s)):
+            if self._pipe.poll(limit_s):
                 sent: Grade | None = self._pipe.recv()
                 return sent
             reason = TIMEOUT
