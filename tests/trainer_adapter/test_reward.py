@@ -141,7 +141,6 @@ def test_a_grading_process_that_dies_is_replaced() -> None:
                 killed += 1
         return killed
 
-    # A worker that died is replaced at the next task that needs one.
-    assert score(r"\boxed{\cos(5)+\cos(5)}", r"2\cos(5)")["acc"] == 1.0
+    assert score(r"\boxed{\tan(7)+\tan(7)}", r"2\tan(7)")["acc"] == 1.0
     assert kill_workers() >= 1
     assert score(r"\boxed{\cos(7)+\cos(7)}", r"2\cos(7)")["acc"] == 1.0
