@@ -44,7 +44,7 @@ class WorkerPool:
     def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
         self._sizes: dict[Lane, int] = {"quick": workers, "careful": max(2, workers // 2)}
         self._limits_s: dict[Lane, float] = {
-            "quick": min(_QUICK_LIMIT_S, time_limit_s),
+            "quick": min(_QUICK_LIMIT_S, time_limit_s / 4),
             "careful": time_limit_s,
         }
         self._memory_limit_mb = memory_limit_mb
