@@ -16,6 +16,7 @@ from rephraser.reviews.status import update_standings
 from rephraser.run.spec import ANSWER, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import candidate_id
 from service.asks.attempts import Attempt, Ended, begin, end
+from service.asks.request import Message, Request
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, FINAL, AskRow, TaskRow
 from service.database import Database, utc_now
@@ -184,9 +185,9 @@ def _known(ask_id: int | str) -> int:
 def _attempt(
     run: Run, scope: str, kind: str, about: str, place: int, model: str, fields: dict[str, Any]
 ) -> Attempt:
-    key = f"{scope} {kind} {about} {place}".encode()
-    request = {"messages": [{"role": "user", "content": f"A request about {about}."}], **fields}
-    return Attempt(key, run.id, scope, kind, about, place, model, 0, PICO_PER_USD, json.dumps(request))
+    messages = (Message("user", f"A request about {about}."),)
+    request = Request(model, messages, scope=scope, kind=kind, about=about, draw=place, **fields)
+    return Attempt(request, run.id, 0, PICO_PER_USD)
 
 
 def _ended(number: int, ask_id: int, reply: str) -> Ended:

@@ -73,8 +73,8 @@ def open_audit(
         row = AuditRow(**drawing, created_at=utc_now())
         session.add(row)
         session.flush()
-        places = ({"audit_id": row.id, "position": place} for place in range(len(members)))
-        rows = [{**place, **vars(member)} for place, member in zip(places, members, strict=True)]
+        ids = {"audit_id": row.id}
+        rows = [{**ids, "position": place, **vars(member)} for place, member in enumerate(members)]
         session.execute(insert(AuditMemberRow), rows)
         return get_audit(session, row.id), True
 
