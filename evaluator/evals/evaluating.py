@@ -1,17 +1,23 @@
 """Run evaluations: open a run for each benchmark first, then sample and grade them in turn."""
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
+from sqlalchemy.orm import Session
+
 from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.loading import load_benchmark
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
+from evaluator.evals.counts import samples_missing
+from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, placed_hash
-from evaluator.evals.running import EvalOutcome, estimate_eval, run_eval
-from evaluator.evals.runs import EvalSpec, model_slug, open_eval_run
+from evaluator.evals.running import EvalOutcome, run_eval
+from evaluator.evals.runs import EvalSpec, is_imported, model_slug, open_eval_run
+from evaluator.evals.tables import SAMPLE
 from evaluator.grading import Grader
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED
@@ -19,7 +25,7 @@ from service.asks.request import prompt_request
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, price_of
 from service.errors import InputError
-from service.models.estimate import Estimate
+from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
 from service.questions.images import RowImages, store_images
 from service.runs.spending import hold_cap
@@ -115,18 +121,45 @@ def estimate(config: EvalConfig, db: Database | None, load: LoadProblems) -> dic
     Without a database, no earlier run can be scaled.
     """
     with Grader() as grader, nullcontext() if db is None else db.read() as session:
-        prices, named = price_of([config]), {_run_name(config, each.label): each for each in load(grader)}
-        return {
-            name: estimate_eval(
-                session,
-                name,
-                _spec(config, problems, {}, AT_ONCE),
-                problems.taken,
-                config.n,
-                prices,
-            )
-            for name, problems in named.items()
-        }
+        return {_run_name(config, each.label): _estimate(config, each, session) for each in load(grader)}
+
+
+def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None) -> Estimate:
+    """Estimate what drawing `config.n` samples for each problem takes beyond what the run has.
+
+    Scaled by samples from the largest finished run of the same model, prompt and sampling, one of the same
+    benchmark first; of another one the range is twice as wide both ways. Else from the problems' lengths:
+    responses of `SHORT_ANSWER` tokens to ones of all that are allowed.
+    """
+    wanted, placed, n = _spec(config, problems, {}, AT_ONCE), problems.taken, config.n
+
+    def drawing(spec: EvalSpec) -> tuple[Any, ...]:
+        return spec.model, spec.prompt, spec.sampling.model_copy(update={"seed": None})
+
+    missing, trials = len(placed) * n, []
+    if session is not None:
+        for line in runs_overview(session):
+            spec = EvalSpec.model_validate(line.run.spec)
+            same = spec.problems_hash == wanted.problems_hash
+            if same and line.run.name == _run_name(config, problems.label):
+                missing -= line.problems * n - samples_missing(session, line.run.id, n)
+            drawn_here = line.run.finished_at and line.samples and not is_imported(line.run)
+            if drawn_here and drawing(spec) == drawing(wanted):
+                trials.append((same, line.samples, line))
+        if trials:
+            same, samples, trial = max(trials, key=lambda sized: sized[:2])
+            spread = 1.0 if same else 2.0
+            return scaled(session, trial.run, trial.problems, len(placed), missing / samples, spread=spread)
+    requests = math.ceil(missing / min(n, wanted.sampling.samples_per_request))
+    texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
+    each = requests / max(1, len(texts))
+    images = sum(len(place.problem.images) for place in placed)
+    prompts = each * (tokens(sum(map(len, texts))) + images * IMAGE_TOKENS)
+    longest = wanted.sampling.max_tokens
+    drawn = missing * between(min(SHORT_ANSWER, longest), longest)
+    asked = between(requests, requests)
+    stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config])),)
+    return Estimate(len(placed), stages, images=images)
 
 
 def load_benchmarks(config: EvalConfig) -> list[LoadedBenchmark]:

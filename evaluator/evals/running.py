@@ -1,6 +1,5 @@
 """Draw and grade an eval run: a task is a block of samples of a problem, stored with their grades."""
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,9 +11,8 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import Block, block_item, read_block, samples_lost, samples_missing
 from evaluator.evals.grading import grade_row, grade_run, insert_grades
-from evaluator.evals.overview import runs_overview
-from evaluator.evals.problems import PlacedProblem, RunProblem, read_problems, run_problems
-from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
+from evaluator.evals.problems import RunProblem, read_problems, run_problems
+from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_version
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id
@@ -25,16 +23,6 @@ from service.asks.tables import AskBodyRow, AskRow, TaskRow
 from service.asks.work import work_on
 from service.database import Database
 from service.hashing import content_hash
-from service.models.estimate import (
-    IMAGE_TOKENS,
-    SHORT_ANSWER,
-    Estimate,
-    PriceOf,
-    between,
-    priced,
-    scaled,
-    tokens,
-)
 from service.questions.images.store import load_images
 from service.runs.store import Run, finish_run
 from service.telling import TellStage
@@ -144,49 +132,6 @@ async def run_eval(
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
         graded += grade_run(db, run.id, grader, partial(report, "grading"), version=version)
     return EvalOutcome(**vars(outcome), drawn=missing - left, missing=left, lost=lost, graded=graded)
-
-
-def estimate_eval(
-    session: Session | None,
-    name: str,
-    wanted: EvalSpec,
-    placed: Sequence[PlacedProblem],
-    n: int,
-    price_of: PriceOf,
-) -> Estimate:
-    """Estimate what drawing `n` samples for each of these problems takes beyond what run `name` has.
-
-    Scaled by samples from the largest finished run of the same model, prompt and sampling, one of the same
-    benchmark first; of another one the range is twice as wide both ways. Else from the problems' lengths:
-    responses of `SHORT_ANSWER` tokens to ones of all that are allowed.
-    """
-    missing, trials = len(placed) * n, []
-    for line in runs_overview(session) if session is not None else ():
-        spec = EvalSpec.model_validate(line.run.spec)
-        same = spec.problems_hash == wanted.problems_hash
-        if session is not None and line.run.name == name and same:
-            missing -= line.problems * n - samples_missing(session, line.run.id, n)
-        alike = (spec.model, spec.prompt, spec.sampling.model_copy(update={"seed": None})) == (
-            wanted.model,
-            wanted.prompt,
-            wanted.sampling.model_copy(update={"seed": None}),
-        )
-        if alike and not is_imported(line.run) and line.run.finished_at and line.samples:
-            trials.append((same, line.samples, line))
-    if trials and session is not None:
-        same, samples, trial = max(trials, key=lambda sized: sized[:2])
-        spread = 1.0 if same else 2.0
-        return scaled(session, trial.run, trial.problems, len(placed), missing / samples, spread=spread)
-    requests = math.ceil(missing / min(n, wanted.sampling.samples_per_request))
-    texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
-    each = requests / max(1, len(texts))
-    images = sum(len(place.problem.images) for place in placed)
-    prompts = each * (tokens(sum(map(len, texts))) + images * IMAGE_TOKENS)
-    longest = wanted.sampling.max_tokens
-    drawn = missing * between(min(SHORT_ANSWER, longest), longest)
-    asked = between(requests, requests)
-    stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),)
-    return Estimate(len(placed), stages, images=images)
 
 
 def plan_blocks(

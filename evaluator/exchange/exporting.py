@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.counts import count_samples
 from evaluator.evals.overview import shown_grader
-from evaluator.evals.problems import RunProblem, run_problems
+from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import read_headers, read_texts
 from evaluator.evals.tables import SampleRow
 from evaluator.exchange.agreement import find_other_tool
@@ -26,6 +26,7 @@ SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
 DATA_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST = "tagrpo.json"
 _PER_GROUP = 500
+_SAME = ("stop_reason", "prompt_tokens", "completion_tokens", "seed")  # columns and fields of a sample
 _NUMBERS = ("position", "copy", "variant", "sample", "seed", "prompt_tokens", "completion_tokens")
 _PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
 
@@ -98,33 +99,26 @@ def _rows(
             **cells,
         }
         copies[same] += 1
-        for row in _samples(db, problem, ours, None if other is None else other.id):
-            yield common | row
+        with db.read() as session:
+            of_problem = SampleRow.run_problem_id == problem.id
+            headers = read_headers(session, of_problem, ours)
+            texts = read_texts(session, [header.id for header in headers])
+            theirs = [] if other is None else read_headers(session, of_problem, other.id)
+        other_grades = {header.id: header.reason for header in theirs}
+        for header in headers:
+            yield {
+                **common,
+                "sample": header.ordinal,
+                "response": texts[header.id],
+                **{name: getattr(header, name) for name in _SAME},
+                "grade": header.value,
+                "reason": header.reason,
+                "extracted": header.extracted,
+                "answer_place": header.source,
+                "human_grade": header.human,
+                "other_grade": other_grades.get(header.id),
+            }
         report(done, len(problems))
-
-
-def _samples(
-    db: Database, problem: RunProblem, grader: int | None, theirs: int | None
-) -> Iterator[dict[str, Any]]:
-    with db.read() as session:
-        of_problem = SampleRow.run_problem_id == problem.id
-        headers = read_headers(session, of_problem, grader)
-        texts = read_texts(session, [header.id for header in headers])
-        graded = [] if theirs is None else read_headers(session, of_problem, theirs)
-    other = {header.id: header.reason for header in graded}
-    same = ("stop_reason", "prompt_tokens", "completion_tokens", "seed")
-    for header in headers:
-        yield {
-            "sample": header.ordinal,
-            "response": texts[header.id],
-            **{name: getattr(header, name) for name in same},
-            "grade": header.value,
-            "reason": header.reason,
-            "extracted": header.extracted,
-            "answer_place": header.source,
-            "human_grade": header.human,
-            "other_grade": other.get(header.id),
-        }
 
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:

@@ -6,13 +6,13 @@ import hmac
 import json
 import math
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import uvicorn
-from fastapi import FastAPI, Request, Response
+from fastapi import FastAPI, HTTPException, Request, Response
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue
@@ -26,6 +26,8 @@ from service.web.listening import run_until_signal
 _PROBLEMS_NAMED = 5
 _BODIES = 8
 """All bodies together may have this many times the bytes of one."""
+_CLOSE, _LATER = {"connection": "close"}, {"retry-after": "1"}
+"""Headers of replies to what is too large, and to what has no room now."""
 _KEEP_ALIVE_S, _GRACE_S = 30, 10
 _NO_PROMPT = Grade(GradeValue.UNKNOWN, None, "prompt not in query")
 _UNSAID = (
@@ -84,14 +86,6 @@ class GymBody(BaseModel):
     tolerance: str | None = None
 
 
-class RefusedError(Exception):
-    """A request that is too large (413) or has no room now (429)."""
-
-    def __init__(self, status: Literal[413, 429], message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
 def grading_app(
     desk: Desk,
     *,
@@ -122,9 +116,11 @@ def grading_app(
 
     async def grade_all(cases: Sequence[GradeCase]) -> list[Grade]:
         if len(cases) > most_cases:
-            raise RefusedError(413, f"{len(cases):,} cases exceed the maximum queue size ({most_cases:,}).")
+            raise HTTPException(
+                413, f"{len(cases):,} cases exceed the maximum queue size ({most_cases:,}).", _CLOSE
+            )
         if in_flight["cases"] + len(cases) > most_cases:
-            raise RefusedError(429, f"{in_flight['cases']:,} cases are waiting. Try again later.")
+            raise HTTPException(429, f"{in_flight['cases']:,} cases are waiting. Try again later.", _LATER)
         in_flight["cases"] += len(cases)
         try:
             return await desk.grade(cases)
@@ -145,20 +141,21 @@ def grading_app(
             try:
                 async for part in request.stream():
                     if len(data) + len(part) > most_body_bytes:
-                        raise RefusedError(
-                            413, f"the body has more than {most_body_bytes:,} bytes. Send fewer cases."
+                        raise HTTPException(
+                            413,
+                            f"the body has more than {most_body_bytes:,} bytes. Send fewer cases.",
+                            _CLOSE,
                         )
                     if in_flight["bytes"] + len(part) > _BODIES * most_body_bytes:
-                        raise RefusedError(
-                            429, f"{in_flight['bytes']:,} bytes are in flight. Try again later."
+                        raise HTTPException(
+                            429, f"{in_flight['bytes']:,} bytes are in flight. Try again later.", _LATER
                         )
                     in_flight["bytes"] += len(part)
                     data += part
                 body = _read_json(data)
                 return _json(200, await answer(request, _validated(model, body), body))
-            except RefusedError as error:
-                header = {"retry-after": "1"} if error.status == 429 else {"connection": "close"}
-                return _json(error.status, {"error": str(error)}, header)
+            except HTTPException as error:
+                return _json(error.status_code, {"error": error.detail}, error.headers)
             except InputError as error:
                 return _json(422, {"error": str(error)})
             finally:
@@ -316,7 +313,7 @@ def _read_json(body: bytearray) -> Any:
         raise InputError(f"the body is not JSON ({error}).") from error
 
 
-def _json(status: int, content: Any, headers: dict[str, str] | None = None) -> Response:
+def _json(status: int, content: Any, headers: Mapping[str, str] | None = None) -> Response:
     # A trainer's body may contain NaN, and is sent back as it came.
     text = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     return Response(text.encode("utf-8", "replace"), status, headers, media_type="application/json")
