@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, TypeAlias
@@ -208,6 +209,12 @@ def _read_csv(path: Path) -> Rows:
             row += 1
 
 
+def number_rows(name: str, batches: Iterable[Any]) -> Rows:
+    """Yield the rows of pyarrow batches or tables."""
+    for number, values in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches)):
+        yield RawRow(number, f"{name}: row {number}", values)
+
+
 def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] | None], Rows]]:
     import pyarrow
     from pyarrow import parquet
@@ -216,12 +223,8 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         return InputError(f"{path}: not a readable parquet file ({error}). It may be cut off.")
 
     def read(wanted: Sequence[str] | None) -> Rows:
-        number = 0
         try:
-            for batch in file.iter_batches(batch_size=rows, columns=wanted):
-                for values in batch.to_pylist():
-                    yield RawRow(number, f"{path.name}: row {number}", values)
-                    number += 1
+            yield from number_rows(path.name, file.iter_batches(batch_size=rows, columns=wanted))
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(error) from error
 
