@@ -11,17 +11,6 @@ from typing import Any
 from benchmarks.harness import add_data
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, UNANSWERABLE
 
-FILES = (
-    "free_honest.jsonl",
-    "free_broken.jsonl",
-    "free_shifted.jsonl",
-    "rephrase_gsm8k_decontaminator.jsonl",
-    "math_natural_near_pairs.jsonl",
-    "math_perturb_simple.jsonl",
-    "gsm_hard.jsonl",
-    "reliablemath_unsolvable.jsonl",
-)
-"""The usual files; each that a folder lacks, where it has others of them, is named."""
 KEPT = ("preserving", "intended_preserving", "same", "unknown")  # relations that say or mean the same problem
 NAMES = {"rephrased_question": "question", "solution": "original_answer"}  # Co-rewarding's columns
 PLACEHOLDER = "<rewritten question>"  # what stands in some of its rows in place of a rewrite
@@ -38,28 +27,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def sources(args: argparse.Namespace, parser: argparse.ArgumentParser) -> list[Path]:
-    """Return the files to read; what is missing is named on standard error, and all of it is an error."""
+    """Return the files to read; missing ones are named on standard error, and it is an error if all are."""
     found: list[Path] = []
     for path in args.paths or [args.data]:
-        if not path.is_dir():
-            found += [path] if path.exists() else _missing(path)
-            continue
-        inside = [one for one in sorted((*path.glob("*.jsonl"), *path.glob("*.parquet"))) if read_rows(one)]
-        known = [one for name in FILES for one in inside if one.name == name]
-        for name in FILES if known else ():
-            if not (path / name).exists():
-                _missing(path / name)
-        found += [*known, *(one for one in inside if one not in known)]
+        if path.is_dir():
+            inside = sorted((*path.glob("*.jsonl"), *path.glob("*.parquet")))
+            found += [each for each in inside if read_rows(each)]
+        elif path.exists():
+            found.append(path)
+        else:
+            print(f"{path} is not there and was left out", file=sys.stderr)
     if not found:
-        parser.error(
-            f"no file of pairs in {', '.join(map(str, args.paths or [args.data]))}; name files or folders"
-        )
+        places = ", ".join(map(str, args.paths or [args.data]))
+        parser.error(f"no file of pairs in {places}; name files or folders")
     return found
-
-
-def _missing(path: Path) -> list[Path]:
-    print(f"{path} is not there and was left out", file=sys.stderr)
-    return []
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

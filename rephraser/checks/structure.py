@@ -47,33 +47,26 @@ class Finding:
         return "fatal" if self.name in FATAL else "evidence"
 
 
-@dataclass(frozen=True)
-class CheckOptions:
-    """How candidates are checked: the maximum of tokens, and the least distance of wordings."""
-
-    token_limit: int = 512
-    min_distance: float = 0.0
-
-
 def check_candidate(
     question: str,
     candidate: str,
     *,
     answer: str | None = None,
     siblings: Sequence[str] = (),
-    options: CheckOptions = CheckOptions(),
+    token_limit: int = 512,
+    min_distance: float = 0.0,
 ) -> tuple[Finding, ...]:
     """Return the differences between a candidate and its question that matter, in a fixed order.
 
     A candidate with a fatal finding is to be rejected. With the gold `answer`, candidates that state it are
-    found; a candidate must differ from its `siblings`. No text raises an error; texts longer than
-    `LONGEST_TEXT` are only checked for equality.
+    found; a candidate must differ from its `siblings`, in wording by `min_distance`. No text raises an error;
+    texts longer than `LONGEST_TEXT` are only checked for equality.
     """
     images = list(_check_images(question, candidate))
     question, candidate, *siblings = (
         text.replace(PLACEHOLDER, " ") for text in (question, candidate, *siblings)
     )
-    findings = list(_check_shape(question, candidate, options))
+    findings = list(_check_shape(question, candidate, token_limit))
     if any(finding.name == "empty" for finding in findings):
         return tuple(findings)
     findings += images
@@ -82,7 +75,7 @@ def check_candidate(
             findings.append(Finding("same_as_original", "the candidate repeats the original"))
         return tuple(findings)
     findings += check_chatter(question, candidate)
-    findings += _check_sameness(question, candidate, siblings, options.min_distance)
+    findings += _check_sameness(question, candidate, siblings, min_distance)
     if other := find_other_language(question, candidate):
         findings.append(Finding("language_changed", other))
     findings += _check_parts(question, candidate)
@@ -117,7 +110,7 @@ _PAIRS = {
 }
 
 
-def _check_shape(original: str, candidate: str, options: CheckOptions) -> Iterator[Finding]:
+def _check_shape(original: str, candidate: str, token_limit: int) -> Iterator[Finding]:
     if not any(c.isalnum() for c in candidate):
         yield Finding("empty", "the candidate has no words")
         return
@@ -125,8 +118,8 @@ def _check_shape(original: str, candidate: str, options: CheckOptions) -> Iterat
     if longer > LONGEST_TEXT:
         detail = f"{longer} characters are more than the limit of {LONGEST_TEXT} for comparison"
         yield Finding("too_long", detail)
-    elif (count := estimate_tokens(candidate)) > options.token_limit:
-        yield Finding("too_long", f"{count} tokens are more than the limit of {options.token_limit}")
+    elif (count := estimate_tokens(candidate)) > token_limit:
+        yield Finding("too_long", f"{count} tokens are more than the limit of {token_limit}")
     if control := _control_characters(candidate) - _control_characters(original):
         codes = ", ".join(f"U+{ord(c):04X}" for c in sorted(control)[:5])
         yield Finding("control_characters", f"the candidate contains {codes}")
@@ -463,18 +456,19 @@ def check_program(
     *,
     names: Sequence[str] = (),
     siblings: Sequence[str] = (),
-    options: CheckOptions = CheckOptions(),
+    token_limit: int = 512,
+    min_distance: float = 0.0,
 ) -> tuple[Finding, ...]:
     """Compare a candidate with a question that asks for functions or classes of these names.
 
     Numbers and formulas are not compared: in code they are examples, and the tests see what was changed.
     """
     # A function without its body ends in the middle, as far as prose is concerned.
-    findings = [each for each in _check_shape(question, candidate, options) if each.name != "truncated"]
+    findings = [each for each in _check_shape(question, candidate, token_limit) if each.name != "truncated"]
     if any(each.name in {"empty", "too_long"} for each in findings):
         return tuple(findings)
     findings += check_chatter(question, candidate)
-    findings += _check_sameness(question, candidate, siblings, options.min_distance)
+    findings += _check_sameness(question, candidate, siblings, min_distance)
     flat = _flat(candidate)
     changed = (_changed_signature(question, candidate, flat, name) for name in names)
     if detail := next(filter(None, changed), None):

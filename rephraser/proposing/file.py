@@ -18,7 +18,6 @@ CANDIDATE_COLUMNS = (
     *("candidate", "candidates", "neighbors", "rephrasing", "rephrasings"),
     *("rephrased_question", "rephrased", "paraphrase", "text"),
 )
-PROBLEMS_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -44,34 +43,28 @@ def read_candidates(
     question_ids = _index(questions)
     wanted = {question.id for question in questions[:limit]}
     texts_of: dict[str, list[str]] = defaultdict(list)
-    problems: list[str] = []
     rows = unmatched = 0
     chosen: tuple[str, str] | None = None
     for row in opened.rows:
         if isinstance(row, BadRow):
-            problems.append(f"{row.place}: {row.problem}")
-            continue
+            raise InputError(f"{row.place}: {row.problem}. Fix or remove this row.")
         rows += 1
         chosen = chosen or _choose(opened.name, row, question_ids, proposer)
         if chosen is None:
             unmatched += 1
             continue
         question_id = question_ids.get(_key(row.values.get(chosen[0])))
-        unmatched += question_id != "" and question_id not in wanted
-        if question_id is None:
-            continue
-        if not question_id:
-            problems.append(
-                f'{row.place}: "{chosen[0]}" matches the text of several questions. Add a question_id'
+        if question_id == "":
+            raise InputError(
+                f'{row.place}: "{chosen[0]}" matches the text of several questions. Add a question_id.'
             )
+        unmatched += question_id not in wanted
+        if question_id is None:
             continue
         texts = _texts(row.values.get(chosen[1]))
         if not texts:
-            problems.append(f'{row.place}: "{chosen[1]}" contains no text')
+            raise InputError(f'{row.place}: "{chosen[1]}" contains no text. Fix or remove this row.')
         texts_of[question_id] += [text for text in texts if text not in texts_of[question_id]]
-    if problems:
-        more = f" and {len(problems) - PROBLEMS_SHOWN} more" if len(problems) > PROBLEMS_SHOWN else ""
-        raise InputError("; ".join(problems[:PROBLEMS_SHOWN]) + more + ". Fix or remove these rows.")
     if not rows:
         raise InputError(f"{opened.name}: contains no rows.")
     if wanted.isdisjoint(texts_of):

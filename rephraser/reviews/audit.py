@@ -8,7 +8,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.rates import STRATA, AuditMember, draw, draw_groups, error_rates, group_rate
-from rephraser.reviews.store import Review, as_review, counts
+from rephraser.reviews.store import counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, utc_now
 from service.errors import InputError, NotFoundError
@@ -119,10 +119,10 @@ def audit_groups(session: Session, audit: Audit) -> dict[str, Any] | None:
     return group_rate(audit.members, questions, audit_reviews(session, audit.id))
 
 
-def audit_reviews(session: Session, audit_id: int) -> list[Review]:
+def audit_reviews(session: Session, audit_id: int) -> list[ReviewRow]:
     """Return the decisions made for an audit so far that count, the oldest first."""
     query = select(ReviewRow).where(ReviewRow.audit_id == audit_id, counts()).order_by(ReviewRow.id)
-    return [as_review(row) for row in session.scalars(query)]
+    return list(session.scalars(query))
 
 
 def audit_record(

@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.exact_interval import exact_interval
-from rephraser.reviews.store import Review, counts
+from rephraser.reviews.store import counts
 from rephraser.tables import ReviewRow, StandingRow, VerdictRow
 from service.hashing import content_hash
 
@@ -151,7 +151,7 @@ def run_agreement(session: Session, run_id: str) -> Record:
     }
 
 
-def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Record:
+def error_rates(members: Sequence[AuditMember], reviews: Sequence[ReviewRow]) -> Record:
     """Return the error rates of the verdicts at the time of the draw, as one JSON object.
 
     `false_accept` is the share that reviewers rejected of the reviewed candidates that the verdict accepted,
@@ -208,7 +208,7 @@ def error_rates(members: Sequence[AuditMember], reviews: Sequence[Review]) -> Re
 
 
 def group_rate(
-    members: Sequence[AuditMember], questions: Mapping[str, str], reviews: Sequence[Review]
+    members: Sequence[AuditMember], questions: Mapping[str, str], reviews: Sequence[ReviewRow]
 ) -> Record:
     """Return the share of groups with a broken neighbor; `questions` is the question of each member.
 
@@ -235,7 +235,7 @@ def group_rate(
     }
 
 
-def _newest(members: Sequence[AuditMember], reviews: Sequence[Review]) -> dict[str, str]:
+def _newest(members: Sequence[AuditMember], reviews: Sequence[ReviewRow]) -> dict[str, str]:
     """Return the newest decision on each member that has one."""
     ids = {member.candidate_id for member in members}
     ordered = sorted(reviews, key=lambda review: review.id)

@@ -45,20 +45,6 @@ class Withdrawal:
     audit_id: int | None = None
 
 
-@dataclass(frozen=True)
-class Review:
-    """A stored decision. `withdrawn_at` is None if it counts."""
-
-    id: int
-    candidate_id: str
-    reviewer: str
-    decision: DecisionWord
-    reason: str
-    audit_id: int | None
-    created_at: str
-    withdrawn_at: str | None = None
-
-
 def counts() -> ColumnElement[bool]:
     """Return the condition that a row of `ReviewRow` was not withdrawn."""
     return ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id))
@@ -93,7 +79,7 @@ def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -
             record_reviews(session, [change])
 
 
-def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
+def withdraw_review(session: Session, taken: Withdrawal) -> dict[str, Any] | None:
     """Withdraw a reviewer's newest decision on a candidate; return it, or None if there is none.
 
     It stays in the database, and the previous decision counts again.
@@ -105,7 +91,7 @@ def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
     now = utc_now()
     session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": now}])
     update_standings(session, [row.candidate_id])
-    return as_review(row, now)
+    return _record(row, now)
 
 
 def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
@@ -138,7 +124,7 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     return len(fresh)
 
 
-def reviews_of(session: Session, candidate_id: str) -> list[Review]:
+def reviews_of(session: Session, candidate_id: str) -> list[dict[str, Any]]:
     """Return the reviews of a candidate, oldest first, including withdrawn ones."""
     query = (
         select(ReviewRow, ReviewWithdrawalRow.created_at)
@@ -146,7 +132,7 @@ def reviews_of(session: Session, candidate_id: str) -> list[Review]:
         .where(ReviewRow.candidate_id == candidate_id)
         .order_by(ReviewRow.id)
     )
-    return [as_review(row, withdrawn_at) for row, withdrawn_at in session.execute(query)]
+    return [_record(row, withdrawn_at) for row, withdrawn_at in session.execute(query)]
 
 
 def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[str, Any]]:
@@ -185,10 +171,9 @@ def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[st
         yield dict(row._mapping)
 
 
-def as_review(row: ReviewRow, withdrawn_at: str | None = None) -> Review:
-    """Return a stored review as a value."""
-    stored: dict[str, Any] = {field.name: getattr(row, field.name) for field in fields(Review)[:-1]}
-    return Review(**stored, withdrawn_at=withdrawn_at)
+def _record(row: ReviewRow, withdrawn_at: str | None) -> dict[str, Any]:
+    names = ("id", "candidate_id", "reviewer", "decision", "reason", "audit_id", "created_at")
+    return {**{name: getattr(row, name) for name in names}, "withdrawn_at": withdrawn_at}
 
 
 def _check_members(session: Session, decisions: Sequence[Decision]) -> None:

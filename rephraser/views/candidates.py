@@ -190,7 +190,7 @@ def candidate_record(
         "question": asdict(question),
         "runs": runs,
         "answers_cost": _cost(session, AskRow.kind == ANSWER, AskRow.about == candidate.id),
-        "reviews": [asdict(review) for review in reviews_of(session, candidate.id)],
+        "reviews": reviews_of(session, candidate.id),
     }
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rephraser.checks.structure import FATAL, FINDINGS, CheckOptions, check_candidate, check_chatter
+from rephraser.checks.structure import FATAL, FINDINGS, check_candidate, check_chatter
 from rephraser.checks.text import choose_apart, distance, estimate_tokens, likeness
 from rephraser.config import MIN_DISTANCE
 
@@ -123,7 +123,7 @@ def test_a_sibling_is_rejected() -> None:
 def test_too_many_tokens_by_estimate() -> None:
     question = "What is the sum of the numbers from 1 to 9?"
     candidate = "Find the sum of the numbers from 1 to 9."
-    assert fatal(question, candidate, options=CheckOptions(token_limit=5)) == ["too_long"]
+    assert fatal(question, candidate, token_limit=5) == ["too_long"]
     assert fatal(question, candidate) == []
     assert [estimate_tokens(text) for text in ("", "area = 125", "circumference")] == [0, 5, 3]
 
@@ -241,8 +241,7 @@ def test_likeness_is_the_share_of_words_in_common_in_order() -> None:
 def test_what_is_too_like_is_refused_with_the_distance(
     candidate: str, siblings: tuple[str, ...], finding: str | None
 ) -> None:
-    options = CheckOptions(min_distance=MIN_DISTANCE)
-    found = check_candidate(QUESTION, candidate, siblings=siblings, options=options)
+    found = check_candidate(QUESTION, candidate, siblings=siblings, min_distance=MIN_DISTANCE)
     like = [one for one in found if one.name.startswith("too_like")]
     assert [one.name for one in like] == ([] if finding is None else [finding])
     assert all("at least 15%" in one.detail for one in like)

@@ -4,7 +4,8 @@ from runs import Proposed, add_run, add_verdict
 from rephraser.reviews.audit import Audit, audit_groups, audit_rates, get_audit, open_audit
 from rephraser.reviews.queue import audit_queue, read_items
 from rephraser.reviews.rates import AuditMember, group_rate
-from rephraser.reviews.store import Decision, DecisionWord, Review, record_reviews
+from rephraser.reviews.store import Decision, DecisionWord, record_reviews
+from rephraser.tables import ReviewRow
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import make_question
@@ -146,7 +147,10 @@ def test_open_groups_bound_the_share() -> None:
     questions = {member.candidate_id: member.candidate_id[0] for member in members}
     made: dict[str, DecisionWord] = {f"{group}-{n}": "accepted" for group in range(3) for n in range(2)}
     made |= {"2-1": "rejected", "3-0": "rejected", "4-1": "accepted"}
-    reviews = [Review(n, one, "ada", word, "", 1, "") for n, (one, word) in enumerate(made.items())]
+    reviews = [
+        ReviewRow(id=n, candidate_id=one, reviewer="ada", decision=word)
+        for n, (one, word) in enumerate(made.items())
+    ]
 
     found = group_rate(members, questions, reviews)
 

@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rephraser.reviews.rates import STRATA, AuditMember, allocate, cohens_kappa, draw, error_rates
-from rephraser.reviews.store import DecisionWord, Review
+from rephraser.reviews.store import DecisionWord
+from rephraser.tables import ReviewRow
 
 WORDS: dict[str, DecisionWord] = {"a": "accepted", "r": "rejected"}
 
@@ -12,10 +13,15 @@ def members(status: str, count: int, size: int) -> list[AuditMember]:
     return [AuditMember(f"{status}{index}", status, size) for index in range(count)]
 
 
-def decide(status: str, letters: str, reviewer: str = "ada", first_id: int = 0) -> list[Review]:
+def decide(status: str, letters: str, reviewer: str = "ada", first_id: int = 0) -> list[ReviewRow]:
     """One decision a letter, on members 0, 1, ... of a stratum; "." leaves one out."""
     return [
-        Review(first_id + index, f"{status}{index}", reviewer, WORDS[letter], "", 1, "")
+        ReviewRow(
+            id=first_id + index,
+            candidate_id=f"{status}{index}",
+            reviewer=reviewer,
+            decision=WORDS[letter],
+        )
         for index, letter in enumerate(letters)
         if letter != "."
     ]

@@ -59,7 +59,7 @@ def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answ
     assert record(db, yes) == 1
     assert record(db, yes, no, no) == 1
     with db.read() as session:
-        assert [review.reviewer for review in reviews_of(session, GOOD)] == ["ada", "bob", "ada", "bob"]
+        assert [review["reviewer"] for review in reviews_of(session, GOOD)] == ["ada", "bob", "ada", "bob"]
 
 
 def test_reviews_cannot_be_changed_or_deleted(db: Database, run: Run) -> None:

@@ -161,7 +161,7 @@ def review(
             if taken is None:
                 where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
                 raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
-            record: dict[str, Any] = vars(taken)
+            record: dict[str, Any] = taken
         else:
             if sheet is not None:
                 decisions, blank = sheets.read_sheet(session, sheet, reviewer=who, audit_id=audit)
