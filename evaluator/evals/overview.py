@@ -107,8 +107,8 @@ def shown_grader(session: Session, run_id: str) -> int | None:
     """
     graders = _graders(session, _sizes(session, [run_id]))[run_id]
     run = find_run(session, run_id)
-    shown = _preferred(graders, run_answers(run), run_version(run))
-    return None if shown is None else shown.id
+    preferred = _preferred(graders, run_answers(run), run_version(run))
+    return None if preferred is None else preferred.id
 
 
 def choose_version(

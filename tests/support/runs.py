@@ -47,6 +47,8 @@ class Proposed:
     model: str = "test/proposer"
     round: int = 0
     right: tuple[int, int] | None = None  # answers to the question (of 32) and to this (of 12)
+    findings: tuple[str, ...] = ()
+    ask_id: int | None = None
 
 
 Asked = tuple[str, str, Sequence[Proposed]]
@@ -121,7 +123,7 @@ def add_run(
                 {
                     "question_id": question.id,
                     "candidate_id": identity,
-                    "ask_id": None,
+                    "ask_id": item.ask_id,
                     "proposer": spec.proposer,
                     "strategy": item.strategy,
                     "strategy_hash": hashes.get(item.strategy, ""),
@@ -130,7 +132,10 @@ def add_run(
                     "ordinal": proposal_ordinal(item.round, 0, 0, ordinal),
                 }
             )
-            verdicts += [_verdict(identity, status, now, item.right) for status in item.verdicts]
+            evidence: dict[str, Any] = {} if item.right is None else {"counts": _counts(*item.right)}
+            if item.findings:
+                evidence["findings"] = [{"name": name, "detail": name} for name in item.findings]
+            verdicts += [_verdict(identity, status, now, evidence) for status in item.verdicts]
     with db.write() as session:
         store_questions(session, questions)
         _ignore(session, CandidateRow, candidates)
@@ -155,7 +160,7 @@ def add_run(
 
 def add_verdict(db: Database, run: Run, question: Question, text: str, status: str) -> None:
     """Append a verdict on a candidate."""
-    row = _verdict(candidate_id(question.id, text), status, utc_now())
+    row = _verdict(candidate_id(question.id, text), status, utc_now(), {})
     with db.write() as session:
         session.execute(insert(VerdictRow).values(run_id=run.id, **row))
         update_standings(session, [row["candidate_id"]])
@@ -189,18 +194,13 @@ def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
         session.execute(upsert(table).on_conflict_do_nothing(), rows)
 
 
-def _verdict(
-    candidate: str,
-    status: str,
-    now: str,
-    right: tuple[int, int] | None = None,
-) -> dict[str, Any]:
+def _verdict(candidate: str, status: str, now: str, evidence: dict[str, Any]) -> dict[str, Any]:
     return {
         "candidate_id": candidate,
         "status": status,
         "reason": f"{status} by the test",
         "final": True,
-        "evidence": {} if right is None else {"counts": _counts(*right)},
+        "evidence": evidence,
         "created_at": now,
     }
 

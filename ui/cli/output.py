@@ -244,9 +244,11 @@ class Terminal:
             return
         from ui.cli.records import record_parts
 
-        shown = {name: value for name, value in plain(record).items() if name not in hidden}
-        after = None if isinstance(shown.get("after"), dict) else shown.pop("after", None)  # rejudge counts
-        say(*record_parts(shown), *notes, next_page(after))
+        visible = {name: value for name, value in plain(record).items() if name not in hidden}
+        after = (
+            None if isinstance(visible.get("after"), dict) else visible.pop("after", None)
+        )  # rejudge counts
+        say(*record_parts(visible), *notes, next_page(after))
 
     def rows(
         self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any

@@ -182,13 +182,13 @@ def _list_suspects(run: str | None, limit: int) -> None:
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
-        found = find_suspects(session, run_id=run and choose_run(session, run).id)
+        questions = find_suspects(session, run_id=run and choose_run(session, run).id)
     terminal.rows(
         "suspects",
-        found if terminal.as_json else found[:limit],
+        questions if terminal.as_json else questions[:limit],
         "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
         "neighbors gold_given run",
-        f"{plural(len(found), 'question')} (--limit shows more): either the gold answer is wrong, or the "
+        f"{plural(len(questions), 'question')} (--limit shows more): either the gold answer is wrong, or the "
         "solvers always err. Check them",
         empty="no suspects: solvers never agree on an answer other than the gold answer",
     )

@@ -185,9 +185,9 @@ def _list_rescued(run: str, record: "Record", rescued: str, after: str | None, l
         {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}
         for each in page[:limit]
     ]
-    found: dict[str, Any] = {"run": run, "totals": {**asdict(totals), **shares}, "questions": questions}
-    found["after"] = page[limit - 1].question_id if len(page) > limit else None
-    terminal.show(found, "", *totals.sentences(), hidden=("totals",))
+    report: dict[str, Any] = {"run": run, "totals": {**asdict(totals), **shares}, "questions": questions}
+    report["after"] = page[limit - 1].question_id if len(page) > limit else None
+    terminal.show(report, "", *totals.sentences(), hidden=("totals",))
 
 
 def _add(target: str | None) -> None:

@@ -177,9 +177,9 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
         prepared = running.dry_run(config, open_database)
         announce(prepared)
         names = ("command", "environment", "spec", "versions", "notes")
-        record = {"run": prepared.name, "folder": prepared.folder.path}
-        record |= {"settings": prepared.composition.values}
-        terminal.emit(record | {name: getattr(prepared, name) for name in names}, prepared.shell)
+        planned = {"run": prepared.name, "folder": prepared.folder.path}
+        planned |= {"settings": prepared.composition.values}
+        terminal.emit(planned | {name: getattr(prepared, name) for name in names}, prepared.shell)
         return
     with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
         echo = _show_steps(bar) if hide_log else output.write_line

@@ -47,18 +47,18 @@ def show(
         texts = samples.read_texts(session, [header.id for header in page])
         images = load_images(session, place.images)
     record = {"run": chosen.name, "problem": place.position, "problem_id": place.problem_id}
-    shown: list[dict[str, object]] = []
+    records: list[dict[str, object]] = []
     for header in page:
         sample = {**vars(header), "characters": len(texts[header.id])}
         sample |= {"text": texts[header.id][: None if full else CHARACTERS_SHOWN]}
         hidden = {"id", "run_problem_id", "position", *(("extracted", "text") if secret else ())}
-        shown.append({name: value for name, value in sample.items() if name not in hidden})
-    record |= {"samples": shown, "after": behind and behind[1]}
+        records.append({name: value for name, value in sample.items() if name not in hidden})
+    record |= {"samples": records, "after": behind and behind[1]}
     if not secret:
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
     gated = "a gated benchmark: questions, gold answers and responses are not shown"
-    terminal.show(record, None if shown else "no such samples", gated if secret else None)
+    terminal.show(record, None if records else "no such samples", gated if secret else None)
 
 
 def label(

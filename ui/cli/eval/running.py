@@ -82,8 +82,8 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
         problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
 
     with db.open(create=config.neighbors is None) as database:
-        shown: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
-        worked = asyncio.run(evaluate(config, database, loader(database), **shown))
+        reports: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
+        worked = asyncio.run(evaluate(config, database, loader(database), **reports))
     output.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
