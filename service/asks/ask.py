@@ -319,8 +319,8 @@ class Asker:
         try:
             await self.store.write(attempts.end, ended)
         finally:
-            self.in_flight.discard(ended.ask_id)
-            async with self._settled:
+            async with self._settled:  # who waits for room sees the money and the attempt change together
+                self.in_flight.discard(ended.ask_id)
                 self._settled.notify()
 
     def is_final(self, fault: Fault, model: str) -> bool:
