@@ -108,13 +108,13 @@ def score_run(session: Session, run: Run, truth: Mapping[str, str | None]) -> Sc
         )
     )
     evidence: dict[str, dict[str, Any]] = dict(rows.all())
-    found = {
+    outcomes = {
         each.candidate_id: _outcome(
             each.status, each.reviewed, each.final, evidence.get(each.candidate_id, {})
         )
         for each in current_statuses(session, run.id)
     }
-    known = {identity: outcome for identity, outcome in found.items() if identity in truth}
+    known = {identity: outcome for identity, outcome in outcomes.items() if identity in truth}
     if not known:
         raise InputError(
             f"run {run.name!r} has no candidate from this truth file. Propose the candidates that belong to "
@@ -134,7 +134,7 @@ def score_run(session: Session, run: Run, truth: Mapping[str, str | None]) -> Sc
             for kind in sorted({kind for kind in truth.values() if kind is not None})
         ),
         unproposed=len(truth) - len(known),
-        unknown=len(found) - len(known),
+        unknown=len(outcomes) - len(known),
     )
 
 

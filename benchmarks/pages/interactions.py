@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from benchmarks.pages.made_texts import WORDS
+from benchmarks.pages.database import TRAININGS, WORDS
 from benchmarks.pages.tab import URL, WAIT_MS, Tab
 
 LINES = """[...document.querySelectorAll('[data-testid="stVegaLiteChart"] .mark-line path')].map(
@@ -86,7 +86,11 @@ def _sets(tab: Tab) -> None:
 
 def _rollouts(tab: Tab) -> None:
     _choose(
-        tab, "rollouts: another run", "Training run", _another(tab, "Training run", _run_names()), exact=False
+        tab,
+        "rollouts: another run",
+        "Training run",
+        _another(tab, "Training run", [f"{name}  (" for name in TRAININGS]),
+        exact=False,
     )
     # The list of choices draws only what it shows: further ones cannot be clicked without scrolling it.
     _choose(tab, "rollouts: a step", "Step", _another(tab, "Step", [f"step {n}" for n in range(1, 6)]))
@@ -134,12 +138,6 @@ ROUNDS: dict[str, Callable[[Tab], None]] = {
 
 START: dict[str, str] = {"review": "/review?reviewer={reviewer}"}
 """The addresses where rounds begin, where they are not those of the pages."""
-
-
-def _run_names() -> list[str]:
-    from benchmarks.pages.made_responses import TRAININGS
-
-    return [f"{name}  (" for name in TRAININGS]
 
 
 def _press(

@@ -26,28 +26,21 @@ def load_benchmark(
             `answer` and, where wanted, `kind` and `tolerance`.
         source: a file that holds the rows, in place of the Hub.
         options_seed: shuffles the options of multiple-choice questions; recorded in the result's `source`.
-        allow_changed: take another number of rows or other content than expected as it is.
-
-    Raises:
-        NotFoundError: no such benchmark.
-        ChangedBenchmarkError: other rows than expected.
-        InputError: rows or columns that cannot be used.
-        PrerequisiteError: the Hub cannot be reached, or gives no access.
+        allow_changed: take other content than expected; otherwise it raises `ChangedBenchmarkError`.
     """
     benchmark = find_benchmark(name)
     if benchmark.file is not None:
         if source is not None:
             raise InputError(f"{name}: defines its own rows; --from {source} applies to Hub benchmarks only.")
         source = benchmark.file
-    opened = _open_hub(benchmark) if source is None else open_file(Path(source))
-    origin: dict[str, Any] = {"file": opened.name, "sha256": opened.origin["sha256"]}
+    origin: dict[str, Any]
     if source is None:
-        origin = {
-            "hub": benchmark.hub_id,
-            "configs": list(benchmark.configs),
-            "split": benchmark.split,
-            "commit": opened.origin["commit"],
-        }
+        opened = _open_hub(benchmark)
+        named = {"hub": benchmark.hub_id, "configs": list(benchmark.configs), "split": benchmark.split}
+        origin = {**named, "commit": opened.origin["commit"]}
+    else:
+        opened = open_file(Path(source))
+        origin = {"file": opened.name, "sha256": opened.origin["sha256"]}
     images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
     own = benchmark.name not in BENCHMARKS
     problems, references = read_problems(opened, benchmark, images, options_seed=options_seed, own=own)

@@ -150,7 +150,7 @@ def _problem(
         raise RowProblem(f'"{wanted.choices}" is not a list of choices')
     if choices:
         text, kind = list_choices(text, [_choice(choice) for choice in choices]), AnswerKind.CHOICE
-    tolerance = _short_text(values, wanted.tolerance or "tolerance")
+    tolerance = _short_text(values, wanted.tolerance) or _short_text(values, "tolerance")
     try:
         chosen = AnswerKind(kind.lower()) if kind else AnswerKind.TOLERANCE if tolerance else benchmark.kind
     except ValueError:

@@ -107,8 +107,8 @@ def shown_grader(session: Session, run_id: str) -> int | None:
     """
     graders = _graders(session, _sizes(session, [run_id]))[run_id]
     run = find_run(session, run_id)
-    shown = _preferred(graders, run_answers(run), run_version(run))
-    return None if shown is None else shown.id
+    preferred = _preferred(graders, run_answers(run), run_version(run))
+    return None if preferred is None else preferred.id
 
 
 def choose_version(
@@ -128,9 +128,6 @@ def choose_version(
         answers: Only versions that took these answers. By default those that the runs were made with.
         own: Only versions of this grader of the user's own, `module:function`.
         judge: Only versions with grades of this judge model; without it none of them is taken.
-
-    Raises:
-        InputError: Not an eval run, a run without samples, or no such version.
     """
     made = {run_answers(run) for run in runs}
     wanted: Answers = answers or (min(made) if len(made) == 1 else "all")

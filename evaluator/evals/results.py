@@ -170,7 +170,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         except InputError as error:
             why = str(error)
     ks = [] if result is None else [2**power for power in range(int(result.counts.n.min()).bit_length())]
-    points = curve(result.counts, ks).points if result is not None and ks else None
+    points = curve(result.counts, ks).values() if result is not None and ks else None
     record = {
         "run": run.name,
         "id": run.id,

@@ -143,11 +143,7 @@ def browse_samples(
 
 
 def read_texts(session: Session, sample_ids: Sequence[int]) -> dict[int, str]:
-    """Return the texts of samples by id.
-
-    Raises:
-        NotFoundError: one of them is not stored.
-    """
+    """Return the texts of samples by id; `NotFoundError` if one is not stored."""
     texts: dict[int, str] = {}
     for part in in_parts(sample_ids):
         rows = session.execute(

@@ -36,11 +36,7 @@ def export_samples(
     """Write the samples of a run, one a row, and return their number; the file appears whole or not at all.
 
     The rows hold all of problems, their images too, and of responses, so `evaluator.exchange.importing`
-    imports them again. Grades are those that are shown of the run.
-
-    Raises:
-        InputError: a gated benchmark, whose texts are not given away; the target exists, or the disk does not
-            take it; a text that parquet cannot hold.
+    imports them again. Grades are those that are shown of the run. Gated benchmarks are refused.
     """
     if is_secret(run.spec["problems"]):
         raise InputError(f"run {run.name} uses a gated benchmark, whose texts may not be exported.")
@@ -133,17 +129,14 @@ def _samples(
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     import pyarrow
+    from datasets import Features, List, Value
+    from datasets import Image as ImageFeature
     from pyarrow import parquet
 
     first = next(rows)
-    texts = [name for name in first if name != "images"]
-    schema: Any = pyarrow.schema([(name, "int64" if name in _NUMBERS else "string") for name in texts])
+    kinds = {name: Value("int64" if name in _NUMBERS else "string") for name in first}
     pictured = "images" in first
-    if pictured:
-        from datasets import Features, List
-        from datasets import Image as ImageFeature
-
-        schema = Features(**Features.from_arrow_schema(schema), images=List(ImageFeature())).arrow_schema
+    schema: Any = Features({**kinds, **({"images": List(ImageFeature())} if pictured else {})}).arrow_schema
     every = chain([first], rows)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _PER_GROUP)):

@@ -41,9 +41,6 @@ def open_responses(
     Args:
         columns: by part (see `COLUMNS`) the columns of rows whose names are not the usual ones; `score` is
             also a metric of details, or one of several scorers of an inspect_ai log.
-
-    Raises:
-        InputError: a file that cannot be read, columns that are missing, files of several formats, one twice.
     """
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("a file is given twice, so its responses would count twice. Remove one.")

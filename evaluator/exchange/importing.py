@@ -179,9 +179,6 @@ def import_responses(
     Args:
         spec: settings of `EvalSpec`. The content of the file is one of them. Prompt and sampling were the
             other tool's: what it tells is in `engine`, the neutral values in their place mean nothing.
-
-    Raises:
-        InputError: there is a run of this name with other settings, such as the responses of another file.
     """
     left_out = read.unmatched.total() + read.unclear.total()
     engine: dict[str, Any] = {"sampler": IMPORTED, "format": file.form, "sha256": file.sha256}

@@ -4,8 +4,7 @@ import re
 from typing import NamedTuple
 
 _OPEN, _CLOSE = "([{", ")]}"
-_LIST_WORD = r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])"
-_SIDE = r"(?<![<>!\\])=|\\in(?![A-Za-z])"
+_LIST_WORD = re.compile(r"\\text\{,? ?(?:and|or),? ?\}|(?<![A-Za-z\\])(?:and|or)(?![A-Za-z])")
 _MATRIX = re.compile(r"\\begin ?\{([pbBv]?matrix|array)\}(?:\{[lcr| ]*\})?(.*)\\end ?\{\1\}", re.DOTALL)
 _NAME = re.compile(
     r"(?:[a-zA-Z]{0,2} ?\\(?:angle|triangle|text\{[A-Za-z ]+\}|math(?:bb|cal) ?\{[A-Z]\}|[a-z]+) ?|[A-Za-z])"
@@ -22,28 +21,31 @@ _GLUED_LETTERS = re.compile(r"(?:\\text\{ ?)?([A-J]{2,10})(?: ?\})?")
 _BASE = re.compile(r"([-+]?[0-9A-Za-z.]+|\\text\{[0-9A-Z]+\})_(?:\{?(?:\\text\{)?\(?(\d+)\)?\}?\}?)")
 
 
-def split_top(text: str, pattern: str = "[,;]", brackets: str = "([{)]}") -> list[str]:
-    r"""Split where a pattern matches outside all brackets.
+def split_top(text: str, separators: str = ",;") -> list[str]:
+    r"""Split at separators outside all brackets and braces.
 
     Parentheses need not match by kind, since `[0,1)` is an interval; escaped braces count as brackets.
     """
     parts, depth, start = [], 0, 0
-    opening = brackets[: len(brackets) // 2]
-    for match in re.finditer(f"[{re.escape(brackets)}]|{pattern}", text):
-        if match.group() in brackets:
-            depth = depth + 1 if match.group() in opening else max(0, depth - 1)
-        elif depth == 0:
-            parts.append(text[start : match.start()].strip())
-            start = match.end()
-    return [*parts, text[start:].strip()]
+    for position, char in enumerate(text):
+        if char in _OPEN:
+            depth += 1
+        elif char in _CLOSE:
+            depth = max(0, depth - 1)
+        elif char in separators and depth == 0:
+            parts.append(text[start:position].strip())
+            start = position + 1
+    parts.append(text[start:].strip())
+    return parts
 
 
 def split_list(text: str) -> list[str]:
     r"""Return the elements of a list: by comma, semicolon, "and", "or"; `a \pm b` is two elements."""
-    if (inner := _whole_text(text)) is not None and ("," in inner or re.search(_LIST_WORD, inner)):
-        pieces = split_top(inner, f"[,;]|{_LIST_WORD}")
+    if (inner := _whole_text(text)) is not None and ("," in inner or _LIST_WORD.search(inner)):
+        pieces = split_top(_LIST_WORD.sub(",", inner))
         return [f"\\text{{{piece}}}" for piece in pieces if piece]
-    parts = [part for part in split_top(text, f"[,;]|{_LIST_WORD}") if part]
+    text = _at_top(text, _LIST_WORD, ",")
+    parts = [part for part in split_top(text) if part]
     elements: list[str] = []
     for part in parts:
         if part.count(r"\pm") == 1 and "_" not in part and bracketed(part) is None:
@@ -82,6 +84,16 @@ def approximated(text: str) -> tuple[str, str] | None:
 def _whole_text(text: str) -> str | None:
     match = re.fullmatch(r"\\text\{([^{}]*)\}", text)
     return match.group(1).strip() if match else None
+
+
+def _at_top(text: str, pattern: re.Pattern[str], replacement: str) -> str:
+    pieces, last = [], 0
+    for match in pattern.finditer(text):
+        before = text[: match.start()]
+        if sum(map(before.count, _OPEN)) == sum(map(before.count, _CLOSE)):
+            pieces += [text[last : match.start()], replacement]
+            last = match.end()
+    return "".join([*pieces, text[last:]])
 
 
 class Bracketed(NamedTuple):
@@ -142,7 +154,17 @@ def named_value(text: str) -> tuple[str | None, str]:
 
 def sides(text: str) -> list[str]:
     r"""Return the sides of a chain of `=` and `\in`, without those inside braces as in `\sum_{k=0}`."""
-    return split_top(text, _SIDE, "{}")
+    parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
+    if len(parts) < 2 or "{" not in text:
+        return parts
+    closed, depth, last = [], 0, 0
+    for token in re.finditer(r"[{}]|(?<![<>!\\])=|\\in(?![A-Za-z])", text):
+        if token.group() in "{}":
+            depth += 1 if token.group() == "{" else -1
+        elif depth == 0:
+            closed.append(text[last : token.start()])
+            last = token.end()
+    return [*closed, text[last:]]
 
 
 def has_relation(text: str) -> bool:

@@ -154,15 +154,6 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     return Estimate(len(lengths), (priced(JUDGE, judge.model, number, prompts, completions, prices),))
 
 
-def base_version(config: ScoreConfig, run: Run) -> str:
-    """Return the version of the grades that the judge is asked about."""
-    if config.grader is not None:
-        return own_version(config.grader)
-    if config.answers is not None and config.answers != run_answers(run):
-        return version_taking(config.answers)
-    return run_version(run)
-
-
 class Judge:
     """A judge model as a config names it, and the eval run whose grades it checks."""
 
@@ -171,7 +162,11 @@ class Judge:
             raise InputError("no judge is named. Give one with --judge MODEL.")
         self.model, self.asked = config.model, config.asked
         self.run = find_eval_run(session, config.run)
-        self.base = base_version(config, self.run)
+        self.base = run_version(self.run)  # of the grades that the judge is asked about
+        if config.grader is not None:
+            self.base = own_version(config.grader)
+        elif config.answers is not None and config.answers != run_answers(self.run):
+            self.base = version_taking(config.answers)
         self.prompt = PromptSpec(template="{question}", system=SYSTEM)
         self.sampling = SamplingSettings(
             temperature=config.temperature, top_p=1.0, max_tokens=config.max_tokens, samples_per_request=1

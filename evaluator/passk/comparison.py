@@ -49,21 +49,14 @@ class ComparisonPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Rows by k, all over the same problems."""
+    """Points that are all over the same problems."""
 
-    points: tuple[ComparisonPoint, ...]
+    points: dict[int, ComparisonPoint]  # by ascending k
     problem_ids: tuple[str, ...]  # the compared problems, sorted
     only_a: tuple[str, ...]  # problems of one side only, left out; empty unless `common_only`
     only_b: tuple[str, ...]
     left_out: tuple[str, ...]  # problems with too few samples on one side; empty unless `allow_missing`
     thinned: int  # problems with more samples on one side, thinned for the test to the other side's number
-
-    def at(self, k: int) -> ComparisonPoint:
-        """Return the row of k."""
-        for point in self.points:
-            if point.k == k:
-                return point
-        raise InputError(f"there is no k = {k}. Available: {', '.join(str(p.k) for p in self.points)}")
 
 
 def compare(
@@ -114,35 +107,33 @@ def compare(
     errors = np.hypot(
         same_problems_errors(a.n, a.correct, wanted), same_problems_errors(b.n, b.correct, wanted)
     )
-    points = []
+    points = {}
     for row, k in enumerate(wanted):
         here, mean = differences[row], float(differences[row].mean())
         least, most = float(lowest[row].mean()), float(highest[row].mean())
         same_z, same_p, half = _normal(mean, float(errors[row]))
         unknown = bool(a.unknown.any() or b.unknown.any())
-        points.append(
-            ComparisonPoint(
-                k=k,
-                value_a=float(low_a[row].mean()),
-                value_b=float(low_b[row].mean()),
-                difference=mean,
-                lowest=least,
-                highest=most,
-                low=float(paired_bounds(lowest[row])[0]),
-                high=float(paired_bounds(highest[row])[1]),
-                p_value=float(p_values[row]),
-                same_low=max(-1.0, least - half),
-                same_high=min(1.0, most + half),
-                same_z=same_z,
-                same_p_value=same_p,
-                wins=int((evened[row] > 0).sum()),
-                losses=int((evened[row] < 0).sum()),
-                ties=int((evened[row] == 0).sum()),
-                warning=_warning(here, evened[row], float(p_values[row]), (least, most) if unknown else None),
-            )
+        points[k] = ComparisonPoint(
+            k=k,
+            value_a=float(low_a[row].mean()),
+            value_b=float(low_b[row].mean()),
+            difference=mean,
+            lowest=least,
+            highest=most,
+            low=float(paired_bounds(lowest[row])[0]),
+            high=float(paired_bounds(highest[row])[1]),
+            p_value=float(p_values[row]),
+            same_low=max(-1.0, least - half),
+            same_high=min(1.0, most + half),
+            same_z=same_z,
+            same_p_value=same_p,
+            wins=int((evened[row] > 0).sum()),
+            losses=int((evened[row] < 0).sum()),
+            ties=int((evened[row] == 0).sum()),
+            warning=_warning(here, evened[row], float(p_values[row]), (least, most) if unknown else None),
         )
     return Comparison(
-        points=tuple(points),
+        points=points,
         problem_ids=tuple(shared),
         only_a=only_a,
         only_b=only_b,

@@ -93,7 +93,7 @@ def compare_methods(
             compared[name] = compare(*counts, wanted, allow_missing=allow_missing, common_only=common_only)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-    by_k = {k: holm([each.at(k).p_value for each in compared.values()]) for k in wanted}
+    by_k = {k: holm([each.points[k].p_value for each in compared.values()]) for k in wanted}
     parts = []
     for place, (name, comparison) in enumerate(compared.items()):
         entry_a, entry_b = a.entries[name], b.entries[name]
@@ -112,7 +112,7 @@ def compare_methods(
                 **vars(point),
                 "p_holm": float(by_k[point.k][place]),
             }
-            for point in comparison.points
+            for point in comparison.points.values()
         ]
         changes = _changes(name, entry_a, entry_b, comparison.problem_ids)
         parts.append(BenchmarkComparison(name, entry_a, entry_b, comparison, rows, changes))

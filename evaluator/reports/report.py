@@ -308,11 +308,11 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     """
     check_interval(metric, interval)
     if metric.name == PASS_AT_K:
-        estimates = curve(counts, ks)
-        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in estimates.points]
+        points = curve(counts, ks).values()
+        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in points]
         return tuple(
             Score(p.k, p.value, p.value_high, span.low, span.high, interval, p.problems)
-            for p, span in zip(estimates.points, spans, strict=True)
+            for p, span in zip(points, spans, strict=True)
         )
     kept, _ = with_enough(counts, max(ks), allow_missing=False)
     scores = []

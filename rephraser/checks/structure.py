@@ -87,7 +87,8 @@ def check_candidate(
         findings.append(Finding("language_changed", other))
     findings += _check_parts(question, candidate)
     findings += _check_requests(question, candidate)
-    findings += _check_answer_form(question, candidate)
+    if form := _changed_form(read(question), read(candidate)):
+        findings.append(Finding("answer_format_changed", form))
     findings += _check_solution(question, candidate)
     if answer is not None and _states_answer(answer, question, candidate):
         findings.append(Finding("answer_leaked", f"the candidate contains the answer {answer.strip()}"))
@@ -342,17 +343,11 @@ _MENTIONED = {
 }
 
 
-def _check_answer_form(original: str, candidate: str) -> Iterator[Finding]:
-    """Look for another rounding, base, or exclusive form of the answer.
-
-    A form that only one of the texts asks for is no finding, except rounding, which changes the answer.
-    """
-    before, after = read(original), read(candidate)
-    if detail := _changed_form(before, after):
-        yield Finding("answer_format_changed", detail)
-
-
 def _changed_form(before: str, after: str) -> str | None:
+    """Say if a candidate asks for another rounding, base, or exclusive form of the answer.
+
+    A form that only one of the texts asks for is no difference, except rounding, which changes the answer.
+    """
     places = _places(before), _places(after)
     if places[1] and places[0] != places[1] and (places[0] or not _ROUNDING.search(before)):
         asked, not_asked = (", ".join(sorted(each)) or "exact" for each in reversed(places))

@@ -148,8 +148,8 @@ def _from_json(body: str) -> list[str] | None:
         except RecursionError:  # a model that went on opening brackets
             continue
         except ValueError:  # it breaks off or is badly closed
-            if found := _STRINGS.match(document):
-                return [json.loads(text, strict=False) for text in re.findall(_STRING, found[1], re.S)]
+            if match := _STRINGS.match(document):
+                return [json.loads(text, strict=False) for text in re.findall(_STRING, match[1], re.S)]
     return None
 
 

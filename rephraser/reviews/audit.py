@@ -73,8 +73,8 @@ def open_audit(
         row = AuditRow(**drawing, created_at=utc_now())
         session.add(row)
         session.flush()
-        places = ({"audit_id": row.id, "position": place} for place in range(len(members)))
-        rows = [{**place, **vars(member)} for place, member in zip(places, members, strict=True)]
+        ids = {"audit_id": row.id}
+        rows = [{**ids, "position": place, **vars(member)} for place, member in enumerate(members)]
         session.execute(insert(AuditMemberRow), rows)
         return get_audit(session, row.id), True
 
@@ -139,7 +139,7 @@ def audit_record(
         hidden |= {"strata", "broken", "false_accept", "false_reject", "false_rejects"}
         record["broken_neighbors"] = {name: rates["false_accept"][name] for name in ("count", "reviewed")}
         record["groups"] = {name: value for name, value in groups.items() if name not in hidden - {"broken"}}
-    shown = None if rates["complete"] else {"candidate_id"}
+    visible = None if rates["complete"] else {"candidate_id"}
     return {
         "audit": audit.id,
         "run": audit.run_name,
@@ -152,7 +152,7 @@ def audit_record(
         "complete": rates["complete"],
         **{name: value for name, value in record.items() if name not in hidden},
         "members": [
-            {name: value for name, value in vars(member).items() if shown is None or name in shown}
+            {name: value for name, value in vars(member).items() if visible is None or name in visible}
             for member in audit.members
         ],
     }

@@ -3,12 +3,12 @@
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import CandidateStatus, read_status
+from rephraser.reviews.status import CandidateStatus, status_query
 from rephraser.reviews.store import find_candidate
 from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import Checked, find_neighbor_run, read_candidates, read_subjects, store_checked
-from rephraser.tables import ProposalRow, candidate_id, candidate_row
+from rephraser.tables import ProposalRow, StandingRow, candidate_id, candidate_row
 from service.asks.tables import OPEN, TaskRow
 from service.errors import InputError, NotFoundError
 from service.hashing import canonical_text
@@ -65,7 +65,8 @@ def mend_candidate(
         .where(TaskRow.run_id == stored.id, TaskRow.item == question.id)
         .values(state=OPEN, error=None)
     )
-    return read_status(session, stored.id, identity), stored
+    status = status_query(stored.id).where(StandingRow.candidate_id == identity)
+    return CandidateStatus(*session.execute(status).one()), stored
 
 
 def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:

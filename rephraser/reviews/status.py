@@ -79,14 +79,8 @@ def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
     return [CandidateStatus(*row) for row in session.execute(status_query(run_id))]
 
 
-def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateStatus:
-    """Return the status of a candidate that this run has proposed."""
-    query = status_query(run_id).where(StandingRow.candidate_id == candidate_id)
-    return CandidateStatus(*session.execute(query).one())
-
-
 class StandingCount(NamedTuple):
-    """How many proposals of a run stand where, by who made them."""
+    """How many proposals of a run have a status, by who made them."""
 
     run_id: str
     proposer: str

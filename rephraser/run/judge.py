@@ -155,11 +155,11 @@ def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grade
         if case.question.kind is not AnswerKind.CODE
     ]
     clusterings = iter(grader.cluster_many(jobs))
-    found = (
+    rows = (
         _cluster_programs(case, grader) if case.question.kind is AnswerKind.CODE else next(clusterings)
         for case in cases
     )
-    return [_judge_answers(run_id, spec, *each) for each in zip(cases, found, strict=True)]
+    return [_judge_answers(run_id, spec, *each) for each in zip(cases, rows, strict=True)]
 
 
 def _cluster_programs(case: Case, grader: Grader) -> Clustering:

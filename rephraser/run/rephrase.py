@@ -164,7 +164,7 @@ class QuestionWork:
         self, strategy: int, count: int, round_number: int, avoid: Sequence[Earlier]
     ) -> list[CheckedCandidate]:
         """Return up to `count` new candidates by one strategy; unusable replies are asked for again."""
-        earlier, found = list(avoid), list[CheckedCandidate]()
+        earlier, proposed = list(avoid), list[CheckedCandidate]()
         for attempt in range(self._spec.content_attempts if count else 0):
             request = proposing_request(
                 self._run.run_id,
@@ -173,7 +173,7 @@ class QuestionWork:
                 round_number=round_number,
                 strategy=strategy,
                 attempt=attempt,
-                count=count - len(found),
+                count=count - len(proposed),
                 avoid=earlier[-EARLIER_SHOWN:],
             )
             [answer] = await self._finish([self._asker.ask(request)])
@@ -184,17 +184,17 @@ class QuestionWork:
             texts, outcome = parse_candidates(
                 choice.text,
                 question=self._question.text,
-                count=count - len(found),
+                count=count - len(proposed),
                 truncated=choice.finish_reason == "length",
             )
             if choice.finish_reason in {"content_filter", "refusal"}:
                 outcome = Outcome.REFUSED
             new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
-            found += new
+            proposed += new
             earlier += [(each.text, None) for each in new]
-            if len(found) == count:
+            if len(proposed) == count:
                 break
-        return found
+        return proposed
 
     async def _add(
         self,

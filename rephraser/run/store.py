@@ -85,12 +85,12 @@ class Checked(NamedTuple):
 
 
 @one_by_one
-def store_checked(session: Session, found: tuple[list[Checked], int | None, str | None]) -> None:
+def store_checked(session: Session, reply: tuple[list[Checked], int | None, str | None]) -> None:
     """Store candidates with their first verdicts, and what parsing found in the reply to an ask.
 
     A candidate that has a verdict in the run keeps it.
     """
-    checked, ask_id, outcome = found
+    checked, ask_id, outcome = reply
     if checked:
         candidates, proposals, verdicts = map(list, zip(*checked, strict=True))
         table: Any  # bare, since the ORM spends more on a statement than SQLite does

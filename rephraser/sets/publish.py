@@ -100,7 +100,7 @@ class Draft:
 
     def to_json(self, g: int) -> dict[str, Any]:
         """Return the counts, and what other choices of neighbors yield in groups of `g` responses."""
-        found: dict[str, Any] = {"counts": {**count_members(self.entries), **self.counts}}
+        content: dict[str, Any] = {"counts": {**count_members(self.entries), **self.counts}}
         most = max(len(entry.neighbors) for entry in self.entries)
         try:
             if not self.groups:
@@ -108,8 +108,8 @@ class Draft:
             model = fit_rates(count_groups(self.groups))
             choices = compare_choices(self.groups, model, g, most if model.shift else 0)
         except InputError as error:
-            return {**found, "choices": [], "no_choices": str(error)}
-        return {**found, "choices": choices, "no_choices": None}
+            return {**content, "choices": [], "no_choices": str(error)}
+        return {**content, "choices": choices, "no_choices": None}
 
 
 def publish(

@@ -148,11 +148,11 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
             (QuestionRow.id, QuestionRow.answer),
             (CandidateRow.question_id, CandidateRow.text),
         )
-        found = (
+        rows = (
             select(id).where(*(text.icontains(term, autoescape=True) for term in terms))
             for id, text in searched
         )
-        conditions.append(QuestionRow.id.in_(union_all(*found)))
+        conditions.append(QuestionRow.id.in_(union_all(*rows)))
     return conditions
 
 

@@ -1,7 +1,7 @@
 """Runs with their size, cost and progress."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import func, select
@@ -21,11 +21,6 @@ from service.runs.store import Run, list_runs, run_question_ids
 from service.runs.tables import RunQuestionRow
 
 ERRORS_SHOWN = 20
-
-
-def proposed_by(spec: Mapping[str, Any]) -> str:
-    """Return the model of a run's spec, or "rules" or "file"."""
-    return str(spec["model"] if spec["proposer"] == "llm" else spec["proposer"])
 
 
 def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:

@@ -1,7 +1,6 @@
 """`await asker.ask(request)`: every answer is paid for once, stored before use, and kept."""
 
 import asyncio
-import json
 import logging
 import random
 import time
@@ -145,14 +144,9 @@ class Asker:
         self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
 
     async def ask(self, request: Request) -> Answer:
-        """Return the answer, from the store if it is there.
+        """Return the answer, from the store if it is there; raise `Failed`, `Stopped` or `NotStored`.
 
         An ask goes on if its caller is cancelled: what was sent is paid, and so it is stored.
-
-        Raises:
-            Failed: the request has no answer.
-            Stopped: nothing more is sent.
-            NotStored: a replay lacks the answer.
         """
         task = self._under_way.get(request.key)
         if task is None:
@@ -194,11 +188,7 @@ class Asker:
             task.cancel()
 
     async def find(self, request: Request) -> Answer | None:
-        """Return the stored answer, None if there is none.
-
-        Raises:
-            Failed: the request failed for good.
-        """
+        """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
         row = await self.store.read(attempts.find, request.key)
         if row is None:
             return None
@@ -246,7 +236,8 @@ class Asker:
         Returns the answer, the pause before the next attempt, or None if another process sends the request.
         """
         async with endpoint.slot(self.stopping) as server:
-            ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
+            worst = worst_pico(request, endpoint.price)
+            ask_id = await self._begin(Attempt(request, self.run_id, self.worker, worst))
             if ask_id is None:
                 return None
             self.in_flight.add(ask_id)
@@ -254,24 +245,18 @@ class Asker:
             began = time.monotonic()
             try:
                 reply = await endpoint.send(request, server)
+                assert reply.content  # raises the fault of a reply that cannot be used
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
         seconds = time.monotonic() - began
-        try:
-            answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
-        except Fault as fault:
-            return await self._fail(request, ask_id, fault, faults)
+        answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
     async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
-        """Store a failed attempt after the earlier `faults`; return the pause before the next one.
-
-        Raises:
-            Failed: the request is given up.
-        """
+        """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up."""
         faults.append(fault)
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
         final = self.is_final(fault, request.model) or time_outs >= self.models.retries.time_outs
@@ -286,29 +271,6 @@ class Asker:
         if pause_s is None:
             raise Failed(fault.kind, fault.message, final=final)
         return pause_s
-
-    def attempt(self, request: Request, worst: int | None, job: str | None = None) -> Attempt:
-        """Return the row of an attempt that is about to be sent."""
-        body = {
-            "messages": [{"role": each.role, "content": each.content} for each in request.messages],
-            "prompt": request.prompt,
-            "sampling": dict(request.sampling),
-            "seed": request.seed,
-            "n": request.n,
-        }
-        return Attempt(
-            request.key,
-            self.run_id,
-            request.scope,
-            request.kind,
-            request.about,
-            request.draw,
-            request.model,
-            self.worker,
-            worst,
-            json.dumps(body),
-            job,
-        )
 
     async def _begin(self, attempt: Attempt) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
@@ -336,11 +298,7 @@ class Asker:
         return begun
 
     async def keep(self, model: str, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
-        """Store a reply and its cost before anyone can use it; `model` as in the request.
-
-        Raises:
-            Fault: the reply cannot be used; nothing was stored.
-        """
+        """Store a reply and its cost before anyone can use it, unless it is a `Fault`."""
         choices, tokens, answered_by = reply.content
         cost = cost_pico(price, *tokens) if any(tokens) else None
         await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, reply.body))
@@ -388,11 +346,7 @@ class Asker:
                 self.stop(FAILING, words)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, unless the run stops meanwhile.
-
-        Raises:
-            Stopped: it does.
-        """
+        """Wait; raise `Stopped` if the run stops meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()

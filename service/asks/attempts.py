@@ -4,6 +4,7 @@ At every moment `caps.committed_pico` is the sum of the costs of the runs under 
 case until its cost is known.
 """
 
+import json
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -13,6 +14,7 @@ from typing import Any
 from sqlalchemy import Table, bindparam, case, insert, select, update
 from sqlalchemy.orm import Session
 
+from service.asks.request import Request
 from service.asks.store import dead_workers, one_by_one
 from service.asks.tables import ANSWERED, FINAL, LOST, SENT, AskBodyRow, AskRow, JobRow
 from service.database import upsert
@@ -21,26 +23,42 @@ from service.runs.tables import CapRow, RunRow
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
 
-
 _asks: Table = AskRow.__table__  # type: ignore[assignment]
 _bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt before it is sent. `worst_pico` None: the price is not known."""
+    """A request before it is sent, by a process for a run. `worst_pico` None: the price is not known."""
 
-    key: bytes
+    request: Request
     run_id: str
-    scope: str
-    kind: str
-    about: str
-    place: int
-    model: str
     worker: int
     worst_pico: int | None
-    body: str
     job: str | None = None
+
+    @property
+    def key(self) -> bytes:
+        return self.request.key
+
+    @property
+    def row(self) -> dict[str, Any]:
+        request = self.request
+        return {
+            **{name: getattr(request, name) for name in ("key", "scope", "kind", "about", "model")},
+            **{name: getattr(self, name) for name in ("run_id", "worker", "worst_pico", "job")},
+            "place": request.draw,
+            "state": SENT,
+            "seeded": True,
+        }
+
+    @property
+    def body(self) -> str:
+        """What is kept of the request, without the bytes of its images."""
+        request = self.request
+        messages = [{"role": each.role, "content": each.content} for each in request.messages]
+        named = ("prompt", "sampling", "seed", "n")
+        return json.dumps({"messages": messages, **{name: getattr(request, name) for name in named}})
 
 
 @dataclass(frozen=True)
@@ -124,11 +142,7 @@ def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
     _give_up_lost(session, [attempt.key for attempt in attempts])
     made: dict[bytes, int] = {}
     if granted:
-        rows = [
-            {name: value for name, value in vars(each).items() if name != "body"}
-            | {"state": SENT, "seeded": True}
-            for each in sorted(granted, key=lambda each: each.key)
-        ]
+        rows = [each.row for each in sorted(granted, key=lambda each: each.key)]
         added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
         made = {bytes(key): ask_id for ask_id, key in connection.execute(added, rows)}
         _commit_money(session, run_id, -sum(each.worst_pico or 0 for each in granted if each.key not in made))
@@ -205,7 +219,7 @@ def begin_job(session: Session, job: tuple[str, Sequence[Attempt]]) -> list[int 
     begun = begin(session, attempts)
     if any(isinstance(each, int) for each in begun):
         first = attempts[0]
-        values = {"run_id": first.run_id, "model": first.model, "worker": first.worker}
+        values = {"run_id": first.run_id, "model": first.request.model, "worker": first.worker}
         session.execute(insert(JobRow).values(tag=tag, collected=False, **values))
     return begun
 

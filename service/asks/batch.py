@@ -71,7 +71,7 @@ class _Job:
 
 
 def check_batch(endpoint: "RemoteEndpoint") -> None:
-    """Refuse an open endpoint that takes no batch jobs."""
+    """Refuse an endpoint that takes no batch jobs."""
     if len(endpoint.bases) > 1:
         raise InputError(
             f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
@@ -105,9 +105,7 @@ class BatchJobs:
     async def obtain(self, request: Request) -> Answer:
         """Return the answer when a job delivers it.
 
-        Raises:
-            Failed: the request has no answer.
-            Stopped: the run stops; the provider goes on with its jobs, and the next process collects them.
+        If the run stops, the provider goes on with its jobs, and the next process collects them.
         """
         if request.prompt is not None:
             raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
@@ -171,8 +169,7 @@ class BatchJobs:
     async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
 
-        Raises:
-            Stopped: the caps leave no room, and no job runs that may turn out cheaper.
+        If there is no room, the run stops unless other jobs run, which may turn out cheaper.
         """
         requests = self._pending()[: self._largest]
         bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
@@ -195,7 +192,7 @@ class BatchJobs:
         in_one_file = max(1, _count_fitting((len(body) + LINE_BYTES for body in bodies), BYTES_PER_JOB))
         tag, count = uuid.uuid4().hex, min(affordable, allowed, in_one_file)
         attempts = [
-            self._asker.attempt(request, pico, tag)
+            rows.Attempt(request, self._asker.run_id, self._asker.worker, pico, tag)
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
         begun = await self._asker.store.write(rows.begin_job, (tag, attempts))

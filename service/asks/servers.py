@@ -270,7 +270,7 @@ class PlainEndpoint(ServedEndpoint):
         return self.served_name
 
     async def open(self) -> None:
-        """Connect and query the served model."""
+        """Connect and query the served model; close it if that fails, too."""
         import aiohttp
 
         self._session = aiohttp.ClientSession(
@@ -278,11 +278,7 @@ class PlainEndpoint(ServedEndpoint):
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None),
         )
-        try:
-            await self.survey()
-        except BaseException:
-            await self.close()
-            raise
+        await self.survey()
 
     async def look(self, server: Server) -> Serving | Fault:
         return await look_at(self.base, self.served_name, None)

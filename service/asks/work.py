@@ -31,11 +31,9 @@ async def work_on(
 ) -> Outcome:
     """Do the open tasks of a run, concurrently with other processes.
 
-    `report` gets the number of finished tasks, that of all tasks, and a few words. The first SIGINT or
-    SIGTERM stops sending and lets requests in flight finish; a second one drops them.
-
-    Returns:
-        What was done, once no task is left that this process can do.
+    Ends once no task is left that this process can do. `report` gets the number of finished tasks, that of
+    all tasks, and a few words. The first SIGINT or SIGTERM stops sending and lets requests in flight finish;
+    a second one drops them.
     """
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)

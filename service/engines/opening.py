@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from service.asks.ask import Asker, Models, RetryPolicy
 from service.asks.backend import Endpoint
@@ -55,10 +54,6 @@ class OpenModels:
         endpoint = self._make(config)
         self._stack.push_async_callback(endpoint.close)
         await endpoint.open()
-        if has_batch_jobs(config):
-            remote: Any = endpoint  # its class imports litellm
-            check_batch(remote)
-            self._backends[endpoint.model] = partial(BatchJobs, remote, poll_s=config.batch_poll_s)
         self._open.append((config, endpoint))
         return endpoint
 
@@ -88,7 +83,7 @@ class OpenModels:
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
-        return RemoteEndpoint(
+        endpoint = RemoteEndpoint(
             config.model,
             config.base_url,
             price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
@@ -97,6 +92,10 @@ class OpenModels:
             tokens_per_s=config.tokens_per_s,
             key_env=config.api_key_env,
         )
+        if has_batch_jobs(config):
+            check_batch(endpoint)
+            self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
+        return endpoint
 
     def models(self) -> Models:
         """Return everything that is open, as runs take it.

@@ -20,9 +20,7 @@ WINDOW_S, SHORTEST_S = 300.0, 10.0
 class RunProgress:
     """A run with the state of its tasks and what it has paid for.
 
-    Attributes:
-        done, open, failed, final: tasks; `failed` ones are open and lack a request that failed, `final` ones
-            need a request that failed for good.
+    `failed` tasks are open and lack a request that failed, `final` ones need a request that failed for good.
     """
 
     run: Run
@@ -80,11 +78,7 @@ class Pace:
 def page_runs(
     session: Session, *, kind: str | None = None, after: str | None = None, limit: int = 25
 ) -> list[RunProgress]:
-    """Return up to `limit` runs older than the run with the id `after`, newest first.
-
-    Args:
-        kind: propose, eval or train; None for all.
-    """
+    """Return up to `limit` runs (of a kind) older than the run with the id `after`, newest first."""
     key = tuple_(RunRow.created_at, RunRow.id)
     query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
     if kind is not None:

@@ -46,6 +46,16 @@ def plain(server: OpenAIServer, **settings: Any) -> PlainEndpoint:
     return PlainEndpoint(server.url, "test-model", **{"timeout_s": 20.0} | settings)
 
 
+@asynccontextmanager
+async def opened(endpoint: Any) -> AsyncIterator[Any]:
+    """Give an endpoint while it is open."""
+    try:
+        await endpoint.open()
+        yield endpoint
+    finally:
+        await endpoint.close()
+
+
 async def attempt(endpoint: Endpoint, request: Request) -> Reply:
     """Send one attempt as `ask` does.
 

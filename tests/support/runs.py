@@ -22,6 +22,7 @@ from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
 from service.asks.attempts import Attempt, Ended, begin, end
+from service.asks.request import Message, Request
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
@@ -46,6 +47,8 @@ class Proposed:
     model: str = "test/proposer"
     round: int = 0
     right: tuple[int, int] | None = None  # answers to the question (of 32) and to this (of 12)
+    findings: tuple[str, ...] = ()
+    ask_id: int | None = None
 
 
 Asked = tuple[str, str, Sequence[Proposed]]
@@ -120,7 +123,7 @@ def add_run(
                 {
                     "question_id": question.id,
                     "candidate_id": identity,
-                    "ask_id": None,
+                    "ask_id": item.ask_id,
                     "proposer": spec.proposer,
                     "strategy": item.strategy,
                     "strategy_hash": hashes.get(item.strategy, ""),
@@ -129,7 +132,10 @@ def add_run(
                     "ordinal": proposal_ordinal(item.round, 0, 0, ordinal),
                 }
             )
-            verdicts += [_verdict(identity, status, now, item.right) for status in item.verdicts]
+            evidence: dict[str, Any] = {} if item.right is None else {"counts": _counts(*item.right)}
+            if item.findings:
+                evidence["findings"] = [{"name": name, "detail": name} for name in item.findings]
+            verdicts += [_verdict(identity, status, now, evidence) for status in item.verdicts]
     with db.write() as session:
         store_questions(session, questions)
         _ignore(session, CandidateRow, candidates)
@@ -154,7 +160,7 @@ def add_run(
 
 def add_verdict(db: Database, run: Run, question: Question, text: str, status: str) -> None:
     """Append a verdict on a candidate."""
-    row = _verdict(candidate_id(question.id, text), status, utc_now())
+    row = _verdict(candidate_id(question.id, text), status, utc_now(), {})
     with db.write() as session:
         session.execute(insert(VerdictRow).values(run_id=run.id, **row))
         update_standings(session, [row["candidate_id"]])
@@ -188,18 +194,13 @@ def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
         session.execute(upsert(table).on_conflict_do_nothing(), rows)
 
 
-def _verdict(
-    candidate: str,
-    status: str,
-    now: str,
-    right: tuple[int, int] | None = None,
-) -> dict[str, Any]:
+def _verdict(candidate: str, status: str, now: str, evidence: dict[str, Any]) -> dict[str, Any]:
     return {
         "candidate_id": candidate,
         "status": status,
         "reason": f"{status} by the test",
         "final": True,
-        "evidence": {} if right is None else {"counts": _counts(*right)},
+        "evidence": evidence,
         "created_at": now,
     }
 
@@ -229,10 +230,10 @@ def add_ask(
     **columns: Any,
 ) -> int:
     """Store a request that has ended, with its bodies; by default an answer in the scope of the run."""
-    request = {"messages": [{"role": role, "content": content} for role, content in prompt]}
+    messages = tuple(Message(role, content) for role, content in prompt)
+    fields = {"scope": run_id, "model": "m", "seed": int.from_bytes(os.urandom(6))} | columns
     cost = None if usd is None else round(usd * PICO_PER_USD)
-    values = {"scope": run_id, "kind": "answer", "about": "", "place": 0, "model": "m"} | columns
-    attempt = Attempt(os.urandom(16), run_id, **values, worker=0, worst_pico=cost, body=json.dumps(request))
+    attempt = Attempt(Request(messages=messages, **fields), run_id, 0, cost)
     [ask_id] = begin(session, [attempt])
     assert isinstance(ask_id, int)
     end(session, [Ended(ask_id, state, cost, *tokens, reply=reply, error=error)])

@@ -161,4 +161,4 @@ def test_a_step_whose_making_fails_is_named_and_the_others_are_there(tmp_path: P
         assert len(writer.failures) == 1
         assert "step 2" in writer.failures[0]
         assert "No space left" in writer.failures[0]
-    assert not list(tmp_path.glob(".*.tmp"))
+    assert not list(tmp_path.glob(".*.partial"))

@@ -211,8 +211,10 @@ def _of_machine(config: TrainConfig, flash_attention: bool) -> Iterator[Setting]
     if config.cpu:
         import yaml  # type: ignore[import-untyped]
 
-        told = yaml.safe_load(_CPU_FILE.read_text(encoding="utf-8"))
-        yield from (Setting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in leaves(told))
+        settings = yaml.safe_load(_CPU_FILE.read_text(encoding="utf-8"))
+        yield from (
+            Setting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in leaves(settings)
+        )
         return
     yield from gpu_settings(config.devices)
     yield Setting("trainer.n_gpus_per_node", config.gpus, "machine")

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from ui.cli import exits
+from ui.cli import output
 from ui.cli.output import plural, terminal
 from ui.cli.settings import db
 
@@ -25,9 +25,8 @@ def check() -> None:
         bar.update(0, None, "pages, indexes and references")
         problems = database.integrity_report(whole=True)
         with database.read() as session:
-            if not problems:
-                problems += image_problems(session)
-            headers = [] if problems else sets.list_sets(session, None)
+            problems += [] if problems else image_problems(session)
+            headers = [] if problems else sets.list_sets(session)
             for number, header in enumerate(headers):
                 bar.update(number, len(headers), f"set {header.ref}")
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
@@ -36,11 +35,9 @@ def check() -> None:
     if problems:
         way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
         if isinstance(db.place, Path):
-            way_back = (
-                "keep a copy of the file and of its -wal file, then restore a backup, or try "
-                f"`sqlite3 {db.place} .recover`"
-            )
-        raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
+            way_back = "keep a copy of the file and of its -wal file, then restore a backup, or try "
+            way_back += f"`sqlite3 {db.place} .recover`"
+        raise output.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
 def backup(target: Path) -> None:
@@ -58,8 +55,7 @@ def backup(target: Path) -> None:
 
     if not isinstance(db.place, Path):
         raise InputError(
-            f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL` "
-            "for this database."
+            f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL`."
         )
     copied = upkeep.back_up(db.place, target)
     terminal.show({"database": db.place, "backup": target, "bytes": copied})

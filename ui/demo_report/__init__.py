@@ -349,7 +349,7 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
             f"{pair.label_a} - {pair.label_b}",
             *(
                 f"{points(point.difference)} {span(point.low, point.high, points)}"
-                for point in pair.parts[0].comparison.points
+                for point in pair.parts[0].comparison.points.values()
             ),
         )
         for pair in compared

@@ -141,10 +141,10 @@ def _ratios(
     joined = ["".join(text.words) for text in texts]
     for part in in_parts(problems, PROBLEMS_AT_ONCE):
         asked = ["".join(problem.words) for problem in part]
-        found = process.cdist(
+        similarities = process.cdist(
             asked, joined, scorer=fuzz.ratio, score_cutoff=least, dtype=np.float64, workers=-1
         )
-        for problem, row in zip(part, found, strict=True):
+        for problem, row in zip(part, similarities, strict=True):
             near = np.nonzero(row)[0]
             yield problem, dict(zip(near.tolist(), row[near].tolist(), strict=True))
 

@@ -92,8 +92,8 @@ def overlaps_with(session: Session, problems_hash: str) -> list[CheckedSet]:
         .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.set_hash)
     )
     only_alike = func.min(case((OverlapRow.measure == VARIANT, 1), else_=0)).label("only_alike")
-    found = select(OverlapRow.check_id, only_alike).group_by(OverlapRow.check_id, OverlapRow.problem_id)
-    each = found.subquery()
+    overlaps = select(OverlapRow.check_id, only_alike).group_by(OverlapRow.check_id, OverlapRow.problem_id)
+    each = overlaps.subquery()
     variants = func.coalesce(func.sum(each.c.only_alike), 0)
     rows = session.execute(
         select(ContaminationCheckRow.set_name, func.count(each.c.only_alike) - variants, variants)

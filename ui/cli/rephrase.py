@@ -1,25 +1,23 @@
-"""`tagrpo rephrase run` and `import`: start a run of candidates and verdicts, or resume one."""
+"""`tagrpo rephrase run`, `import` and `rejudge`: start or resume a run, or judge it by other thresholds."""
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
-from rephraser.config import RephraseConfig
-from ui.cli import exits, output
+from rephraser.config import RephraseConfig, Verdict
+from service.config import Reading
+from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import plural, terminal
 from ui.cli.requests import DryRun, estimate_notes, open_words
-from ui.cli.settings import db, resume_command
+from ui.cli.settings import RunArgument, Words, db, resume_command
 
 COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
+MODEL = {"--model": "proposer.model", "--base-url": "proposer.base_url"}
 
 
-@Verb(
-    "rephrase",
-    RephraseConfig,
-    "questions",
-    {**COMMON, "--model": "proposer.model", "--base-url": "proposer.base_url"},
-)
+@Verb("rephrase", RephraseConfig, "questions", COMMON | MODEL)
 def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     """Propose rephrasings of questions, check them, and compare answers if a solver is named.
 
@@ -29,33 +27,30 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     Example: tagrpo rephrase run math --name math-gpt4 --model gpt-4-turbo --solver hosted_vllm/Qwen/Qwen3-4B
     solver.base_url=http://localhost:8000/v1 --max-usd 50
     """
-    from rephraser.run.estimate import estimate
-    from rephraser.run.execution import rephrase
+    from rephraser.run import estimate, execution
     from rephraser.views.runs import summarize
 
     with db.open() as database:
         if dry_run:
-            expected = estimate(config, database)
+            expected = estimate.estimate(config, database)
             terminal.show(expected.to_json(), *estimate_notes([expected], config.max_usd))
             return
         with terminal.progress(config.name) as bar:
-            done, outcome = asyncio.run(rephrase(config, database, bar, output.note))
+            done, outcome = asyncio.run(execution.rephrase(config, database, bar, output.note))
         with database.read() as session:
             summary = summarize(session, done)
-    exits.end_if_interrupted(outcome.stopped)
-    record = {**summary, "stopped": outcome.stopped, "message": outcome.message}
-    kind = (
-        "accepted neighbors" if summary["compared_answers"] else "neighbors that passed the structural checks"
-    )
+    output.end_if_interrupted(outcome.stopped)
+    kind = "accepted neighbors"
+    if not summary["compared_answers"]:
+        kind = "neighbors that passed the structural checks"
     terminal.show(
-        record,
+        {**summary, "stopped": outcome.stopped, "message": outcome.message},
         f"{summary['complete']:,} of {summary['questions']:,} questions have all {summary['wanted']} {kind}",
         *_next_steps(summary, ended=not outcome.stopped),
         hidden=("run_id", "questions", "complete", "wanted", "compared_answers"),
     )
-    problems = attention(summary, outcome.stopped, outcome.message)
-    if problems:
-        raise exits.unfinished({outcome.stopped}, "; ".join(problems) + ".")
+    if problems := attention(summary, outcome.stopped, outcome.message):
+        raise output.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
 @Verb(
@@ -101,18 +96,47 @@ def _next_steps(summary: dict[str, Any], *, ended: bool) -> Iterator[str]:
 
 def attention(summary: dict[str, Any], stopped: str | None = None, message: str | None = None) -> list[str]:
     """Say what of a run needs attention, with the way on."""
+    problems = open_words(summary["run"], summary["open_questions"], summary["failed_questions"], {})
     if stopped:
         options = {"budget": ("max_usd=MORE",), "enough": ("stop_below=LESS",)}.get(stopped, ())
         way_on = f"continue with {resume_command(summary['run'], *options)}"
         if stopped == "settings":
             way_on = "a run's settings are fixed; start a run with other settings under another --name"
         problems = [f"stopped: {message or stopped}; {way_on}"]
-    else:
-        problems = open_words(summary["run"], summary["open_questions"], summary["failed_questions"], {})
     if failed := summary["final_questions"]:
-        retry = resume_command(summary["run"], "retry_final=true")
         problems.append(
             f"{plural(failed, 'request')} failed permanently, and the questions continued without them; "
-            f"{retry} retries"
+            f"{resume_command(summary['run'], 'retry_final=true')} retries"
         )
     return problems
+
+
+def rejudge(run: RunArgument, changes: Words = None, dry_run: bool = False) -> None:
+    """Judge a run's stored answers again with other thresholds. It sends no requests.
+
+    KEY=VALUE sets accept, reject, question_samples or looks, as in the table verdict of
+    `tagrpo config rephrase`. The new verdicts are added; published sets stay unchanged, and reviews still
+    override verdicts. `tagrpo resume` continues with the run's own thresholds.
+
+    Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
+
+    Args:
+        dry_run: Show what would change; store nothing.
+    """
+    from evaluator.grading import Grader
+    from rephraser.run.execution import make_rule
+    from rephraser.run.rejudge import judge_again
+    from rephraser.run.spec import RunSpec
+    from rephraser.run.store import find_neighbor_run
+    from rephraser.verdict import rule_spec
+
+    reading = Reading(Verdict)
+    reading.add_words(changes or ())
+    with db.open() as database:
+        with database.read() as session:
+            chosen = find_neighbor_run(session, run)
+        rule = make_rule(reading.build(), RunSpec.from_json(chosen.spec).rule)
+        with terminal.progress(chosen.name) as bar, Grader() as grader:
+            report = partial(bar, "comparing answers")
+            rejudged = judge_again(database, chosen, rule, grader, dry_run=dry_run, report=report)
+    terminal.show({"run": chosen.name, "rule": rule_spec(rule), "dry_run": dry_run, **rejudged})
