@@ -9,7 +9,7 @@ import re
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -124,29 +124,24 @@ class PostgresDatabase:
         """
         patience = time.monotonic() + RECONNECT_S
         while True:
-            connection = None
-            try:
-                connection = self.engine.connect()
-                connection.begin()
-                if write:
-                    number = connection.exec_driver_sql(_TAKE_LOCK).scalar_one()
-                    transaction = {"number": number, "life": connection.info["life"]}
+            with ExitStack() as opened:
+                transaction: dict[str, str] | None = None
+                try:
+                    connection = opened.enter_context(self.engine.connect())
+                    connection.begin()
+                    if write:
+                        number = connection.exec_driver_sql(_TAKE_LOCK).scalar_one()
+                        transaction = {"number": number, "life": connection.info["life"]}
+                    else:
+                        connection.exec_driver_sql(_READ_ONE_STATE)
+                except DBAPIError as error:
+                    if not self._reached or not _is_lost(error) or time.monotonic() > patience:
+                        raise
                 else:
-                    transaction = None
-                    connection.exec_driver_sql(_READ_ONE_STATE)
-            except DBAPIError as error:
-                if connection is not None:
-                    connection.close()
-                if not self._reached or not _is_lost(error) or time.monotonic() > patience:
-                    raise
-                time.sleep(_PAUSE_S)
-            except BaseException:
-                if connection is not None:
-                    connection.close()
-                raise
-            else:
-                self._reached = True
-                return connection, transaction
+                    opened.pop_all()
+                    self._reached = True
+                    return connection, transaction
+            time.sleep(_PAUSE_S)
 
     def _was_committed(self, transaction: dict[str, str]) -> bool:
         """Ask what became of a transaction whose connection ended in the commit.
