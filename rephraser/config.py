@@ -1,5 +1,6 @@
 """The config of `tagrpo rephrase run`."""
 
+from collections.abc import Iterable
 from typing import ClassVar, Literal
 
 from pydantic import Field
@@ -11,6 +12,16 @@ from service.models.settings import PublishedSampling, Sampling, Seeded
 
 MIN_DISTANCE = 0.15
 """Candidates nearer than this are no neighbors by default; `docs/sets.md` has the pairs it was chosen on."""
+
+_MIN_DISTANCE = "Minimum share of words that differ from the question and earlier candidates."
+
+
+def usual_distance(proposers: Iterable[str]) -> float:
+    """Return the least distance for candidates of these proposers: none where all are made by rules.
+
+    Rules only exchange words; two of three of their candidates would be refused.
+    """
+    return 0.0 if set(proposers) == {"rules"} else MIN_DISTANCE
 
 
 class ProposerSampling(PublishedSampling, Sampling):
@@ -37,21 +48,11 @@ class LlmProposer(ProposerSampling, Model):
     content_attempts: int = Field(
         3, ge=1, le=20, description="Maximum attempts per request if replies are unusable."
     )
-    min_distance: float = Field(
-        MIN_DISTANCE,
-        ge=0,
-        le=1,
-        description="Minimum share of words that differ from the question and earlier candidates.",
-    )
+    min_distance: float = Field(MIN_DISTANCE, ge=0, le=1, description=_MIN_DISTANCE)
 
 
 class _WithoutModel(Config):
-    min_distance: float = Field(
-        0.0,
-        ge=0,
-        le=1,
-        description="Minimum share of words that differ from the question and earlier candidates.",
-    )
+    min_distance: float = Field(0.0, ge=0, le=1, description=_MIN_DISTANCE)
 
 
 class RulesProposer(_WithoutModel):

@@ -40,14 +40,10 @@ def check_contamination(
         problems = [Text(each.id, each.text, each.answer, each.images) for each in against.problems]
         problem_rows = {problem.id: row for row, problem in enumerate(problems)}
         for name, content_hash, texts, rows in sides:
-            overlaps = find_overlaps(
-                texts,
-                problems,
-                settings,
-                equal=equal,
-                progress=partial(progress, f"{name} and {against.name}"),
-            )
+            tell = partial(progress, f"{name} and {against.name}")
+            overlaps = find_overlaps(texts, problems, settings, equal=equal, progress=tell)
             by_measure = Counter(overlap.measure for overlap in overlaps)
+            repeated = {overlap.problem_id for overlap in overlaps if overlap.measure != VARIANT}
             checks.append(
                 {
                     "set": name,
@@ -55,9 +51,7 @@ def check_contamination(
                     "benchmark": against.name,
                     "problems": len(problems),
                     "problems_hash": against.problems_hash,
-                    "repeated_problems": len(
-                        {overlap.problem_id for overlap in overlaps if overlap.measure != VARIANT}
-                    ),
+                    "repeated_problems": len(repeated),
                     "pairs": {measure: by_measure[measure] for measure in MEASURES},
                 }
             )
@@ -65,12 +59,9 @@ def check_contamination(
                 {
                     "set": name,
                     "benchmark": against.name,
-                    "source_id": overlap.source_id,
                     "row": rows[overlap.source_id],
-                    "problem_id": overlap.problem_id,
                     "problem_row": problem_rows[overlap.problem_id],
-                    "measure": overlap.measure,
-                    "score": overlap.score,
+                    **vars(overlap),
                 }
                 for overlap in overlaps
             )

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from rephraser.checks.wording import likeness
+from rephraser.checks.text import likeness
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, utc_now
 from service.database.triggers import append_only, sealed_by

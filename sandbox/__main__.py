@@ -3,6 +3,8 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from json import dumps
 from pathlib import Path
 
 from service.errors import InputError, Interrupted, TagrpoError
@@ -103,14 +105,14 @@ def candidates(folder: Path, out: Path, truth: Path, per_question: int, broken: 
 
 
 def score(run: str, truth: Path, db: str | None, json: bool) -> None:
-    from rephraser.run.start import find_neighbor_run
+    from rephraser.run.store import find_neighbor_run
     from sandbox.scoring import read_truth, score_run
     from service.database import Database, locate_database
 
     truths = read_truth(truth)
     with Database.open(locate_database(db), read_only=True) as database, database.read() as session:
         result = score_run(session, find_neighbor_run(session, run), truths)
-    print(result.as_json() if json else result.as_text())
+    print(dumps(asdict(result), indent=2) if json else result.as_text())
 
 
 def pretrain(folder: Path, world: str, seed: int, threads: int, steps: int | None) -> None:

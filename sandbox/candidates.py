@@ -43,18 +43,13 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """A candidate and the truth about it.
-
-    Attributes:
-        answer: of what the candidate asks; for a leaked answer it is the question's.
-        broken: how; None for a good one.
-    """
+    """A candidate and the truth about it."""
 
     question: Asked
     text: str
     phrasing: str
-    answer: str
-    broken: Break | None
+    answer: str  # of what the candidate asks
+    broken: Break | None  # how; None for a good one
 
     def row(self) -> dict[str, Any]:
         """Return what `rephrase run proposer=file` reads."""
@@ -81,9 +76,6 @@ def draw_candidates(
 
     Of all of them round(share * number) are broken, at random places; the kinds of break occur equally
     often, up to one.
-
-    Raises:
-        InputError: more candidates than other phrasings, or a share outside 0 to 1.
     """
     if not 1 <= per_question <= MOST:
         raise InputError(f"--per-question {per_question}: give 1 to {MOST}, the number of other phrasings.")
@@ -119,7 +111,7 @@ def make_candidate(
         problem = _other_number(problem, draw)
     elif broken is Break.NUMBERS_EXCHANGED:
         problem = problem.with_numbers(problem.count, problem.charge, problem.price)
-    kind = _KINDS.get(broken, Kind.TOTAL) if broken is not None else Kind.TOTAL
+    kind = Kind.TOTAL if broken is None else _KINDS.get(broken, Kind.TOTAL)
     text = phrasing.text(problem, kind)
     if broken is Break.ANSWER_TOLD:
         text = f"{text} The answer is {right}."

@@ -14,17 +14,11 @@ _T, _NC, _NE, _D, _P = Kind.TOTAL, Kind.NO_CHARGE, Kind.NOT_EACH, Kind.DIFFERENC
 
 @dataclass(frozen=True)
 class Phrasing:
-    """A family of texts.
-
-    Attributes:
-        name: of the family.
-        dominant: place in `sandbox.traces.STRATEGIES` of the strategy that this phrasing suggests.
-        texts: a template for each kind, with {name}, {item}, {items}, {extra}, {Extra}, {n}, {p}, {f}, {t}.
-    """
+    """A family of texts."""
 
     name: str
-    dominant: int
-    texts: Mapping[Kind, str]
+    dominant: int  # place in `sandbox.traces.STRATEGIES` of the strategy that this phrasing suggests
+    texts: Mapping[Kind, str]  # templates with {name}, {item}, {items}, {extra}, {Extra}, {n}, {p}, {f}, {t}
 
     def text(self, problem: Problem, kind: Kind = Kind.TOTAL) -> str:
         """Return the question as text."""
@@ -158,9 +152,5 @@ PHRASINGS: tuple[Phrasing, ...] = (
 
 
 def find_phrasing(name: str) -> Phrasing:
-    """Return the phrasing of this name.
-
-    Raises:
-        KeyError: there is none.
-    """
+    """Return the phrasing of this name."""
     return next(phrasing for phrasing in PHRASINGS if phrasing.name == name)

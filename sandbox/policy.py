@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib import metadata, resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,7 @@ def pretrain_policy(
     The weights are stored in float16 to be small, and computed with in float32, as the configuration says.
 
     Args:
-        steps: of training; None takes the schedule's.
-
-    Raises:
-        InputError: the folder is not empty, or cannot be written.
-        PrerequisiteError: torch or transformers is missing.
+        steps: of training; by default the schedule's.
     """
     check_folder_target(folder, overwrite=None, mark=RECORD)
     try:
@@ -61,7 +58,11 @@ def pretrain_policy(
 
     model = pretraining.pretrain(world, tokenizer, seed=seed, threads=threads, report=note, schedule=schedule)
     record = {
-        **pretraining.settings(world, seed, threads, pretraining.SHAPE, schedule),
+        "world": asdict(world),
+        "seed": seed,
+        "threads": threads,
+        "shape": asdict(pretraining.SHAPE),
+        "schedule": asdict(schedule),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seconds": round(reports[-1].seconds, 1),
         "losses": {str(progress.step): round(progress.loss, 4) for progress in reports},
@@ -71,7 +72,10 @@ def pretrain_policy(
     def write(made: Path) -> None:
         model.half().save_pretrained(made)
         tokenizer.save_pretrained(made)
-        _compute_in_float32(made / "config.json")
+        # Loaders widen the weights: the configuration, not the file's numbers, sets their type.
+        config = json.loads((made / "config.json").read_text(encoding="utf-8"))
+        text = json.dumps({**config, "dtype": "float32"}, indent=2) + "\n"
+        (made / "config.json").write_text(text, encoding="utf-8")
         record["sha256"] = weights_hash(made)
         (made / "model.safetensors").chmod(0o644)  # it is saved for the owner alone
         (made / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
@@ -81,24 +85,13 @@ def pretrain_policy(
     return record
 
 
-def _compute_in_float32(config: Path) -> None:
-    """Let loaders widen the weights: the configuration, not the file's numbers, sets their type."""
-    settings = json.loads(config.read_text(encoding="utf-8"))
-    settings["dtype"] = "float32"
-    config.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
-
-
 def weights_hash(folder: Path) -> str:
     """Return the SHA-256 of the weights' file of a policy."""
     return file_sha256(folder / "model.safetensors")
 
 
 def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
-    """Copy the policy of a world that comes with the package to `folder`.
-
-    Raises:
-        InputError: none of this world does, the folder is not empty, or it cannot be written.
-    """
+    """Copy the policy of a world that comes with the package to `folder`."""
     name = SHIPPED.get(world.name)
     if name is None:
         raise InputError(
@@ -114,13 +107,10 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
     write_folder(folder, write, overwrite=None, mark=RECORD)
 
 
-def _options(record: dict[str, Any]) -> str:
-    return f"--world {record['world']['name']} --seed {record['seed']} --threads {record['threads']}"
-
-
 def _card(record: dict[str, Any]) -> str:
     world, schedule = record["world"], record["schedule"]
     steps = schedule["steps"]
+    options = f"--world {world['name']} --seed {record['seed']} --threads {record['threads']}"
     return f"""---
 license: apache-2.0
 library_name: transformers
@@ -137,7 +127,7 @@ system message or an instruction; sample at temperature 1.
 
 Pre-trained from scratch on generated text by
 
-    python -m sandbox pretrain FOLDER {_options(record)}
+    python -m sandbox pretrain FOLDER {options}
 
 ({steps:,} steps of {schedule["batch"]} examples, {record["seconds"]:.0f} seconds). `{RECORD}` holds all
 settings, the versions of the packages and the SHA-256 of the weights. With `--threads 1` the command gives

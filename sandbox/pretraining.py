@@ -7,7 +7,7 @@ the left and pass position ids, which comes to the same.
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -32,18 +32,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast it learns: a warm-up, then a cosine down to a twentieth.
-
-    Attributes:
-        matrix_rate: of the matrices, which Muon updates, scaled to the size of AdamW's updates
-            (arXiv 2502.16982, section 2.2). It takes about 0.6 times as many steps here as AdamW alone.
-        rate: of embeddings and norms, which AdamW updates.
-    """
+    """How long and how fast it learns: a warm-up, then a cosine down to a twentieth."""
 
     steps: int = 1000
     batch: int = 64
+    # of the matrices, which Muon updates (arXiv 2502.16982, 2.2): .6 times the steps of AdamW alone
     matrix_rate: float = 4e-3
-    rate: float = 3e-3
+    rate: float = 3e-3  # of embeddings and norms, which AdamW updates
     warm_up: int = 50
     clip: float = 1.0
     chunks: int = 2  # of a batch, by length: less padding, the same gradient but for rounding
@@ -72,37 +67,18 @@ def pretrain(
     report: Callable[[TrainingProgress], None],
     shape: Shape = SHAPE,
     schedule: Schedule = SCHEDULE,
-    stop: int | None = None,
 ) -> Any:
     """Return a policy of the world, a `Qwen3ForCausalLM` in float32.
-
-    `stop` ends it after so many steps of the schedule, which stays the same.
 
     With one thread the same seed gives the same bits on the same machine and build of torch; with several
     the order of sums may differ, and so the last digits.
     """
-    threads_before = torch.get_num_threads()
     torch.set_num_threads(threads)
-    try:
-        return _pretrain(world, tokenizer, seed, report, shape, schedule, stop or schedule.steps)
-    finally:
-        torch.set_num_threads(threads_before)
-
-
-def _pretrain(
-    world: World,
-    tokenizer: Any,
-    seed: int,
-    report: Callable[[TrainingProgress], None],
-    shape: Shape,
-    schedule: Schedule,
-    stop: int,
-) -> Any:
     model = make_model(tokenizer, shape, seed)
     examples = draw_examples(world, seed)
     optimizers = _optimizers(model, schedule)
     began, losses = time.monotonic(), []
-    for step in range(1, stop + 1):
+    for step in range(1, schedule.steps + 1):
         for optimizer, rate in optimizers:
             for group in optimizer.param_groups:
                 group["lr"] = rate * _share_of_rate(step, schedule)
@@ -112,7 +88,7 @@ def _pretrain(
         for optimizer, _ in optimizers:
             optimizer.step()
         model.zero_grad(set_to_none=True)
-        if step % REPORT_EVERY == 0 or step == stop:
+        if step % REPORT_EVERY == 0 or step == schedule.steps:
             report(
                 TrainingProgress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began)
             )
@@ -127,18 +103,9 @@ def _optimizers(model: Any, schedule: Schedule) -> list[tuple[Any, float]]:
     for name, parameter in model.named_parameters():
         is_matrix = parameter.ndim == 2 and "embed" not in name
         (matrices if is_matrix else others).append(parameter)
-    return [
-        (
-            torch.optim.Muon(
-                matrices, lr=schedule.matrix_rate, weight_decay=0.01, adjust_lr_fn="match_rms_adamw"
-            ),
-            schedule.matrix_rate,
-        ),
-        (
-            torch.optim.AdamW(others, lr=schedule.rate, betas=(0.9, 0.98), weight_decay=0.0, fused=True),
-            schedule.rate,
-        ),
-    ]
+    muon = torch.optim.Muon(matrices, weight_decay=0.01, adjust_lr_fn="match_rms_adamw")
+    adam = torch.optim.AdamW(others, betas=(0.9, 0.98), weight_decay=0.0, fused=True)
+    return [(muon, schedule.matrix_rate), (adam, schedule.rate)]
 
 
 def make_model(tokenizer: Any, shape: Shape, seed: int) -> Any:
@@ -170,12 +137,8 @@ def make_model(tokenizer: Any, shape: Shape, seed: int) -> Any:
     return model
 
 
-@dataclass(frozen=True)
-class TokenRow:
-    """An example as token ids: prompt and response with its end, and where the response begins."""
-
-    ids: tuple[int, ...]
-    begin: int
+TokenRow = tuple[tuple[int, ...], int]
+"""An example as token ids: prompt and response with its end, and where the response begins."""
 
 
 def encode(tokenizer: Any, examples: Sequence[Example]) -> list[TokenRow]:
@@ -185,13 +148,13 @@ def encode(tokenizer: Any, examples: Sequence[Example]) -> list[TokenRow]:
     responses = [example.response + END for example in examples]
     heads = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     tails = tokenizer(responses, add_special_tokens=False)["input_ids"]
-    return [TokenRow((*head, *tail), len(head)) for head, tail in zip(heads, tails, strict=True)]
+    return [((*head, *tail), len(head)) for head, tail in zip(heads, tails, strict=True)]
 
 
 def _learn(model: Any, rows: Sequence[TokenRow], pad: int, chunks: int) -> float:
     """Add the gradient of the mean loss over the tokens of all responses; return that loss."""
-    by_length = sorted(rows, key=lambda row: len(row.ids))
-    tokens = sum(len(row.ids) - row.begin for row in rows)
+    by_length = sorted(rows, key=lambda row: len(row[0]))
+    tokens = sum(len(ids) - begin for ids, begin in rows)
     size = -(-len(rows) // chunks)
     total = 0.0
     for first in range(0, len(rows), size):
@@ -203,12 +166,12 @@ def _learn(model: Any, rows: Sequence[TokenRow], pad: int, chunks: int) -> float
 
 def _loss_sum(model: Any, rows: Sequence[TokenRow], pad: int) -> torch.Tensor:
     """Return the sum of -log p over the tokens of the responses. Padding stands behind the rows: no mask."""
-    width = max(len(row.ids) for row in rows)
+    width = max(len(ids) for ids, _ in rows)
     ids = torch.full((len(rows), width), pad)
     is_predicted = torch.zeros((len(rows), width), dtype=torch.bool)
-    for place, row in enumerate(rows):
-        ids[place, : len(row.ids)] = torch.tensor(row.ids)
-        is_predicted[place, row.begin : len(row.ids)] = True
+    for place, (of_row, begin) in enumerate(rows):
+        ids[place, : len(of_row)] = torch.tensor(of_row)
+        is_predicted[place, begin : len(of_row)] = True
     hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
     logits = model.lm_head(hidden[is_predicted[:, 1:]])
     return torch.nn.functional.cross_entropy(logits, ids[is_predicted], reduction="sum")
@@ -217,14 +180,3 @@ def _loss_sum(model: Any, rows: Sequence[TokenRow], pad: int) -> torch.Tensor:
 def _share_of_rate(step: int, schedule: Schedule) -> float:
     decay = 0.5 * (1 + math.cos(math.pi * (step - 1) / schedule.steps))
     return min(1.0, step / schedule.warm_up) * (0.95 * decay + 0.05)
-
-
-def settings(world: World, seed: int, threads: int, shape: Shape, schedule: Schedule) -> dict[str, Any]:
-    """Return all that shapes the weights, for the model card."""
-    return {
-        "world": asdict(world),
-        "seed": seed,
-        "threads": threads,
-        "shape": asdict(shape),
-        "schedule": asdict(schedule),
-    }

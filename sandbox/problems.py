@@ -5,9 +5,9 @@ numbers or some of them, whose answer differs; `Kind` names these.
 """
 
 import random
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from itertools import product
 
 COUNTS, PRICES, CHARGES = range(2, 7), range(11, 40), range(2, 31)
 LOWEST, HIGHEST = 2, 39
@@ -78,17 +78,9 @@ def answer(problem: Problem, kind: Kind = Kind.TOTAL) -> int:
     }[kind]
 
 
-def all_numbers() -> Iterator[tuple[int, int, int]]:
-    """Yield (count, price, charge) of all 4,205 problems."""
-    for count in COUNTS:
-        for price in PRICES:
-            for charge in CHARGES:
-                yield count, price, charge
-
-
 def split_numbers() -> tuple[list[tuple[int, int, int]], list[tuple[int, int, int]]]:
     """Return the numbers reserved for questions and those for pre-training, always the same split."""
-    numbers = list(all_numbers())
+    numbers = list(product(COUNTS, PRICES, CHARGES))  # all 4,205
     random.Random(SPLIT_SEED).shuffle(numbers)
     return numbers[:RESERVED], numbers[RESERVED:]
 

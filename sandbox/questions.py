@@ -11,6 +11,7 @@ from sandbox.phrasings import PHRASINGS, Phrasing, find_phrasing
 from sandbox.problems import RESERVED, Problem, Story, draw_story, split_numbers
 from sandbox.worlds import World
 from service.errors import InputError
+from service.json_lines import read_objects
 from service.writing import write_folder, write_text
 
 TRAIN_FILE, HELDOUT_FILE, RECORD = "train.jsonl", "heldout.jsonl", "sandbox.json"
@@ -51,9 +52,6 @@ def draw_questions(seed: int, train: int, heldout: int) -> tuple[list[Asked], li
     """Return training and held-out questions: no three numbers twice, none that a policy was pre-trained on.
 
     The phrasings occur equally often in either part, up to one.
-
-    Raises:
-        InputError: more questions than problems are reserved, or a negative number.
     """
     if train < 1 or heldout < 1 or train + heldout > RESERVED:
         raise InputError(
@@ -69,9 +67,6 @@ def write_questions(folder: Path, world: World, seed: int, train: int, heldout: 
     """Write `train.jsonl`, `heldout.jsonl` and a record of the settings.
 
     The questions are the same in all worlds; the record keeps the name of the world for readers.
-
-    Raises:
-        InputError: the numbers do not fit (see `draw_questions`), or the folder is not empty.
     """
     parts = dict(zip((TRAIN_FILE, HELDOUT_FILE), draw_questions(seed, train, heldout), strict=True))
     record = {"world": world.name, "seed": seed, "train": train, "heldout": heldout}
@@ -85,28 +80,15 @@ def write_questions(folder: Path, world: World, seed: int, train: int, heldout: 
 
 
 def read_questions(path: Path) -> list[Asked]:
-    """Return the questions of a file that `write_questions` made.
-
-    Raises:
-        InputError: no such file, or a row that is none of the sandbox's; the message names file and row.
-    """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"{path}: cannot be read ({error}); `python -m sandbox questions FOLDER` writes it."
-        ) from error
-    if not lines:
+    """Return the questions of a file that `write_questions` made."""
+    questions = [_read_row(row, f"{path}:{number}") for number, row in read_objects(path)]
+    if not questions:
         raise InputError(f"{path}: contains no questions; `python -m sandbox questions FOLDER` writes it.")
-    return [_read_row(line, f"{path}:{number}") for number, line in enumerate(lines, start=1)]
+    return questions
 
 
 def write_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON Lines to a new file.
-
-    Raises:
-        InputError: the file exists or cannot be written.
-    """
+    """Write rows as JSON Lines to a new file."""
     write_text(target, _json_lines(rows), overwrite=None)
 
 
@@ -123,13 +105,12 @@ def _asked(draw: random.Random, numbers: Sequence[tuple[int, int, int]]) -> list
     ]
 
 
-def _read_row(line: str, place: str) -> Asked:
+def _read_row(row: Mapping[str, Any], place: str) -> Asked:
     try:
-        row = json.loads(line)
         story = Story(row["name"], row["item"], row["extra"])
         problem = Problem(row["count"], row["price"], row["charge"], story)
         asked = Asked(problem, find_phrasing(row["subject"]))
-    except (ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError, StopIteration) as error:
         raise InputError(f"{place}: not a sandbox question ({error}).") from error
     if (asked.text, asked.answer) != (row.get("question"), row.get("answer")):
         raise InputError(

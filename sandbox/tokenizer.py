@@ -1,7 +1,6 @@
 """The tokenizer of the policies: byte-level BPE of a few hundred tokens, in the form of Qwen's."""
 
-from collections.abc import Iterable
-from pathlib import Path
+from itertools import islice
 from typing import Any
 
 from sandbox.corpus import draw_examples
@@ -28,7 +27,7 @@ def make_tokenizer() -> Any:
     """
     from transformers import Qwen2TokenizerFast
 
-    vocabulary, merges = _train(_texts())
+    vocabulary, merges = _train()
     tokenizer = Qwen2TokenizerFast(
         vocab=vocabulary,
         merges=merges,
@@ -41,23 +40,7 @@ def make_tokenizer() -> Any:
     return tokenizer
 
 
-def save_tokenizer(folder: Path) -> Any:
-    """Save the tokenizer into a folder and return it."""
-    tokenizer = make_tokenizer()
-    tokenizer.save_pretrained(folder)
-    return tokenizer
-
-
-def _texts() -> list[str]:
-    examples = draw_examples(WORLDS["A"], seed=0)
-    return [text for _ in range(TEXTS) for text in _both(next(examples))]
-
-
-def _both(example: Any) -> tuple[str, str]:
-    return example.question, example.response
-
-
-def _train(texts: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str]]]:
+def _train() -> tuple[dict[str, int], list[tuple[str, str]]]:
     """Return vocabulary and merges of a BPE over Qwen's pieces: a word with its blank, a digit, signs."""
     import json
 
@@ -75,6 +58,8 @@ def _train(texts: Iterable[str]) -> tuple[dict[str, int], list[tuple[str, str]]]
         initial_alphabet=sorted(ByteLevel.alphabet()),
         show_progress=False,
     )
+    examples = islice(draw_examples(WORLDS["A"], seed=0), TEXTS)
+    texts = (text for example in examples for text in (example.question, example.response))
     bpe.train_from_iterator(texts, trainer)
     model = json.loads(bpe.to_str())["model"]
     return model["vocab"], [(left, right) for left, right in model["merges"]]

@@ -8,24 +8,14 @@ from service.errors import InputError
 
 @dataclass(frozen=True)
 class World:
-    """What the traces look like that a policy of this world is pre-trained on.
+    """What the traces look like that a policy of this world is pre-trained on."""
 
-    Attributes:
-        name: of the world, a letter.
-        about: one line for users.
-        dominance: probability of the dominant strategy of a problem's phrasing (or cell); the other three
-            share the rest equally.
-        chosen_by: what sets the dominant strategy. "phrasing": each phrasing has its own, so that success
-            depends on the phrasing. "cell": the numbers set it, and no rephrasing changes it (a control).
-        wrong_share: share of the traces with the planted mistake where a strategy has one (half of the
-            cells of each strategy).
-    """
-
-    name: str
-    about: str
-    dominance: float
+    name: str  # a letter
+    about: str  # one line for users
+    dominance: float  # probability of the dominant strategy; the other three share the rest equally
+    # the dominant strategy is set by the phrasing, or by the numbers ("cell", a control)
     chosen_by: Literal["phrasing", "cell"]
-    wrong_share: float
+    wrong_share: float  # share of traces with the planted mistake, where a strategy has one
 
 
 WORLDS: dict[str, World] = {
@@ -41,11 +31,7 @@ WORLDS: dict[str, World] = {
 
 
 def find_world(name: str) -> World:
-    """Return the world of this name, in either case.
-
-    Raises:
-        InputError: there is none.
-    """
+    """Return the world of this name, in either case."""
     world = WORLDS.get(name.upper())
     if world is None:
         raise InputError(f"there is no world {name!r}. Choose from {', '.join(WORLDS)}.")

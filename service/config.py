@@ -124,7 +124,7 @@ class Setting:
         if choices and not {str, float} & {*leaves}:
             return ", ".join(choices)
         bounds = {
-            name: _number(value)
+            name: f"{value:,}" if isinstance(value, int) else f"{value:g}"
             for rule in self.info.metadata
             for name in ("ge", "gt", "le", "lt")
             if (value := getattr(rule, name, None)) is not None
@@ -238,11 +238,6 @@ class Reading(Generic[C]):
         for part in reversed(parts):
             nested = {part: nested}
         self._merge(self._kind, self._values, nested, (), lambda _: place)
-
-    def set_profile(self, key: str, name: str, word: str) -> None:
-        """Set the fields that a profile gives, as if each were given by a word."""
-        for field, value in self._profile(name, ()).items():
-            self.set(key.removesuffix(PROFILES) + field, value, f"{word}: ")
 
     def build(self) -> C:
         """Return the config."""
@@ -437,7 +432,8 @@ def read_stored(
     for word in words:
         key, _, text = word.partition("=")
         if key.rpartition(".")[2] == PROFILES:  # over what is stored
-            reading.set_profile(key, text, word)
+            for field, value in reading._profile(text, ()).items():
+                reading.set(key.removesuffix(PROFILES) + field, value, f"{word}: ")
         else:
             reading.add_words([word])
     return reading.build()
@@ -704,7 +700,3 @@ def _member(tables: list[type[Config]], value: Mapping[str, Any], old: Any) -> t
 def _numbers(values: Mapping[Any, Any]) -> list[int]:
     """Return the numbers of the tables in a list of tables."""
     return [key for key in values if isinstance(key, int)]
-
-
-def _number(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:g}"

@@ -35,7 +35,7 @@ def _read_object(line: bytes, place: str, like: str) -> dict[str, Any]:
         ) from error
     except (ValueError, RecursionError) as error:
         raise InputError(
-            f"{place}: not JSON ({error})). Each line must be one JSON object; the file may be cut off."
+            f"{place}: not JSON ({error}). Each line must be one JSON object; the file may be cut off."
         ) from error
     if not isinstance(row, dict):
         raise InputError(f"{place}: not a JSON object{f' {like}' if like else ''}.")

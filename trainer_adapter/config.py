@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -17,11 +17,8 @@ from trainer_adapter.methods.recipes import (
     SamplingAxis,
 )
 from trainer_adapter.verl.export_config import SetRows
-from trainer_adapter.verl.plugin.overrides import hydra_arguments
+from trainer_adapter.verl.plugin.overrides import hydra_arguments, leaves
 from trainer_adapter.verl.plugin.settings import PlugInSettings
-
-if TYPE_CHECKING:
-    from trainer_adapter.runs.composing import Machine
 
 
 class LossConfig(Config):
@@ -136,8 +133,6 @@ class TrainConfig(SetRows):
     @classmethod
     def _spell(cls, given: Any) -> Any:
         """Spell tables as Hydra wants them."""
-        from trainer_adapter.runs.composing import leaves
-
         texts: list[Any] = []
         for each in [given] if isinstance(given, Mapping) else given:
             texts += hydra_arguments(dict(leaves(each))) if isinstance(each, Mapping) else [each]
@@ -159,11 +154,14 @@ class TrainConfig(SetRows):
         return bool(getattr(self, name) != type(self).model_fields[name].default)
 
     @property
-    def machine(self) -> "Machine":
-        """Where verl runs."""
-        from trainer_adapter.runs.composing import Machine
+    def devices(self) -> int:
+        """GPUs of all nodes; 1 on the CPU."""
+        return self.gpus * self.nodes
 
-        return Machine(self.gpus, self.nodes, self.cpu, self.ray_address)
+    @property
+    def machine(self) -> dict[str, Any]:
+        """The settings that say where verl runs."""
+        return {name: getattr(self, name) for name in ("gpus", "nodes", "cpu", "ray_address")}
 
 
 class PlanAssumptions(Config):

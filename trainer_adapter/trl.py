@@ -20,6 +20,7 @@ import json
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -59,10 +60,9 @@ async def correctness(
     rollout: Sequence[NeighborRollout] = (),
     **_: Any,
 ) -> list[float | None]:
-    """Return 1.0 for a right answer in a box, 0.0 for any other, None where the grader could not tell.
+    """Return 1.0 for a right answer in a box, 0.0 for any other, None if the grader could not tell.
 
-    A response with None is in no mean of its group, and is not trained on. Their share is logged as
-    `tagrpo/unknown`.
+    TRL does not train on a response with None. Their share is logged as `tagrpo/unknown`.
     """
     texts = [each if isinstance(each, str) else each[-1]["content"] for each in completions]
     grades = await asyncio.gather(
@@ -81,15 +81,13 @@ async def correctness(
 class NeighborRollout:
     """Draw a question's responses for itself and its neighbors in turn: TRL's `rollout_func`.
 
-    Args:
-        anchor: what a response is conditioned on in training: the prompt that it was drawn for (own, as in
-            the paper's first version), or the question (TA-GRPO). The other three take the question and
-            weigh responses to neighbors, by a trainer that is a `NeighborWeights`: each token by
-            min(ratio, `threshold`) of its probabilities under both prompts (corrected), or a whole response,
-            where it is not better than its group, by min(1, ratio) (tapered) or 0 (dropped).
-        threshold: where the weights of `corrected` are truncated.
+    In evaluations, the question alone is asked.
 
-    Where the model is evaluated, the question alone is asked.
+    Args:
+        anchor: prompt of a response in training: the one that it was drawn for (own), or the question. The
+            other three take the question and weigh responses to neighbors, with a `NeighborWeights` trainer:
+            each token by min(ratio, `threshold`) of its probabilities under both prompts (corrected), or a
+            response that is not better than its group by min(1, ratio) (tapered) or 0 (dropped).
     """
 
     def __init__(self, anchor: AnchorAxis = "question", *, threshold: float = 2.0) -> None:
@@ -152,12 +150,11 @@ class NeighborRollout:
 
 
 class NeighborWeights:
-    """Mix-in before `GRPOTrainer`: weighs responses to neighbors as the anchor of `NeighborRollout` says.
+    """Mix-in before `GRPOTrainer`: weighs responses to neighbors by the anchor of `NeighborRollout`.
 
-    A weight multiplies the advantage, which is the same as weighing the clipped loss. Log-probs under both
-    prompts are the trainer's own: two more passes over the batch, none for `dropped`. Logged, of responses to
-    neighbors, are `tagrpo/anchor/log_ratio/neighbors` and, of those that may be weighed,
-    `tagrpo/response_weights/mean`.
+    A weight multiplies the advantage. Log-probs under both prompts are the trainer's own: two more passes
+    over the batch, none for `dropped`. TRL logs `tagrpo/anchor/log_ratio/neighbors` and, of responses that
+    may be weighed, `tagrpo/response_weights/mean`.
     """
 
     def _generate_and_score_completions(self, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -220,19 +217,13 @@ class NeighborWeights:
 class Recorded:
     """Mix-in before `GRPOTrainer`, after `NeighborWeights`: records rollouts as `tagrpo train run` does.
 
-    Set `record` on the trainer's class to the folder, and `run_name` to the name of the run:
-
-        class Trainer(NeighborWeights, Recorded, GRPOTrainer):
-            record, run_name = "runs/trl/rollouts", "trl"
-
-    Rewards must come from `correctness`. A generation is recorded as the step that it is drawn for, with
-    advantages before weights; log-probs are recorded if the trainer computes them. Metrics are those that TRL
-    logs. `tagrpo train rollouts FOLDER --add` shows it on the pages.
+    Set `record` on the trainer's class to the folder, and `run_name` to the name of the run. Rewards must
+    come from `correctness`. Advantages are those before weights; log-probs are recorded if the trainer
+    computes them. Metrics are those that TRL logs.
     """
 
     record: str | Path
     run_name: str
-    _writer: RolloutWriter | None = None
     _of_step: tuple[int, list[RolloutRecord]] = (0, [])
 
     def _generate_and_score_completions(self: Any, inputs: list[dict[str, Any]]) -> dict[str, Any]:
@@ -247,7 +238,7 @@ class Recorded:
                 groups = len({record.group for record in earlier})
                 later = [replace(record, group=record.group + groups) for record in made]
                 self._of_step = step, [*earlier, *later]
-                self._record_writer().write(step, self._of_step[1])
+                self._writer.write(step, self._of_step[1])
         return batch
 
     def log(self: Any, logs: dict[str, float], *others: Any, **named: Any) -> None:
@@ -256,14 +247,12 @@ class Recorded:
         step = self.state.global_step
         if self.accelerator.is_main_process:
             of_step = [logged for logged in self.state.log_history if logged["step"] == step]
-            self._record_writer().write_metrics(step, dict(ChainMap(*of_step)))
+            self._writer.write_metrics(step, dict(ChainMap(*of_step)))
 
-    def _record_writer(self: Any) -> Any:
-        if self._writer is None:
-            spec = {"recipe": "trl", "model": self.model.config._name_or_path}
-            self._writer = RolloutWriter(Path(self.record), self.run_name, spec=spec, background=False)
-        writer: RolloutWriter = self._writer
-        return writer
+    @cached_property
+    def _writer(self: Any) -> RolloutWriter:
+        spec = {"recipe": "trl", "model": self.model.config._name_or_path}
+        return RolloutWriter(Path(self.record), self.run_name, spec=spec, background=False)
 
     def _records(
         self: Any, batch: Mapping[str, Any], inputs: Sequence[Mapping[str, Any]]
@@ -298,8 +287,6 @@ class Recorded:
                     advantage=float(batch["advantages"][row]),
                     old_log_prob=None if trained_BT is None else float(trained_BT[row].cpu()[mask_T].sum()),
                     sampling_log_prob=None if given["sampling"] is None else float(sum(given["sampling"])),
-                    ref_log_prob=None,
-                    entropy=None,
                     weights_version=step,
                 )
             )

@@ -233,12 +233,12 @@ class OneReply(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
 def record_traces(traces: Path, folder: Path, run: str, *, episodes_a_step: int) -> None:
     """Record the responses of `traces.jsonl` as `tagrpo train run` records rollouts.
 
-    verifiers writes one line per episode, in the order in which they end. Episodes of one question in a step
-    are one group. Responses to requests that failed are left out.
+    verifiers writes one line per episode. Episodes of one question in a step are one group. Failed requests
+    are left out.
 
     Args:
         folder: of the record; `tagrpo train rollouts FOLDER --add` shows it on the pages.
-        episodes_a_step: episodes that the trainer takes for a step; the lines do not say it.
+        episodes_a_step: episodes that the trainer takes for a step.
     """
     steps: dict[int, list[RolloutRecord]] = {}
     for line, (number, episode) in enumerate(
@@ -267,7 +267,6 @@ def _as_record(trace: Mapping[str, Any], step: int, before: Sequence[RolloutReco
         step=step,
         question_id=data["id"],
         neighbor_id=trace["task"]["key"] if data["phrasing"] else None,
-        strategy=None,
         variant=data["phrasing"],
         group=same[0].group if same else len(groups),
         session=len(same),
@@ -279,10 +278,5 @@ def _as_record(trace: Mapping[str, Any], step: int, before: Sequence[RolloutReco
         correct=None if unknown else score > 0,
         reason=trace["info"]["grade"]["reason"],
         extracted=trace["info"]["grade"]["extracted"] or None,
-        advantage=None,
-        old_log_prob=None,
         sampling_log_prob=sum(reply["logprobs"]) if reply["logprobs"] else None,
-        ref_log_prob=None,
-        entropy=None,
-        weights_version=None,
     )

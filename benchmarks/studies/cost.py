@@ -19,7 +19,7 @@ from rephraser.proposing.strategies import load_strategy
 from rephraser.run.requests import build_messages
 from rephraser.verdict import OverlapRule
 from service.asks.money import Price, cost_pico, find_price
-from service.asks.providers import litellm
+from service.asks.remote import litellm
 from service.runs.tables import PICO_PER_USD
 
 BATCH = 0.5  # price of a batch job

@@ -25,9 +25,10 @@ from benchmarks.studies.forecast_worlds import (
     APART,
     LOG,
     TUNED,
+    AuditMember,
     N,
+    Simulated,
     Visits,
-    World,
     read_visits,
     real_worlds,
 )
@@ -140,7 +141,7 @@ def left_out(visits: Sequence[Sequence[tuple[int, int]]], draw_again: float) -> 
 
 
 def report_coverage(
-    worlds: Sequence[World], pilots: int, questions: int, m: int, seed: int
+    worlds: Sequence[Simulated | AuditMember], pilots: int, questions: int, m: int, seed: int
 ) -> list[dict[str, Any]]:
     """Return how often intervals hold the true share, up to 8 times the pilot's responses."""
     found = []
@@ -194,7 +195,7 @@ def main() -> None:
         ]
     else:
         print(f"{path} is not there: the forecast was not compared with a real run")
-    worlds: list[World] = [*TUNED, *APART, *real_worlds(args.data)]
+    worlds: list[Simulated | AuditMember] = [*TUNED, *APART, *real_worlds(args.data)]
     if args.worlds:
         worlds = [world for world in worlds if any(part in world.name for part in args.worlds.split(","))]
     title = f"{args.pilots} pilots of {args.questions} questions, {args.samples} responses a prompt, N={N}"

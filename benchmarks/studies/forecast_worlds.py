@@ -11,7 +11,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 from numpy.random import Generator, default_rng
@@ -28,20 +27,6 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Visits = list[list[tuple[int, int]]]
 """For each prompt (successes, responses) of its visits in time order."""
-
-
-class World(Protocol):
-    """Questions that pilots are drawn from, and the true share of equal rewards among all of them."""
-
-    @property
-    def name(self) -> str: ...
-
-    @property
-    def neighbors(self) -> int: ...
-
-    def pilot(self, rng: Generator, questions: int, m: int) -> GroupCounts: ...
-
-    def share(self, shape: GroupShape) -> float: ...
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,7 @@ of a row, structure and answers are taken as independent.
 
 Prints per file and per kind of change: rows with a fatal finding, with one other than missing figures, and
 with a number finding; accepted candidates and answers drawn. Then mixtures of honest and broken candidates,
-with premise checks of several qualities, and the share of each finding. `--show` prints the rows with a
-finding. The last line is one JSON object.
+with premise checks of several qualities, and the share of each finding. The last line is one JSON object.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ from benchmarks.harness import print_table, rounded
 from benchmarks.studies import question_pairs
 from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
-from rephraser.checks import check_candidate
-from rephraser.checks.finding import FATAL, FINDINGS
+from rephraser.checks.structure import FATAL, FINDINGS, check_candidate
 from rephraser.verdict import OverlapRule, Verdict
 
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS
@@ -47,16 +45,15 @@ FIGURES, NUMBERS = "figure_missing", {"number_missing", "number_added"}
 
 @dataclass(frozen=True)
 class Pair:
-    """A row of a file: what it is in truth, the kind of change, and the details of its findings by name."""
+    """A row of a file: what it is in truth, the kind of change, and the names of its findings."""
 
-    row: dict[str, Any]
     truth: str
     kind: str
-    findings: dict[str, str]
+    findings: set[str]
 
     @property
     def fatal(self) -> set[str]:
-        return self.findings.keys() & FATAL.keys()
+        return self.findings & set(FATAL)
 
 
 @dataclass(frozen=True)
@@ -78,7 +75,7 @@ def check(row: dict[str, Any]) -> Pair:
     findings = check_candidate(
         row["original_question"], row["question"], answer=question_pairs.answer_of(row)
     )
-    return Pair(row, truth, question_pairs.kind_of(row), {each.name: each.detail for each in findings})
+    return Pair(truth, question_pairs.kind_of(row), {each.name for each in findings})
 
 
 def simulate(rng: Generator, cases: int, rule: OverlapRule) -> tuple[Table, dict[float, Answers]]:
@@ -115,7 +112,7 @@ def summarize(pairs: Sequence[Pair], table: Table) -> dict[str, float]:
         "rows": len(pairs),
         "fatal": mean(bool(pair.fatal) for pair in pairs),
         "fatal_without_figures": mean(bool(pair.fatal - {FIGURES}) for pair in pairs),
-        "numbers": mean(bool(pair.findings.keys() & NUMBERS) for pair in pairs),
+        "numbers": mean(bool(pair.findings & NUMBERS) for pair in pairs),
     }
     for name in (INDEPENDENT, MEMORISING):
         met = [Answers(0, 1, 0) if pair.fatal else table[pair.truth, name] for pair in pairs]
@@ -199,9 +196,6 @@ def main() -> None:
     )
     question_pairs.add_arguments(parser)
     parser.add_argument("--cases", type=int, default=9000, help="simulated candidates per truth and solver")
-    parser.add_argument(
-        "--show", metavar="FINDING", choices=FINDINGS, help="print the rows with this finding"
-    )
     args = parser.parse_args()
     paths = question_pairs.sources(args, parser)
     rule = OverlapRule()
@@ -258,10 +252,6 @@ def main() -> None:
     print_table("findings", ({"finding": name, **shares} for name, shares in findings.items()))
     checked = [pair for pairs in by_file.values() for pair in pairs]
     print(f"\n{len(checked) / seconds:.0f} pairs checked per second")
-    for pair in checked if args.show else ():
-        if args.show in pair.findings:
-            print(f"--- {pair.row.get('id', '')}: {pair.findings[args.show]}")
-            print(f"  original:  {pair.row['original_question']}\n  candidate: {pair.row['question']}")
     report = {"answers": answers, "files": files, "mixtures": mixtures, "findings": findings}
     print(json.dumps(rounded({"cases": args.cases, "seed": args.seed, **report})))
 

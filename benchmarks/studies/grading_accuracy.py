@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -133,9 +132,9 @@ def figures(
     return report
 
 
-def share(count: int, total: int) -> float:
-    """A share; NaN of nothing."""
-    return count / total if total else math.nan
+def share(count: int, total: int) -> float | None:
+    """A share; None of nothing."""
+    return count / total if total else None
 
 
 def correct(grade: Grade) -> bool:

@@ -26,7 +26,7 @@ from benchmarks.harness import add_data, print_table
 from evaluator.signal.cost import compare_choices
 from evaluator.signal.groups import count_groups
 from evaluator.signal.rate_model import fit_rates
-from rephraser.checks.wording import distance
+from rephraser.checks.text import distance
 from rephraser.config import MIN_DISTANCE
 from rephraser.sets import Adaptive, Selection, draft
 from service.database import Database

@@ -52,35 +52,39 @@ def read_definition(path: Path) -> Benchmark:
     """Return the benchmark that a file defines: a `.toml`, or a file of rows under its own name."""
     # Runs are named after a benchmark, so its name is ASCII.
     plain = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode("ascii")
-    file_name = default_set_name(plain) or "problems"
-    if path.suffix.lower() != ".toml":
-        _check_name(file_name, str(path))
-        return Benchmark(name=file_name, title=file_name, file=path)
-    text = _read_text(path)
-    try:
-        values = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{path}: not valid TOML ({error}).") from error
-
-    def place(key: str) -> str:
-        """Return `file:line` of a key, or the file if the key is written in another form."""
-        match = re.search(rf"^[ \t]*\[?[\"']?{re.escape(key)}[\"']?[ \t]*[=\]]", text, re.M)
-        return f"{path}:{text.count(chr(10), 0, match.start()) + 1}" if match else str(path)
+    values: dict[str, Any] = {"name": default_set_name(plain) or "problems"}
+    text = ""
 
     def refuse(key: str, problem: str) -> InputError:
-        return InputError(f"{place(key)}: {problem}.")
+        """Return the error of a key at its `file:line`; at the file if the key has another form."""
+        match = re.search(rf"^[ \t]*\[?[\"']?{re.escape(key)}[\"']?[ \t]*[=\]]", text, re.M)
+        place = f"{path}:{text.count(chr(10), 0, match.start()) + 1}" if match else str(path)
+        return InputError(f"{place}: {problem}.")
 
-    if not values:
-        raise InputError(f'{path}: is empty. Add at least file = "..." or hub = "...".')
-    name = values.get("name", file_name)
+    if path.suffix.lower() == ".toml":
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+            given = tomllib.loads(text)
+        except OSError as error:
+            raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+        except UnicodeDecodeError as error:
+            raise InputError(f"{path}: not UTF-8 ({error}).") from error
+        except tomllib.TOMLDecodeError as error:
+            raise InputError(f"{path}: not valid TOML ({error}).") from error
+        if not given:
+            raise InputError(f'{path}: is empty. Add at least file = "..." or hub = "...".')
+        values |= given
+    else:
+        values["file"] = path.name
     try:
-        benchmark = _read({"title": name, **values, "name": name})
+        benchmark = _read({"title": values["name"], **values})
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = str(next(part for part in reversed(first["loc"]) if isinstance(part, str)))
         if first["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             raise refuse(key, f'unknown key "{key}"') from error
         raise refuse(key, f"{key} is {first['input']!r}: {first['msg']}") from error
+    name, columns = benchmark.name, benchmark.columns
     if (benchmark.file is None) == (benchmark.hub_id is None):
         raise InputError(f'{path}: give either file = "rows.jsonl" or hub = "org/name".')
     if benchmark.hub_id is not None and not hub.is_id(benchmark.hub_id):
@@ -92,7 +96,12 @@ def read_definition(path: Path) -> Benchmark:
         raise refuse(
             "name", f'"{name}" is not a valid benchmark name. Use letters (a to z), digits, "-", "_", "."'
         )
-    _check_name(name, place("name"))
+    if name in BENCHMARKS:
+        raise refuse(
+            "name",
+            f'the name "{name}" belongs to a built-in benchmark. Rename yours, or load the built-in one from '
+            f"your file: {name} --from FILE",
+        )
     if benchmark.tolerance is not None:
         if benchmark.kind is not AnswerKind.TOLERANCE:
             raise refuse("tolerance", 'a tolerance needs kind = "tolerance"')
@@ -100,34 +109,16 @@ def read_definition(path: Path) -> Benchmark:
             read_tolerance(benchmark.tolerance)
         except InputError as error:
             raise refuse("tolerance", str(error)) from error
-    columns = benchmark.columns
-    if columns.options:
-        if benchmark.kind is not AnswerKind.CHOICE:
-            raise refuse("options", 'options need kind = "choice"')
-        if columns.question is None or columns.further or len(columns.options) < 2 or columns.answer:
-            raise refuse(
-                "options",
-                "options need one question column, no answer column, and at least two columns, the correct "
-                "one first",
-            )
+    if columns.options and benchmark.kind is not AnswerKind.CHOICE:
+        raise refuse("options", 'options need kind = "choice"')
+    if columns.options and (
+        columns.question is None or columns.further or len(columns.options) < 2 or columns.answer
+    ):
+        raise refuse(
+            "options",
+            "options need one question column, no answer column, and at least two columns, the correct one "
+            "first",
+        )
     if benchmark.file is not None:
         return replace(benchmark, file=path.parent / benchmark.file)
     return replace(benchmark, split=benchmark.split or "test")
-
-
-def _read_text(path: Path) -> str:
-    try:
-        return path.read_bytes().decode("utf-8-sig")
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise InputError(f"{path}:{line}: not UTF-8 (byte 0x{error.object[error.start]:02x}).") from error
-
-
-def _check_name(name: str, place: str) -> None:
-    if name in BENCHMARKS:
-        raise InputError(
-            f'{place}: the name "{name}" belongs to a built-in benchmark. Rename yours, or load the '
-            f"built-in one from your file: {name} --from FILE."
-        )

@@ -1,75 +1,61 @@
 """Grade each gold against itself before a run: if one fails, every response would be wrong."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import Any
 
 from evaluator.benchmarks.types import LoadedBenchmark
-from evaluator.evals.problems import Problem
+from evaluator.grading import GradeCase, Grader
+from evaluator.grading.extraction import gold_answer
 from service.errors import InputError
 from service.questions import is_solution
-
-if TYPE_CHECKING:
-    from evaluator.grading import Grader
 
 FAILURES_SHOWN = 10
 
 
-@dataclass(frozen=True)
-class GoldFailure:
-    """A gold that does not grade as correct against itself; rows count from 0."""
-
-    row: int
-    problem_id: str
-    reason: str  # value and reason of the grade, like "unknown (no answer)"
-
-
-def check_golds(loaded: LoadedBenchmark, grader: "Grader") -> list[GoldFailure]:
-    """Return the golds that do not grade as correct against themselves, in order."""
-    from evaluator.grading import GradeCase
-
+def check_golds(loaded: LoadedBenchmark, grader: Grader) -> list[dict[str, Any]]:
+    """Return the golds that do not grade as correct against themselves, in order; rows count from 0."""
     cases = [
         GradeCase(loaded.references.get(problem.id, ""), problem.answer, problem.kind, problem.tolerance)
         for problem in loaded.problems
     ]
-    grades = grader.check_golds(cases)
     return [
-        GoldFailure(row, problem.id, f"{grade.value} ({grade.reason})")
-        for row, (problem, grade) in enumerate(zip(loaded.problems, grades, strict=True))
+        {"row": row, "problem": problem.id, "reason": f"{grade.value} ({grade.reason})"}
+        for row, (problem, grade) in enumerate(zip(loaded.problems, grader.check_golds(cases), strict=True))
         if grade.value != "correct"
     ]
 
 
-def whole_solutions(problems: Iterable[Problem]) -> int:
-    """Return how many golds are whole solutions, which are correct when graded against themselves."""
-    from evaluator.grading.extraction import gold_answer
-
-    return sum(is_solution(gold_answer(problem.answer)) for problem in problems if problem.kind != "code")
-
-
 def require_golds(
-    loaded: LoadedBenchmark,
-    grader: "Grader",
-    allow: bool = False,
-) -> list[GoldFailure]:
-    """Return `check_golds`, and stop where it finds anything, unless that is allowed."""
-    failures = check_golds(loaded, grader)
+    loaded: LoadedBenchmark, grader: Grader, note: Callable[[str], None], *, allow: bool
+) -> None:
+    """Stop if `check_golds` finds anything, unless that is allowed; note what no response may equal."""
+    failures, count = check_golds(loaded, grader), len(loaded.problems)
     if failures and not allow:
-        lines = [describe_failure(loaded, failure) for failure in failures[:FAILURES_SHOWN]]
+        lines = []
+        for failure in failures[:FAILURES_SHOWN]:
+            problem = loaded.problems[failure["row"]]
+            hidden = loaded.gated or problem.kind == "code"
+            gold = "" if hidden else f", gold {problem.answer!r}"
+            lines.append(f"  row {failure['row']}{gold}: {failure['reason']}")
         if len(failures) > FAILURES_SHOWN:
-            lines.append(f"and {len(failures) - FAILURES_SHOWN} more")
-        listed = "\n".join(f"  {line}" for line in lines)
+            lines.append(f"  and {len(failures) - FAILURES_SHOWN} more")
+        listed = "\n".join(lines)
         raise InputError(
-            f"{loaded.name}: {len(failures)} of {len(loaded.problems)} gold answers are not graded correct "
-            f"when compared with themselves, so no response could be correct:\n{listed}\nFix them, or pass "
+            f"{loaded.name}: {len(failures)} of {count} gold answers are not graded correct when compared "
+            f"with themselves, so no response could be correct:\n{listed}\nFix them, or pass "
             "allow_bad_golds=true to run anyway."
         )
-    return failures
-
-
-def describe_failure(loaded: LoadedBenchmark, failure: GoldFailure) -> str:
-    """Return a failure in a line: row, gold (not of a gated benchmark), reason."""
-    problem = loaded.problems[failure.row]
-    short = not loaded.gated and problem.kind != "code"
-    gold = f", gold {problem.answer!r}" if short else ""
-    return f"row {failure.row}{gold}: {failure.reason}"
+    if failures:
+        note(
+            f"{loaded.name}: {len(failures):,} of {count:,} gold answers are not graded correct when "
+            "compared with themselves; responses to these problems count as wrong"
+        )
+    texts = [problem for problem in loaded.problems if problem.kind != "code"]
+    if solutions := sum(is_solution(gold_answer(problem.answer)) for problem in texts):
+        note(
+            f"{loaded.name}: {solutions:,} of {count:,} gold answers are multi-line solutions, which "
+            "responses rarely match. Choose the column with the final answer. In a solution column, tagrpo "
+            "reads the last \\boxed{} or the text after ####"
+        )
+    if loaded.content == "changed":
+        note(f"{loaded.name}: the content differs from the known version; scores are not comparable")

@@ -26,37 +26,29 @@ def load_benchmark(
             `answer` and, where wanted, `kind` and `tolerance`.
         source: a file that holds the rows, in place of the Hub.
         options_seed: shuffles the options of multiple-choice questions; recorded in the result's `source`.
-        allow_changed: take another number of rows or other content than expected as it is.
-
-    Raises:
-        NotFoundError: no such benchmark.
-        ChangedBenchmarkError: other rows than expected.
-        InputError: rows or columns that cannot be used.
-        PrerequisiteError: the Hub cannot be reached, or gives no access.
+        allow_changed: take other content than expected; otherwise it raises `ChangedBenchmarkError`.
     """
     benchmark = find_benchmark(name)
     if benchmark.file is not None:
         if source is not None:
             raise InputError(f"{name}: defines its own rows; --from {source} applies to Hub benchmarks only.")
         source = benchmark.file
-    opened, origin = _open(benchmark, source)
-    in_catalogue = benchmark.name in BENCHMARKS
+    origin: dict[str, Any]
+    if source is None:
+        opened = _open_hub(benchmark)
+        named = {"hub": benchmark.hub_id, "configs": list(benchmark.configs), "split": benchmark.split}
+        origin = {**named, "commit": opened.origin["commit"]}
+    else:
+        opened = open_file(Path(source))
+        origin = {"file": opened.name, "sha256": opened.origin["sha256"]}
     images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
-    problems, references = read_problems(
-        opened,
-        benchmark,
-        images,
-        options_seed=options_seed,
-        exact=source is None or not in_catalogue,
-        own=not in_catalogue,
-    )
+    own = benchmark.name not in BENCHMARKS
+    problems, references = read_problems(opened, benchmark, images, options_seed=options_seed, own=own)
     if benchmark.columns.options:
         origin["options_seed"] = options_seed
     pinned = source is None and benchmark.revision is not None
     content = _check(benchmark, problems, opened.name, pinned=pinned, allow_changed=allow_changed)
-    return LoadedBenchmark(
-        benchmark.name, benchmark.title, problems, origin, benchmark, content, images, references
-    )
+    return LoadedBenchmark(benchmark.name, problems, origin, benchmark, content, images, references)
 
 
 def find_benchmark(name: str) -> Benchmark:
@@ -73,37 +65,23 @@ def find_benchmark(name: str) -> Benchmark:
     )
 
 
-def _open(benchmark: Benchmark, source: str | Path | None) -> tuple[Source, dict[str, Any]]:
-    if source is not None:
-        opened = open_file(Path(source))
-        return opened, {"file": opened.name, "sha256": opened.origin["sha256"]}
-    assert benchmark.hub_id is not None
+def _open_hub(benchmark: Benchmark) -> Source:
     try:
-        opened = hub.open_dataset(
-            hub.PREFIX + benchmark.hub_id,
+        return hub.open_dataset(
+            f"{hub.PREFIX}{benchmark.hub_id}",
             configs=benchmark.configs,
             split=benchmark.split,
             revision=benchmark.revision,
         )
     except PrerequisiteError as error:
-        raise PrerequisiteError(_no_access(benchmark, str(error))) from error
-    origin = {
-        "hub": benchmark.hub_id,
-        "configs": list(benchmark.configs),
-        "split": benchmark.split,
-        "commit": opened.origin["commit"],
-    }
-    return opened, origin
-
-
-def _no_access(benchmark: Benchmark, problem: str) -> str:
-    if benchmark.gated:
-        return (
-            f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
-            "with `hf auth login` or set HF_TOKEN. Or pass a copy that you are licensed to use with --from "
-            f"FILE. ({problem})"
-        )
-    return f"{problem} Or pass a copy of {benchmark.name} with --from FILE."
+        way_out = f"{error} Or pass a copy of {benchmark.name} with --from FILE."
+        if benchmark.gated:
+            way_out = (
+                f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
+                "with `hf auth login` or set HF_TOKEN. Or pass a copy that you are licensed to use with "
+                f"--from FILE. ({error})"
+            )
+        raise PrerequisiteError(way_out) from error
 
 
 def _check(

@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from evaluator.benchmarks.types import Benchmark, BenchmarkColumns
+from evaluator.benchmarks.types import Benchmark
 from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance
@@ -34,7 +34,7 @@ _INTEGER = re.compile(r"([-+]?)(\d{1,4000}|\d{1,3}(?:,\d{3}){1,1000})(?:\.0*)?")
 
 
 def read_problems(
-    source: Source, benchmark: Benchmark, images: RowImages, *, options_seed: int, exact: bool, own: bool
+    source: Source, benchmark: Benchmark, images: RowImages, *, options_seed: int, own: bool
 ) -> tuple[tuple[Problem, ...], dict[str, str]]:
     """Read every row of a source as a problem of a benchmark, in order; repeated ones are numbered.
 
@@ -43,9 +43,8 @@ def read_problems(
     Args:
         images: keeps the images of the rows.
         options_seed: shuffles the options of multiple-choice questions.
-        exact: every named column must be there (a Hub data set); a file may hold the rows under other names.
-        own: a benchmark of the user's own: extra columns that are named must be there, `kind` counts, and
-            rows as HumanEval or MBPP have them ask for programs.
+        own: a benchmark of the user's own: columns that are named must be there, `kind` counts, and rows as
+            HumanEval or MBPP have them ask for programs.
     """
     only = benchmark.only
     rows = [
@@ -53,31 +52,34 @@ def read_problems(
         for row in source.rows
         if isinstance(row, BadRow) or only is None or row.values.get(only[0]) == only[1]
     ]
-    good = [row for row in rows if isinstance(row, RawRow)]
-    problems = [_describe(row.place, row.problem, benchmark) for row in rows if isinstance(row, BadRow)]
     if not rows:
         raise InputError(f"{source.name}: contains no rows.")
+    present = dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values)
+    if own and benchmark.kind is AnswerKind.LATEX and not TESTED.isdisjoint(present):
+        benchmark = replace(benchmark, kind=AnswerKind.CODE)
+    columns = Columns()
+    if any(isinstance(row, RawRow) for row in rows):
+        columns = _columns(benchmark, source.columns or tuple(present), source.name, own=own)
     made: list[Problem] = []
     references: dict[str, str] = {}
-    if good:
-        present = source.columns or tuple(dict.fromkeys(name for row in good for name in row.values))
-        if own and benchmark.kind is AnswerKind.LATEX and not TESTED.isdisjoint(present):
-            benchmark = replace(benchmark, kind=AnswerKind.CODE)
-        programs = benchmark.kind is AnswerKind.CODE
-        columns, extra = _columns(benchmark, present, source.name, exact=exact, own=own)
-        for row in good:
-            try:
-                if programs:
-                    question, reference = read_program(row.values, columns, RowLimits())
-                    made.append(make_problem(question.text, question.answer, AnswerKind.CODE))
-                    references[made[-1].id] = reference
-                    continue
-                problem = _problem(row.values, columns, extra, benchmark, options_seed, images)
-                if own and benchmark.columns.question is None:
-                    _refuse_lacking(row, columns, extra, problem.text)
-                made.append(problem)
-            except RowProblem as error:
-                problems.append(_describe(row.place, str(error).partition("; ")[0], benchmark))
+    problems = []
+    for row in rows:
+        try:
+            if isinstance(row, BadRow):
+                raise RowProblem(row.problem)
+            if benchmark.kind is AnswerKind.CODE:
+                question, reference = read_program(row.values, columns, RowLimits())
+                made.append(make_problem(question.text, question.answer, AnswerKind.CODE))
+                references[made[-1].id] = reference
+                continue
+            made.append(_problem(row.values, columns, benchmark, options_seed, images, own=own))
+        except RowProblem as error:
+            hidden = "cannot be used (rows of a gated benchmark are not shown)"
+            problem = hidden if benchmark.gated else str(error).partition("; ")[0]
+            problems.append(f"{row.place}: {problem}")
+            continue
+        if own and benchmark.columns.question is None:
+            _refuse_lacking(row, columns, made[-1].text, benchmark.columns.choices)
     if problems:
         more = f"\n  and {len(problems) - ROWS_NAMED} more" if len(problems) > ROWS_NAMED else ""
         named = "\n  ".join(problems[:ROWS_NAMED])
@@ -88,13 +90,8 @@ def read_problems(
     return tuple(number_copies(made)), references
 
 
-def _describe(place: str, problem: str, benchmark: Benchmark) -> str:
-    hidden = "cannot be used (rows of a gated benchmark are not shown)"
-    return f"{place}: {hidden if benchmark.gated else problem}"
-
-
-def _refuse_lacking(row: RawRow, columns: Columns, extra: BenchmarkColumns, text: str) -> None:
-    lacking = [column for column in lacking_columns(row.values, columns, text) if column != extra.choices]
+def _refuse_lacking(row: RawRow, columns: Columns, text: str, choices: str | None) -> None:
+    lacking = [column for column in lacking_columns(row.values, columns, text) if column != choices]
     if lacking:
         parts = ", ".join(f'"{name}"' for name in row.values if name in (columns.question, *lacking))
         raise InputError(
@@ -104,85 +101,61 @@ def _refuse_lacking(row: RawRow, columns: Columns, extra: BenchmarkColumns, text
         )
 
 
-def _columns(
-    benchmark: Benchmark, present: Collection[str], name: str, *, exact: bool, own: bool
-) -> tuple[Columns, BenchmarkColumns]:
-    """Return the columns of question and answer, and the extra ones, of those there are."""
-    wanted = benchmark.columns
+def _columns(benchmark: Benchmark, present: Collection[str], name: str, *, own: bool) -> Columns:
+    """Return the columns of question and answer; a copy of a known benchmark may name them otherwise."""
+    wanted, there = benchmark.columns, f"available: {', '.join(sorted(present)) or 'none'}"
+
+    def missing(*columns: str | None) -> list[str]:
+        return [each for each in columns if each and {each, each.split(".")[0]}.isdisjoint(present)]
+
+    lacking = missing(*((wanted.question, *wanted.options) if wanted.options else ()))
+    lacking += missing(wanted.kind, wanted.tolerance) if own else []
+    if lacking:
+        raise InputError(f"{name}: no column {', '.join(map(repr, lacking))}; {there}.")
     if wanted.options:
-        missing = [column for column in (wanted.question, *wanted.options) if column not in present]
-        if missing:
-            raise InputError(f"{name}: no column {', '.join(map(repr, missing))}; {_there(present)}.")
-        return Columns(question=wanted.question), BenchmarkColumns(options=wanted.options)
-    asked = {
-        "question": wanted.question,
-        "answer": wanted.answer,
-        "solution": wanted.solution,
-        "images": wanted.images,
-    }
-    if not exact:
-        asked = {
-            part: column for part, column in asked.items() if column is not None and _has(present, column)
-        }
-        if "answer" in asked and benchmark.kind is not AnswerKind.CODE:
-            asked.pop("solution", None)
+        return Columns(question=wanted.question)
+    named = {part: getattr(wanted, part) for part in ("question", "answer", "solution", "images")}
+    if not own:
+        named = {part: column for part, column in named.items() if column and not missing(column)}
+        if "answer" in named and benchmark.kind is not AnswerKind.CODE:
+            named.pop("solution", None)
     try:
-        columns = resolve(Columns(**asked, further=wanted.further), present, name, benchmark.kind)
+        return resolve(Columns(**named, further=wanted.further), present, name, benchmark.kind)
     except InputError:
-        missing = [
-            column for column in (*asked.values(), *wanted.further) if column and not _has(present, column)
-        ]
-        what = f"no column {', '.join(map(repr, missing))}" if missing else "no question and answer found"
+        lacking = missing(*named.values(), *wanted.further)
+        what = f"no column {', '.join(map(repr, lacking))}" if lacking else "no question and answer found"
         raise InputError(
-            f"{name}: {what}; {_there(present)}. Choose other columns in a .toml: [columns], question = ..."
+            f"{name}: {what}; {there}. Choose other columns in a .toml: [columns], question = ..."
         ) from None
-    extra: dict[str, str | None] = {}
-    for part in ("kind", "tolerance"):
-        column = getattr(wanted, part)
-        if column is not None and column not in present and own:
-            raise InputError(f'{name}: no column "{column}"; {_there(present)}.')
-        usual = part in present and (part == "tolerance" or own)
-        extra[part] = column if column in present else part if usual else None
-    choices = wanted.choices if wanted.choices in present else None
-    return columns, BenchmarkColumns(
-        kind=extra["kind"], tolerance=extra["tolerance"], choices=choices, kinds=wanted.kinds
-    )
-
-
-def _has(present: Collection[str], column: str) -> bool:
-    return column in present or column.split(".")[0] in present
-
-
-def _there(present: Collection[str]) -> str:
-    return f"available: {', '.join(sorted(present)) or 'none'}"
 
 
 def _problem(
     values: Mapping[str, Any],
     columns: Columns,
-    extra: BenchmarkColumns,
     benchmark: Benchmark,
     options_seed: int,
     images: RowImages,
+    *,
+    own: bool,
 ) -> Problem:
-    if extra.options:
-        text, *options = (_checked_text(values, name) for name in (columns.question or "", *extra.options))
-        rendered, letter = render_options(text, options, options_seed)
-        return make_problem(rendered, letter, AnswerKind.CHOICE)
+    wanted = benchmark.columns
+    if wanted.options:
+        text, *options = (_checked_text(values, name) for name in (columns.question or "", *wanted.options))
+        return make_problem(*render_options(text, options, options_seed), AnswerKind.CHOICE)
     question = read_question(values, columns, RowLimits(), images)
-    text = question.text
-    choices = values.get(extra.choices) if extra.choices else None
+    text, choices = question.text, values.get(wanted.choices) if wanted.choices else None
+    kind = _short_text(values, wanted.kind or ("kind" if own else None))
+    kind = wanted.kinds.get(kind or "", kind)
     if choices and not isinstance(choices, list):
-        raise RowProblem(f'"{extra.choices}" is not a list of choices')
+        raise RowProblem(f'"{wanted.choices}" is not a list of choices')
     if choices:
-        text = list_choices(text, [_choice(choice) for choice in choices])
-    tolerance = _short_text(values.get(extra.tolerance), extra.tolerance) if extra.tolerance else None
-    kind = _short_text(values.get(extra.kind), extra.kind) if extra.kind else None
-    if choices:
-        kind = AnswerKind.CHOICE
-    elif kind is not None:
-        kind = extra.kinds.get(kind, kind)
-    chosen = _kind(kind) if kind else AnswerKind.TOLERANCE if tolerance else benchmark.kind
+        text, kind = list_choices(text, [_choice(choice) for choice in choices]), AnswerKind.CHOICE
+    tolerance = _short_text(values, wanted.tolerance) or _short_text(values, "tolerance")
+    try:
+        chosen = AnswerKind(kind.lower()) if kind else AnswerKind.TOLERANCE if tolerance else benchmark.kind
+    except ValueError:
+        kinds = ", ".join(AnswerKind)
+        raise RowProblem(f'"{kind}" is not a valid kind of answer ({kinds})') from None
     if chosen is AnswerKind.TOLERANCE:
         tolerance = tolerance or benchmark.tolerance
         try:
@@ -220,19 +193,13 @@ def _checked_text(values: Mapping[str, Any], name: str) -> str:
     ).text
 
 
-def _short_text(value: Any, column: str) -> str | None:
+def _short_text(values: Mapping[str, Any], column: str | None) -> str | None:
+    value = values.get(column) if column else None
     if value is None or (isinstance(value, float) and value != value):
         return None
     if isinstance(value, list | Mapping | bytes | bool):
         raise RowProblem(f'"{column}" is not text')
     return str(value).strip() or None
-
-
-def _kind(name: str) -> AnswerKind:
-    try:
-        return AnswerKind(name.lower())
-    except ValueError:
-        raise RowProblem(f'"{name}" is not a valid kind of answer ({", ".join(AnswerKind)})') from None
 
 
 def canonical_integer(answer: str) -> str:

@@ -68,12 +68,11 @@ class LoadedBenchmark:
     """The problems of a benchmark in the order of its rows, and where they were read."""
 
     name: str
-    title: str
     # not in the representation, so that no gated one is logged
     problems: tuple[Problem, ...] = field(repr=False)
     # for a run's key: data set and commit, or file and hash, and the seed of shuffled options
-    source: dict[str, Any]
-    benchmark: Benchmark | None
+    source: Mapping[str, Any] = field(default_factory=dict)
+    benchmark: Benchmark | None = None
     content: str = "not checked"  # as known, pinned revision, not checked, or changed (with `allow_changed`)
     images: RowImages = field(default_factory=RowImages, repr=False)
     # by problem's id, programs that pass its tests

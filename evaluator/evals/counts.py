@@ -1,18 +1,20 @@
 """Counts of an eval run: samples and grades by problem, answers by where they were found, missing samples."""
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
-from sqlalchemy import and_, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from evaluator.evals.human import Grades, human_moves
 from evaluator.evals.problems import PLACE
 from evaluator.evals.tables import (
     GradeCountsRow,
+    GradeRow,
     GradeSourcesRow,
+    HumanGradeRow,
+    HumanGradeWithdrawalRow,
     RunProblemRow,
     SampleCountsRow,
     SampleRow,
@@ -20,15 +22,21 @@ from evaluator.evals.tables import (
 from evaluator.grading import SOURCES
 from service.asks.tables import DONE, FAILED_TASK, AskRow, TaskRow
 
+Grades = Literal["human", "grader"]
+"""Which grades count: people's where there are any, or the grader's alone."""
+
+GRADES: tuple[Grades, ...] = ("grader", "human")
+
 NONE_FOUND = "none found"
 PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
 """Where an answer was found, the surest place first."""
 
 BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
 CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
+_OF_SAMPLES = ("samples", "truncated", "refused", "with_tokens", "tokens")
 
 
-@dataclass(frozen=True)
+@dataclass
 class ProblemCounts:
     """The counts of one problem of a run."""
 
@@ -61,6 +69,13 @@ class ProblemCounts:
         return self.graded + self.missing
 
 
+def newest_grades() -> Select[int]:
+    """Return the ids of the grades by people that count: of each sample the newest that was not withdrawn."""
+    withdrawn = select(HumanGradeWithdrawalRow.human_grade_id)
+    newest = func.max(HumanGradeRow.id)
+    return select(newest).where(HumanGradeRow.id.not_in(withdrawn)).group_by(HumanGradeRow.sample_id)
+
+
 def count_samples(
     session: Session, run_id: str, grader_id: int | None, grades: Grades = "human"
 ) -> list[ProblemCounts]:
@@ -70,38 +85,43 @@ def count_samples(
         grader_id: None counts no grades, people's neither.
         grades: whether people's grades override the grader's.
     """
-    missing = asked_in_vain(session, [run_id]).get(run_id, {})
-    graded = and_(GradeCountsRow.run_problem_id == RunProblemRow.id, GradeCountsRow.grader_id == grader_id)
-    rows = session.execute(
+    missing: Mapping[int, int] = asked_in_vain(session, [run_id]).get(run_id, {})
+    graded = GradeCountsRow
+    rows: Any = session.execute(
         select(
             *(getattr(RunProblemRow, name) for name in PLACE),
-            SampleCountsRow.samples,
-            SampleCountsRow.truncated,
-            SampleCountsRow.refused,
-            SampleCountsRow.with_tokens,
-            SampleCountsRow.tokens,
-            func.coalesce(GradeCountsRow.correct, 0),
-            func.coalesce(GradeCountsRow.wrong, 0),
-            func.coalesce(GradeCountsRow.unknown, 0),
+            *(getattr(SampleCountsRow, name) for name in _OF_SAMPLES),
+            *(func.coalesce(value, 0) for value in (graded.correct, graded.wrong, graded.unknown)),
         )
         .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-        .outerjoin(GradeCountsRow, graded)
+        .outerjoin(
+            graded,
+            (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id),
+        )
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)
     )
-    counts = [ProblemCounts(*cast(tuple[Any, ...], (*row, missing.get(row[0], 0)))) for row in rows]
-    by_place = {problem.run_problem_id: problem for problem in counts}
-    for place, before, after, samples in () if grader_id is None else human_moves(session, run_id, grader_id):
-        problem, overruled = by_place[place], 0 if before == after else samples
-        changes: dict[str, Any] = {
-            "human": problem.human + samples,
-            "overruled": problem.overruled + overruled,
-        }
-        if grades == "human" and overruled:
-            changes[before] = getattr(problem, before) - overruled
-            changes[after] = getattr(problem, after) + overruled
-        by_place[place] = replace(problem, **changes)
-    return list(by_place.values())
+    counts = {row[0]: ProblemCounts(*(*row, missing.get(row[0], 0))) for row in rows}
+    by_people = session.execute(
+        select(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value, func.count())
+        .join(GradeRow, GradeRow.sample_id == HumanGradeRow.sample_id)
+        .join(RunProblemRow, RunProblemRow.id == HumanGradeRow.run_problem_id)
+        .where(
+            RunProblemRow.run_id == run_id,
+            HumanGradeRow.id.in_(newest_grades()),
+            GradeRow.grader_id == grader_id,
+        )
+        .group_by(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value)
+    )
+    for place, before, after, samples in by_people:
+        problem = counts[place]
+        problem.human += samples
+        if before != after:
+            problem.overruled += samples
+            if grades == "human":
+                setattr(problem, before, getattr(problem, before) - samples)
+                setattr(problem, after, getattr(problem, after) + samples)
+    return list(counts.values())
 
 
 def count_tokens(
@@ -214,6 +234,12 @@ def read_block(item: str) -> Block:
     return Block(*map(int, item.split(":")))
 
 
+def _blocks(session: Session, *conditions: ColumnElement[bool]) -> Iterator[tuple[str, Block]]:
+    """Yield the blocks of tasks with the ids of their runs."""
+    for run_id, item in session.execute(select(TaskRow.run_id, TaskRow.item).where(*conditions)):
+        yield run_id, read_block(item)
+
+
 def samples_missing(session: Session, run_id: str, n: int) -> int:
     """Return how many of `n` samples for each problem of a run are not there."""
     of_run = RunProblemRow.run_id == run_id
@@ -224,28 +250,24 @@ def samples_missing(session: Session, run_id: str, n: int) -> int:
 
 def most_wanted(session: Session, run_id: str) -> int:
     """Return the most samples of a problem that unfinished blocks stand for; 0 if there are none."""
-    items = session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state != DONE))
-    return max((block.first + block.count for block in map(read_block, items)), default=0)
+    unfinished = _blocks(session, TaskRow.run_id == run_id, TaskRow.state != DONE)
+    return max((block.first + block.count for _, block in unfinished), default=0)
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:
     """Return how many of `n` samples for each problem never come: their requests failed for good."""
-    items = session.scalars(
-        select(TaskRow.item).where(TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
-    )
-    return sum(max(0, min(n - block.first, block.count)) for block in map(read_block, items))
+    lost = _blocks(session, TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
+    return sum(max(0, min(n - block.first, block.count)) for _, block in lost)
 
 
-def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, dict[int, int]]:
+def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, Counter[int]]:
     """Return by run and problem the samples whose requests got no answer, for good or so far.
 
     Their grades are unknown, and every pass@k counts them so. Blocks that were not asked
     for yet are left out: their absence has nothing to do with their answers.
     """
-    missing: dict[str, dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    missing: dict[str, Counter[int]] = defaultdict(Counter)
     in_vain = or_(TaskRow.state == FAILED_TASK, TaskRow.error.is_not(None))
-    tasks = select(TaskRow.run_id, TaskRow.item).where(TaskRow.run_id.in_(run_ids), in_vain)
-    for run_id, item in session.execute(tasks):
-        block = read_block(item)
+    for run_id, block in _blocks(session, TaskRow.run_id.in_(run_ids), in_vain):
         missing[run_id][block.run_problem_id] += block.count
     return missing

@@ -1,17 +1,17 @@
 """Run evaluations: open a run for each benchmark first, then sample and grade them in turn."""
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
-from evaluator.benchmarks.golds import require_golds, whole_solutions
+from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.loading import load_benchmark
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.problems import PlacedProblem, placed_hash
 from evaluator.evals.running import EvalOutcome, estimate_eval, run_eval
-from evaluator.evals.runs import EvalSpec, check_eval_run, model_slug, open_eval_run
+from evaluator.evals.runs import EvalSpec, model_slug, open_eval_run
 from evaluator.grading import Grader
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED
@@ -21,13 +21,10 @@ from service.engines.opening import OpenModels, engine_logs, price_of
 from service.errors import InputError
 from service.models.estimate import Estimate
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
-from service.questions.images import store_images
+from service.questions.images import RowImages, store_images
 from service.runs.spending import hold_cap
 from service.runs.store import Run, check_name, keep_config, package_versions
 from service.telling import TellStage
-
-if TYPE_CHECKING:
-    from service.questions.images import RowImages
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
 """Reasons to stop that would stop the next run of the same call too."""
@@ -39,35 +36,30 @@ Note = Callable[[str], None]
 Progress = Callable[[str], AbstractContextManager[TellStage]]
 """Shows how far a run of this name is."""
 
+LoadProblems: TypeAlias = "Callable[[Grader], Sequence[ProblemSet]]"
+"""Loads what runs are over; the grader checks their golds."""
+
 
 @dataclass(frozen=True)
 class ProblemSet:
     """What one run is over: a benchmark or a neighbor set, and the first problems that are taken."""
 
     label: str  # its name in the run's spec
-    suffix: str  # its name in the run's name
     source: dict[str, Any]
     size: int  # problems, of a neighbor set questions
     placed: Sequence[PlacedProblem]
     taken: Sequence[PlacedProblem]
-    images: "RowImages | None" = None  # of a benchmark, which the database may lack
-
-
-@contextmanager
-def silently(_run: str) -> Iterator[TellStage]:
-    """Show no progress."""
-    yield lambda *_: None
+    images: RowImages | None = None  # of a benchmark, which the database may lack
 
 
 async def evaluate(
     config: EvalConfig,
     db: Database,
+    load: LoadProblems,
     *,
-    progress: Progress = silently,
-    note: Note = lambda _: None,
-    each: Callable[[Run, EvalOutcome], None] = lambda *_: None,
-    loaded: Sequence[LoadedBenchmark] | None = None,
-    neighbors: "Callable[[Grader], ProblemSet] | None" = None,
+    progress: Progress,
+    note: Note,
+    each: Callable[[Run, EvalOutcome], None],
 ) -> list[tuple[Run, EvalOutcome]]:
     """Draw what is missing of `config.n` samples per problem, grade all, and return the runs worked on.
 
@@ -75,22 +67,16 @@ async def evaluate(
     resumes. A run that stops for a reason that would stop the next one too ends the list.
 
     Args:
+        load: Loads what the runs are over: `load_problems`, or `load_neighbors` of `rephraser.sets.problems`.
         note: Called with what the user should know.
         each: Called with each run when it ends.
-        loaded: The benchmarks, if they are read already.
-        neighbors: Loads the neighbor set that the config names (`rephraser.sets.problems.load_neighbors`).
-
-    Example:
-        config = EvalConfig(benchmarks=("amc23",), model="hosted_vllm/Qwen/Qwen3-4B", n=128)
-        with Database.open("tagrpo.db") as db:
-            runs = asyncio.run(evaluate(config, db))
     """
     done: list[tuple[Run, EvalOutcome]] = []
     with (
         Grader() as rules,
         Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
     ):
-        problem_sets = load_problems(config, rules, note, loaded, neighbors)
+        problem_sets = load(rules)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(config)
             at_once = AT_ONCE if endpoint.takes("n") else 1
@@ -123,29 +109,23 @@ async def evaluate(
     return done
 
 
-def estimate(
-    config: EvalConfig,
-    db: Database | None,
-    *,
-    note: Note = lambda _: None,
-    neighbors: "Callable[[Grader], ProblemSet] | None" = None,
-) -> dict[str, Estimate]:
+def estimate(config: EvalConfig, db: Database | None, load: LoadProblems) -> dict[str, Estimate]:
     """Return what the runs of a config will take, by their names; nothing is sent or stored.
 
     Without a database, no earlier run can be scaled.
     """
     with Grader() as grader, nullcontext() if db is None else db.read() as session:
-        prices = price_of([config])
+        prices, named = price_of([config]), {_run_name(config, each.label): each for each in load(grader)}
         return {
-            _run_name(config, problems.suffix): estimate_eval(
+            name: estimate_eval(
                 session,
-                _run_name(config, problems.suffix),
+                name,
                 _spec(config, problems, {}, AT_ONCE),
                 problems.taken,
                 config.n,
                 prices,
             )
-            for problems in load_problems(config, grader, note, None, neighbors)
+            for name, problems in named.items()
         }
 
 
@@ -169,23 +149,15 @@ def load_benchmarks(config: EvalConfig) -> list[LoadedBenchmark]:
 
 
 def load_problems(
-    config: EvalConfig,
-    grader: Grader,
-    note: Note,
-    loaded: Sequence[LoadedBenchmark] | None,
-    neighbors: "Callable[[Grader], ProblemSet] | None",
+    config: EvalConfig, loaded: Sequence[LoadedBenchmark], note: Note, grader: Grader
 ) -> list[ProblemSet]:
-    """Load what the runs are over, and grade the golds against themselves before anything is asked."""
-    if neighbors is not None:
-        return [neighbors(grader)]
+    """Return what the runs are over, with golds graded against themselves before anything is asked."""
     problem_sets = []
-    for each in load_benchmarks(config) if loaded is None else loaded:
-        note_golds(each, len(require_golds(each, grader, config.allow_bad_golds)), note)
+    for each in loaded:
+        require_golds(each, grader, note, allow=config.allow_bad_golds)
         placed = [PlacedProblem(problem) for problem in each.problems]
         taken = placed[: config.limit]
-        problem_sets.append(
-            ProblemSet(each.name, each.name, dict(each.source), len(placed), placed, taken, each.images)
-        )
+        problem_sets.append(ProblemSet(each.name, dict(each.source), len(placed), placed, taken, each.images))
     return problem_sets
 
 
@@ -201,24 +173,6 @@ def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, 
             f"order, or use NAME=FILE, such as --from {benchmarks[0]}=FILE."
         )
     return dict(zip(benchmarks, sources, strict=True))
-
-
-def note_golds(loaded: LoadedBenchmark, failures: int, note: Note) -> None:
-    """Say how many golds no response may equal: those that fail against themselves, and whole solutions."""
-    count = len(loaded.problems)
-    if failures:
-        note(
-            f"{loaded.name}: {failures:,} of {count:,} gold answers are not graded correct when compared "
-            "with themselves; responses to these problems count as wrong"
-        )
-    if solutions := whole_solutions(loaded.problems):
-        note(
-            f"{loaded.name}: {solutions:,} of {count:,} gold answers are multi-line solutions, which "
-            "responses rarely match. Choose the column with the final answer. In a solution column, tagrpo "
-            "reads the last \\boxed{} or the text after ####"
-        )
-    if loaded.content == "changed":
-        note(f"{loaded.name}: the content differs from the known version; scores are not comparable")
 
 
 def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:
@@ -241,8 +195,8 @@ def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_o
     )
 
 
-def _run_name(config: EvalConfig, suffix: str) -> str:
-    return f"{config.name or model_slug(config.model)}.{suffix}"
+def _run_name(config: EvalConfig, label: str) -> str:
+    return f"{config.name or model_slug(config.model)}.{label.replace('@', '-')}"
 
 
 def _open_runs(
@@ -253,9 +207,7 @@ def _open_runs(
     runs = []
     with db.write() as session:
         for problems, spec in specs:
-            check_eval_run(session, _run_name(config, problems.suffix), spec, problems.taken)
-        for problems, spec in specs:
-            name = _run_name(config, problems.suffix)
+            name = _run_name(config, problems.label)
             if problems.images is not None:
                 ids = (id for place in problems.taken for id in place.problem.images)
                 store_images(session, problems.images.read(ids))

@@ -1,6 +1,7 @@
 """Grading an eval run: every sample without a grade of this version of the grader, a few at a time."""
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any, cast
 
 from sqlalchemy import Table, exists, select
@@ -9,7 +10,7 @@ from sqlalchemy.orm import Session, aliased
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.problems import run_problems
 from evaluator.evals.samples import read_texts
-from evaluator.evals.tables import GradeRow, RunProblemRow, SampleRow
+from evaluator.evals.tables import GradeRow, ProblemRow, RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, find_grader, grader_id
 from service.database import Database, in_parts, upsert
@@ -19,7 +20,7 @@ from service.telling import TellProgress
 SAMPLES_PER_COMMIT = 500
 LONGEST_EXTRACTED = 1_000
 
-_GRADES = cast(Table, GradeRow.__table__)
+_INSERT = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
 
 def grade_run(
@@ -63,13 +64,20 @@ def grade_run(
             for (id, problem), grade in zip(part, grades, strict=True)
         ]
         with db.write() as session:
-            session.execute(upsert(_GRADES).on_conflict_do_nothing(), rows)
+            insert_grades(session, rows)
         values.update(grade.value for grade in grades)
         report(values.total(), len(waiting))
     return values
 
 
-def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, object]:
+def insert_grades(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
+    """Write rows of the table of grades; a sample keeps the grade that it has."""
+    if rows:
+        session.connection().execute(_INSERT, list(rows))
+    return [None] * len(rows)
+
+
+def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, Any]:
     """Return a row of the table of grades."""
     return {
         "sample_id": sample_id,
@@ -89,45 +97,40 @@ def shorten_answer(answer: str | None) -> str | None:
     return f"{answer[:LONGEST_EXTRACTED]}... ({len(answer):,} characters)"
 
 
-def grade_changes(session: Session, run: Run, old: str, new: str) -> list[dict[str, Any]]:
+def grade_changes(
+    session: Session, run: Run, old: str, new: str, sides: tuple[str, str] = ("old", "new")
+) -> list[dict[str, Any]]:
     """Return the samples of a run whose grades by two versions differ, by problem and ordinal.
 
-    Each has both reasons, extracted answers and their sources; for a gated benchmark no gold and no answers.
+    Each has both reasons, extracted answers and their sources, by names that begin with `sides`; for a gated
+    benchmark no gold and no answers.
     """
     before, after = aliased(GradeRow), aliased(GradeRow)
-    old_row, new_row = find_grader(session, old) or -1, find_grader(session, new) or -1
-    problems = {problem.id: problem for problem in run_problems(session, run.id)}
     parts = {"": "value", "_reason": "reason", "_extracted": "extracted", "_source": "source"}
     columns = [
         getattr(grade, column).label(f"{side}{suffix}")
-        for side, grade in (("old", before), ("new", after))
+        for side, grade in zip(sides, (before, after), strict=True)
         for suffix, column in parts.items()
     ]
     rows = session.execute(
-        select(before.run_problem_id, SampleRow.ordinal, *columns)
+        select(
+            RunProblemRow.position,
+            RunProblemRow.problem_id,
+            ProblemRow.answer.label("gold"),
+            SampleRow.ordinal,
+            *columns,
+        )
         .join(after, after.sample_id == before.sample_id)
         .join(SampleRow, SampleRow.id == before.sample_id)
         .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
         .where(
             RunProblemRow.run_id == run.id,
-            before.grader_id == old_row,
-            after.grader_id == new_row,
+            before.grader_id == find_grader(session, old),
+            after.grader_id == find_grader(session, new),
             before.value != after.value,
         )
         .order_by(RunProblemRow.position, SampleRow.ordinal)
     )
-    secret = is_secret(run.spec["problems"])
-    changes = []
-    for row in rows.mappings():
-        problem = problems[row["run_problem_id"]]
-        change = {
-            "position": problem.position,
-            "problem_id": problem.problem_id,
-            "gold": problem.answer,
-            **row,
-        }
-        del change["run_problem_id"]
-        if secret:
-            change |= dict.fromkeys(("gold", "old_extracted", "new_extracted"))
-        changes.append(change)
-    return changes
+    hidden = ("gold", *(f"{side}_extracted" for side in sides)) if is_secret(run.spec["problems"]) else ()
+    return [{**row, **dict.fromkeys(hidden)} for row in rows.mappings()]

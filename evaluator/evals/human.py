@@ -5,9 +5,11 @@ If a sample has one, it overrides the grader's; a sample that the grader has not
 
 from typing import Any, Literal
 
-from sqlalchemy import Select, func, insert, select
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
+from evaluator.evals.counts import newest_grades
+from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import (
     GradeRow,
     HumanGradeRow,
@@ -18,58 +20,23 @@ from evaluator.evals.tables import (
 from service.database import utc_now
 from service.errors import InputError, NotFoundError
 
-Grades = Literal["human", "grader"]
-"""Which grades count: people's where there are any, or the grader's alone."""
-
 HumanValue = Literal["correct", "wrong"]
 MAX_COMMENT = 2_000
 
 
-def newest_grades() -> Select[int]:
-    """Return the ids of the grades by people that count: of each sample the newest that was not withdrawn."""
-    withdrawn = select(HumanGradeWithdrawalRow.human_grade_id)
-    newest = func.max(HumanGradeRow.id)
-    return select(newest).where(HumanGradeRow.id.not_in(withdrawn)).group_by(HumanGradeRow.sample_id)
-
-
-def human_moves(session: Session, run_id: str, grader_id: int) -> list[tuple[int, str, str, int]]:
-    """Return problem, the grader's and people's grade, and how many samples of a run have these two."""
-    query = (
-        select(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value, func.count())
-        .join(GradeRow, GradeRow.sample_id == HumanGradeRow.sample_id)
-        .join(RunProblemRow, RunProblemRow.id == HumanGradeRow.run_problem_id)
-        .where(
-            RunProblemRow.run_id == run_id,
-            HumanGradeRow.id.in_(newest_grades()),
-            GradeRow.grader_id == grader_id,
-        )
-        .group_by(HumanGradeRow.run_problem_id, GradeRow.value, HumanGradeRow.value)
-    )
-    return [(place, before, after, samples) for place, before, after, samples in session.execute(query)]
-
-
 def add_human_grade(
-    session: Session,
-    sample_id: int,
-    value: HumanValue,
-    *,
-    reviewer: str,
-    comment: str = "",
-    grader_id: int | None = None,
+    session: Session, sample_id: int, value: HumanValue, *, reviewer: str, comment: str = ""
 ) -> bool:
-    """Append a person's grade of a sample; return whether it was new: what counts already is left alone.
-
-    Args:
-        grader_id: the version whose grade counted until then, where no person had graded the sample.
-    """
+    """Append a person's grade of a sample; return whether it was new: what counts already is left alone."""
     if not reviewer.strip():
         raise InputError("a grade needs a reviewer name. Pass --reviewer NAME.")
-    if value not in ("correct", "wrong"):
-        raise InputError(f"{value!r} is not a valid human grade. Give correct or wrong.")
     if len(comment) > MAX_COMMENT:
         raise InputError(f"the comment has {len(comment):,} characters; the maximum is {MAX_COMMENT:,}.")
-    problem = session.scalar(select(SampleRow.run_problem_id).where(SampleRow.id == sample_id))
-    if problem is None:
+    of_sample = (
+        select(RunProblemRow.id, RunProblemRow.run_id).join(SampleRow).where(SampleRow.id == sample_id)
+    )
+    place = session.execute(of_sample).one_or_none()
+    if place is None:
         raise NotFoundError(f"sample {sample_id} is not in the database.")
     standing = session.scalar(
         select(HumanGradeRow).where(
@@ -79,9 +46,9 @@ def add_human_grade(
     row = {"reviewer": reviewer.strip(), "value": value, "comment": comment.strip()}
     if standing is not None and all(getattr(standing, name) == text for name, text in row.items()):
         return False
-    by_grader = select(GradeRow.value).where(GradeRow.sample_id == sample_id, GradeRow.grader_id == grader_id)
-    before = session.scalar(by_grader) if standing is None else standing.value
-    places = {"sample_id": sample_id, "run_problem_id": problem, "before": before, "created_at": utc_now()}
+    counted = standing or session.get(GradeRow, (sample_id, shown_grader(session, place.run_id) or -1))
+    before = counted and counted.value
+    places = {"sample_id": sample_id, "run_problem_id": place.id, "before": before, "created_at": utc_now()}
     session.execute(insert(HumanGradeRow), [{**row, **places}])
     return True
 
@@ -107,9 +74,7 @@ def withdraw_human_grade(session: Session, sample_id: int, *, reviewer: str) -> 
     return row.value
 
 
-def list_human_grades(
-    session: Session, run_id: str, grader_id: int | None, sample_id: int | None = None
-) -> list[dict[str, Any]]:
+def list_human_grades(session: Session, run_id: str, sample_id: int | None = None) -> list[dict[str, Any]]:
     """Return the grades by people of a run's samples, or of one sample, oldest first, withdrawn ones too.
 
     `before` is the grade that counted until then, `grader` what the grader says now.
@@ -133,7 +98,8 @@ def list_human_grades(
         .outerjoin(HumanGradeWithdrawalRow, HumanGradeWithdrawalRow.human_grade_id == HumanGradeRow.id)
         .outerjoin(
             GradeRow,
-            (GradeRow.sample_id == HumanGradeRow.sample_id) & (GradeRow.grader_id == grader_id),
+            (GradeRow.sample_id == HumanGradeRow.sample_id)
+            & (GradeRow.grader_id == shown_grader(session, run_id)),
         )
         .where(RunProblemRow.run_id == run_id)
         .order_by(HumanGradeRow.id)

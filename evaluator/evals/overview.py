@@ -32,15 +32,10 @@ class GradedBy:
     id: int
     version: str
     complete: bool  # it graded every sample of the run
-    correct: int
-    wrong: int
+    graded: int
     unknown: int
     mean: float | None  # pass@1, unknown and missing counted wrong; None if a problem has neither
     human: int = 0  # samples with a person's grade, which counts here instead of the grader's
-
-    @property
-    def graded(self) -> int:
-        return self.correct + self.wrong + self.unknown
 
 
 @dataclass(frozen=True)
@@ -104,15 +99,16 @@ def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[R
     ]
 
 
-def shown_grader(session: Session, run_id: str) -> GradedBy | None:
-    """Return the version whose grades are shown; None if nothing is graded.
+def shown_grader(session: Session, run_id: str) -> int | None:
+    """Return the id of the version whose grades are shown; None if nothing is graded.
 
     The version that the run was made with if it graded every sample, else the newest that did, as in reports;
     if none did, the newest that graded any. Versions that take the run's answers come first.
     """
     graders = _graders(session, _sizes(session, [run_id]))[run_id]
     run = find_run(session, run_id)
-    return _preferred(graders, run_answers(run), run_version(run))
+    preferred = _preferred(graders, run_answers(run), run_version(run))
+    return None if preferred is None else preferred.id
 
 
 def choose_version(
@@ -132,9 +128,6 @@ def choose_version(
         answers: Only versions that took these answers. By default those that the runs were made with.
         own: Only versions of this grader of the user's own, `module:function`.
         judge: Only versions with grades of this judge model; without it none of them is taken.
-
-    Raises:
-        InputError: Not an eval run, a run without samples, or no such version.
     """
     made = {run_answers(run) for run in runs}
     wanted: Answers = answers or (min(made) if len(made) == 1 else "all")
@@ -151,32 +144,28 @@ def choose_version(
             for grader in graders[run.id]
             if answers in (None, answers_of(grader.version)) and own in (None, own_name(grader.version))
         ]
-        complete = {grader.version: grader for grader in taking if grader.complete}
-        if not complete:
+        whole.append({grader.version: grader for grader in taking if grader.complete})
+        if not whole[-1]:
             missing = drawn - max((grader.graded for grader in taking), default=0)
             by = f"the judge {judge}" if judge else own or "the most complete grader version"
             by += "" if answers is None else f" that counts {answers} answers"
             raise ungraded_error(run, missing, drawn, by, wanted, own=own, judge=judge)
-        whole.append(complete)
-    common = set(whole[0]).intersection(*whole[1:])
     versions = {run_version(run) for run in runs}
     made_with = min(versions) if answers is None and len(versions) == 1 else version_taking(wanted)
+    common = set(whole[0]).intersection(*whole[1:])
     preferred = _preferred([whole[0][version] for version in common], wanted, made_with)
     if preferred is not None:
         return preferred.version
-    names = ", ".join(run.name for run in runs)
-    why = (
-        f"count different answers (--answers {' and '.join(sorted(made))})"
-        if len(made) > 1
-        else "were graded by different versions of the grader"
-    )
+    why = "were graded by different versions of the grader"
+    if len(made) > 1:
+        why = f"count different answers (--answers {' and '.join(sorted(made))})"
     lacking = [
-        run
-        for run, complete in zip(runs, whole, strict=True)
-        if not any(answers_of(version) == wanted for version in complete)
+        run for run, complete in zip(runs, whole, strict=True) if wanted not in map(answers_of, complete)
     ]
-    commands = "; ".join(f"`{_command(run, wanted)}`" for run in lacking or runs)
-    raise InputError(f"the runs {names} {why}, so their grades may differ. Run {commands}.")
+    raise InputError(
+        f"the runs {', '.join(run.name for run in runs)} {why}, so their grades may differ. Run "
+        f"{'; '.join(_command(run, wanted) for run in lacking or runs)}."
+    )
 
 
 def other_version(session: Session, run_id: str, version: str) -> str | None:
@@ -186,8 +175,7 @@ def other_version(session: Session, run_id: str, version: str) -> str | None:
     """
     graders = _graders(session, _sizes(session, [run_id]))[run_id]
     others = [grader.version for grader in graders if grader.version != version]
-    alike = [other for other in others if answers_of(other) == answers_of(version)]
-    return next(reversed(alike or others), None)
+    return max(reversed(others), key=lambda other: answers_of(other) == answers_of(version), default=None)
 
 
 def ungraded_error(
@@ -201,17 +189,18 @@ def ungraded_error(
     judge: str | None = None,
 ) -> InputError:
     """Return the error of samples without a grade; it names the command that grades them."""
+    command = _command(run, answers, own=own, judge=judge)
     return InputError(
-        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}. Run "
-        f"`{_command(run, answers, own=own, judge=judge)}`."
+        f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}. Run {command}."
     )
 
 
 def _command(run: Run, answers: Answers, *, own: str | None = None, judge: str | None = None) -> str:
     """Return the command that grades a run so that these answers count."""
-    own = own or own_name(run_version(run))
-    options = f" --grader {own}" if own else "" if run_answers(run) == answers else f" --answers {answers}"
-    return f"tagrpo eval score {run.name}{f' --judge {judge}' if judge else options}"
+    options = "" if run_answers(run) == answers else f" --answers {answers}"
+    if own := own or own_name(run_version(run)):
+        options = f" --grader {own}"
+    return f"`tagrpo eval score {run.name}{f' --judge {judge}' if judge else options}`"
 
 
 def _preferred(graders: Sequence[GradedBy], answers: Answers, version: str) -> GradedBy | None:
@@ -238,21 +227,20 @@ def _sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]
     rows = session.execute(
         select(
             RunProblemRow.run_id,
-            func.count().label("problems"),
-            func.count(RunProblemRow.group_id.distinct()).label("groups"),
-            func.sum(counted.samples).label("samples"),
-            func.min(counted.samples).label("fewest"),
-            func.max(counted.samples).label("most"),
-            func.sum(counted.truncated).label("truncated"),
+            func.count(),
+            func.count(RunProblemRow.group_id.distinct()),
+            func.sum(counted.samples),
+            func.min(counted.samples),
+            func.max(counted.samples),
+            func.sum(counted.truncated),
         )
         .join(counted, counted.run_problem_id == RunProblemRow.id)
         .where(RunProblemRow.run_id.in_(run_ids))
         .group_by(RunProblemRow.run_id)
     )
-    names = [name for name in rows.keys() if name != "run_id"]  # noqa: SIM118  (a result is no dict)
+    names = ("problems", "groups", "samples", "fewest", "most", "truncated")
     sizes = {run_id: dict.fromkeys(names, 0) for run_id in run_ids}
-    for run_id, *numbers in rows:
-        sizes[run_id] = dict(zip(names, numbers, strict=True))
+    sizes |= {run_id: dict(zip(names, numbers, strict=True)) for run_id, *numbers in rows}
     in_vain = asked_in_vain(session, run_ids)
     for run_id, size in sizes.items():
         size["missing"] = sum(in_vain.get(run_id, {}).values())
@@ -273,8 +261,7 @@ def _graders(
             RunProblemRow.run_id,
             GraderRow.id,
             GraderRow.version,
-            func.sum(counted.correct),
-            func.sum(counted.wrong),
+            func.sum(graded),
             func.sum(counted.unknown),
             func.sum(case((graded > 0, 1), else_=0)),
             func.sum(cast(counted.correct, Float) / graded),
@@ -293,17 +280,16 @@ def _graders(
     counted_one_by_one = {*session.scalars(by_people.distinct())}
     counted_one_by_one |= {run_id for run_id, size in sizes.items() if size["missing"]}
     graders: dict[str, list[GradedBy]] = defaultdict(list)
-    for run_id, id, version, correct, wrong, unknown, graded_problems, rates in rows:
+    for run_id, id, version, number, unknown, graded_problems, rates in rows:
         if judge not in (None, judge_of(version)):
             continue
         size, human = sizes[run_id], 0
-        complete = correct + wrong + unknown == size["samples"]
         if run_id in counted_one_by_one:
             counts = count_samples(session, run_id, id)
-            names = ("correct", "wrong", "unknown", "human")
-            correct, wrong, unknown, human = (sum(getattr(each, name) for each in counts) for name in names)
+            unknown, human = (sum(getattr(each, name) for each in counts) for name in ("unknown", "human"))
             asked = [each for each in counts if each.asked]
             graded_problems, rates = len(asked), sum(each.correct / each.asked for each in asked)
         mean = rates / size["problems"] if graded_problems == size["problems"] else None
-        graders[run_id].append(GradedBy(id, version, complete, correct, wrong, unknown, mean, human))
+        complete = number == size["samples"]
+        graders[run_id].append(GradedBy(id, version, complete, number, unknown, mean, human))
     return graders

@@ -10,6 +10,8 @@ from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import (
+    GRADES,
+    Grades,
     ProblemCounts,
     Sources,
     count_samples,
@@ -19,7 +21,6 @@ from evaluator.evals.counts import (
     samples_lost,
     samples_missing,
 )
-from evaluator.evals.human import Grades
 from evaluator.evals.overview import choose_version, ungraded_error
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import read_headers
@@ -123,7 +124,7 @@ def load_result(
         positions=tuple(problem.position for problem in originals),
         neighbors=len(counts) - len(originals),
         tokens=tokens if known == drawn else None,
-        usd=None if is_imported(spec) else known_cost(session, run.id),
+        usd=None if is_imported(run) else known_cost(session, run.id),
         sources=read_sources(session, {run.id: grader}, originals=True)[run.id],
         grades=grades,
         judged=_judged(session, run.id, chosen, grader, originals),
@@ -149,23 +150,6 @@ def _judged(
     return Judged(model, len(judged), correct.total(), points)
 
 
-def human_effect(session: Session, run: Run) -> list[dict[str, Any]]:
-    """Return pass@k by the grader alone and with people's grades, unknown grades counted wrong.
-
-    At k = 1 and at the largest power of two of samples.
-    """
-    sides: tuple[Grades, ...] = ("grader", "human")
-    counts = {side: load_result(session, run, grades=side).counts for side in sides}
-    most = int(counts["grader"].n.min())
-    return [
-        {
-            "k": k,
-            **{side: float(np.mean(pass_at_k(of.n, of.correct, k))) for side, of in counts.items()},
-        }
-        for k in (sorted({1, 2 ** (most.bit_length() - 1)}) if most else ())
-    ]
-
-
 def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str, Any]:
     """Return where a run stands; if there is no pass@k, `why` says why.
 
@@ -180,15 +164,13 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
         lost = samples_lost(session, run.id, wanted)
-        imported = is_imported(EvalSpec.model_validate(run.spec))
-        missing = lost if imported else samples_missing(session, run.id, wanted)
+        missing = lost if is_imported(run) else samples_missing(session, run.id, wanted)
         try:
             result = load_result(session, run)
         except InputError as error:
             why = str(error)
-    fewest = 0 if result is None else int(result.counts.n.min())
-    ks = [2**power for power in range(fewest.bit_length())]
-    points = curve(result.counts, ks).points if result is not None and ks else None
+    ks = [] if result is None else [2**power for power in range(int(result.counts.n.min()).bit_length())]
+    points = curve(result.counts, ks).values() if result is not None and ks else None
     record = {
         "run": run.name,
         "id": run.id,
@@ -212,9 +194,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         "pass_at_k": points
         and [
             {
-                "k": point.k,
-                "value": point.value,
-                "value_high": point.value_high,
+                **{name: getattr(point, name) for name in ("k", "value", "value_high")},
                 "new_problems": [point.new_problems.low, point.new_problems.high],
                 "same_problems": [point.same_problems.low, point.same_problems.high],
             }
@@ -245,13 +225,27 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
 
 
 def human_record(session: Session, run: Run) -> dict[str, Any]:
-    """Return what people's grades change in a run, for JSON; `why` says why that is not known."""
+    """Return what people's grades change in a run, for JSON; `why` says why that is not known.
+
+    `pass_at_k` is by the grader alone and with people's grades, unknown grades counted wrong, at k = 1 and at
+    the largest power of two of samples.
+    """
     try:
-        result, effects = load_result(session, run), human_effect(session, run)
+        sides = {side: load_result(session, run, grades=side) for side in GRADES}
     except InputError as error:
         return {"human_grades": None, "overruled": None, "pass_at_k": None, "why": str(error)}
-    effect = {"pass_at_k": effects, "why": None}
-    return {"human_grades": result.human, "overruled": result.overruled, **effect}
+    counts, result = {side: sides[side].counts for side in sides}, sides["human"]
+    most = int(result.counts.n.min())
+    effects = [
+        {"k": k, **{side: float(np.mean(pass_at_k(of.n, of.correct, k))) for side, of in counts.items()}}
+        for k in (sorted({1, 2 ** (most.bit_length() - 1)}) if most else ())
+    ]
+    return {
+        "human_grades": result.human,
+        "overruled": result.overruled,
+        "pass_at_k": effects,
+        "why": None,
+    }
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:

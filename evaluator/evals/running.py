@@ -1,39 +1,38 @@
 """Draw and grade an eval run: a task is a block of samples of a problem, stored with their grades."""
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import groupby
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import Block, block_item, read_block, samples_lost, samples_missing
-from evaluator.evals.grading import grade_row, grade_run
+from evaluator.evals.grading import grade_row, grade_run, insert_grades
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, read_problems, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, run_version
-from evaluator.evals.tables import SAMPLE, GradeRow, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id
-from service.asks.ask import INTERRUPTED, Asker, Models
-from service.asks.request import Answer, Request, prompt_request
+from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
+from service.asks.request import prompt_request
 from service.asks.store import Grouped, Store, add_tasks, reopen_failed
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
-from service.asks.work import Progress, work_on
-from service.database import Database, in_parts, upsert
+from service.asks.work import work_on
+from service.database import Database
 from service.hashing import content_hash
 from service.models.estimate import (
     IMAGE_TOKENS,
     SHORT_ANSWER,
     Estimate,
     PriceOf,
-    add,
+    between,
     priced,
     scaled,
-    times,
     tokens,
 )
 from service.questions.images.store import load_images
@@ -43,21 +42,16 @@ from service.telling import TellStage
 _LAST_SAMPLE = select(func.max(SampleRow.id))
 _INSERT_SAMPLES = insert(cast(Table, SampleRow.__table__))
 _INSERT_TEXTS = insert(cast(Table, SampleTextRow.__table__))
-_INSERT_GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
 
-@dataclass(frozen=True)
-class EvalOutcome:
+@dataclass(kw_only=True)
+class EvalOutcome(Outcome):
     """What one invocation did."""
 
     drawn: int  # new samples, those of other processes included
     missing: int  # of `n` samples for each problem
     lost: int  # missing samples whose requests failed for good
     graded: Counter[str]  # new grades by value
-    stopped: str | None = None  # why sampling stopped early, in a word: budget, interrupted, failing, ...
-    message: str | None = None  # the same in a sentence
-    failures: dict[str, int] = field(default_factory=dict)  # failed requests by kind
-    sent: int = 0  # all attempts
 
 
 async def run_eval(
@@ -75,49 +69,81 @@ async def run_eval(
     Several processes may work on one run. Requests that failed for good are sent again only with
     `retry_final`.
     """
+    spec, version = EvalSpec.model_validate(run.spec), run_version(run)
     with db.write() as session:
         if retry_final:
             reopen_failed(session, run.id)
         finish_run(session, run.id, finished=False)
-        problems = run_problems(session, run.id)
-        plan_blocks(
-            session, run.id, problems, n, EvalSpec.model_validate(run.spec).sampling.samples_per_request
-        )
+        problems = {problem.id: problem for problem in run_problems(session, run.id)}
+        plan_blocks(session, run.id, problems, n, spec.sampling.samples_per_request)
         missing = samples_missing(session, run.id, n)
-        grader_row = grader_id(session, run_version(run))
+        grader_row = grader_id(session, version)
+    graded: Counter[str] = Counter()
     store = Store(db)
-    drawing = _Drawing(store, run, {problem.id: problem for problem in problems}, grader, grader_row)
+    grading = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
 
-    def tell(progress: Progress) -> None:
-        report("sampling", progress.done, progress.total, progress.words)
+    async def draw(asker: Asker, item: str) -> None:
+        """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
+        block = read_block(item)
+        if await store.read(_are_stored, (block.run_problem_id, block.first)):
+            return  # by a process that was killed before it had finished the task
+        problem = problems.get(block.run_problem_id)
+        if problem is None:  # another process has let the run grow meanwhile
+            problem = await store.read(_read_added, block.run_problem_id)
+        images = await store.read(_read_images, problem.images) if problem.images else ()
+        samples: list[NewSample] = []
+        while len(samples) < block.count:
+            first, left = block.first + len(samples), block.count - len(samples)
+            request = prompt_request(
+                spec.model_identity,
+                spec.prompt,
+                spec.sampling,
+                problem.text,
+                images,
+                seed=sample_seed(spec.sampling.seed, problem.problem_id, first),
+                n=left,
+                # A problem can be in two groups of a neighbor set, and a provider may take no seed.
+                draw=problem.position * MAX_SAMPLES + first,
+                kind=SAMPLE,
+                about=problem.problem_id,
+                scope=run.id,
+            )
+            answer = await asker.ask(request)
+            # A server counts the tokens of several responses together.
+            together = answer.completion_tokens if len(answer.choices) == 1 else 0
+            samples += [
+                NewSample(
+                    problem.id,
+                    first + place,
+                    answer.ask_id,
+                    request.seed if answer.seeded else None,
+                    choice.full_text,
+                    choice.finish_reason,
+                    answer.prompt_tokens or None,
+                    choice.tokens or together or None,
+                )
+                for place, choice in enumerate(answer.choices[:left])
+            ]
+        boxed_only = answers_of(version) == "boxed"
+        cases = [
+            GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, boxed_only)
+            for sample in samples
+        ]
+        grades: Sequence[Grade] = await grading.do("grade", cases)
+        if await store.write(_store_blocks, (samples, grades, grader_row)):
+            graded.update(grade.value for grade in grades)
 
     try:
-        outcome = await work_on(store, run.id, drawing.draw, models, tell)
+        outcome = await work_on(store, run.id, draw, models, partial(report, "sampling"))
     finally:
-        drawing.close()
+        grading.close()
         store.close()
     with db.write() as session:
         left, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
         finish_run(session, run.id, finished=left == lost and not outcome.open)
-    graded = drawing.graded
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
-        graded += grade_run(
-            db,
-            run.id,
-            grader,
-            lambda done, total: report("grading", done, total, ""),
-            version=run_version(run),
-        )
-    return EvalOutcome(
-        drawn=missing - left,
-        missing=left,
-        lost=lost,
-        graded=graded,
-        stopped=outcome.stopped,
-        message=outcome.message,
-        failures=outcome.failures,
-        sent=outcome.sent,
-    )
+        graded += grade_run(db, run.id, grader, partial(report, "grading"), version=version)
+    return EvalOutcome(**vars(outcome), drawn=missing - left, missing=left, lost=lost, graded=graded)
 
 
 def estimate_eval(
@@ -145,7 +171,7 @@ def estimate_eval(
             wanted.prompt,
             wanted.sampling.model_copy(update={"seed": None}),
         )
-        if alike and not is_imported(spec) and line.run.finished_at and line.samples:
+        if alike and not is_imported(line.run) and line.run.finished_at and line.samples:
             trials.append((same, line.samples, line))
     if trials and session is not None:
         same, samples, trial = max(trials, key=lambda sized: sized[:2])
@@ -155,92 +181,28 @@ def estimate_eval(
     texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
     each = requests / max(1, len(texts))
     images = sum(len(place.problem.images) for place in placed)
-    prompts = add(times(each, tokens(sum(map(len, texts)))), times(each * images, IMAGE_TOKENS))
+    prompts = each * (tokens(sum(map(len, texts))) + images * IMAGE_TOKENS)
     longest = wanted.sampling.max_tokens
-    drawn = times(missing, (min(SHORT_ANSWER, longest), longest))
-    asked = (float(requests), float(requests))
+    drawn = missing * between(min(SHORT_ANSWER, longest), longest)
+    asked = between(requests, requests)
     stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of),)
     return Estimate(len(placed), stages, images=images)
 
 
 def plan_blocks(
-    session: Session, run_id: str, problems: Sequence[RunProblem], n: int, samples_per_request: int
-) -> int:
-    """Give a run the tasks for what it lacks of `n` samples per problem; return how many are new."""
-    covered: dict[int, set[int]] = defaultdict(set)
+    session: Session, run_id: str, problems: Iterable[int], n: int, samples_per_request: int
+) -> None:
+    """Give a run the tasks for what its problems lack of `n` samples."""
+    ends: Counter[int] = Counter()
     for item in session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)):
         block = read_block(item)
-        covered[block.run_problem_id].update(range(block.first, block.first + block.count))
-    items = [
-        block_item(Block(problem.id, first, count))
+        ends[block.run_problem_id] = max(ends[block.run_problem_id], block.first + block.count)
+    blocks = [
+        Block(problem, first, min(samples_per_request, n - first))
         for problem in problems
-        for first, count in _gaps(covered[problem.id], n, samples_per_request)
+        for first in range(ends[problem], n, samples_per_request)
     ]
-    return add_tasks(session, run_id, items)
-
-
-def _gaps(covered: set[int], n: int, longest: int) -> Iterator[tuple[int, int]]:
-    """Yield (first, count) of the ordinals below `n` that are not covered, at most `longest` in one."""
-    missing = (ordinal for ordinal in range(n) if ordinal not in covered)
-    for _, numbered in groupby(enumerate(missing), key=lambda pair: pair[1] - pair[0]):
-        for part in in_parts([*numbered], longest):
-            yield part[0][1], len(part)
-
-
-class _Drawing:
-    """Draws, grades and stores the blocks of one run."""
-
-    def __init__(
-        self, store: Store, run: Run, problems: Mapping[int, RunProblem], grader: Grader, grader_row: int
-    ) -> None:
-        self.graded: Counter[str] = Counter()
-        self._store, self._run, self._problems = store, run, problems
-        self._spec = EvalSpec.model_validate(run.spec)
-        self._boxed_only = answers_of(run_version(run)) == "boxed"
-        self._grader_row = grader_row
-        self._grades = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
-
-    async def draw(self, asker: Asker, item: str) -> None:
-        """Draw one block; a server that sends fewer responses is asked again for the rest."""
-        block = read_block(item)
-        if await self._store.read(_are_stored, (block.run_problem_id, block.first)):
-            return  # by a process that was killed before it had finished the task
-        problem = self._problems.get(block.run_problem_id)
-        if problem is None:  # another process has let the run grow meanwhile
-            problem = await self._store.read(_read_added, block.run_problem_id)
-        samples: list[NewSample] = []
-        while len(samples) < block.count:
-            first, left = block.first + len(samples), block.count - len(samples)
-            seed = sample_seed(self._spec.sampling.seed, problem.problem_id, first)
-            answer = await asker.ask(await self._request(problem, first, left, seed))
-            samples += _samples(problem, first, seed, left, answer)
-        cases = [
-            GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, self._boxed_only)
-            for sample in samples
-        ]
-        grades: Sequence[Grade] = await self._grades.do("grade", cases)
-        new = await self._store.write(_store_blocks, (samples, grades, self._grader_row))
-        self.graded.update(grade.value for grade in grades if new)
-
-    def close(self) -> None:
-        self._grades.close()
-
-    async def _request(self, problem: RunProblem, first: int, count: int, seed: int | None) -> Request:
-        images = await self._store.read(_read_images, problem.images) if problem.images else ()
-        return prompt_request(
-            self._spec.model_identity,
-            self._spec.prompt,
-            self._spec.sampling,
-            problem.text,
-            images,
-            seed=seed,
-            n=count,
-            # A problem can be in two groups of a neighbor set, and a provider may take no seed.
-            draw=problem.position * MAX_SAMPLES + first,
-            kind=SAMPLE,
-            about=problem.problem_id,
-            scope=self._run.id,
-        )
+    add_tasks(session, run_id, list(map(block_item, blocks)))
 
 
 def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
@@ -248,26 +210,6 @@ def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
     if seed is None:
         return None
     return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
-
-
-def _samples(
-    problem: RunProblem, first: int, seed: int | None, count: int, answer: Answer
-) -> "list[NewSample]":
-    """Return the samples of an answer, at most `count`; a server counts the tokens of several together."""
-    alone = len(answer.choices) == 1
-    return [
-        NewSample(
-            problem.id,
-            first + place,
-            answer.ask_id,
-            seed if answer.seeded else None,
-            choice.full_text,
-            choice.finish_reason,
-            answer.prompt_tokens or None,
-            choice.tokens or ((answer.completion_tokens or None) if alone else None),
-        )
-        for place, choice in enumerate(answer.choices[:count])
-    ]
 
 
 def _grade_blocks(grader: Grader, blocks: Sequence[Sequence[GradeCase]]) -> list[list[Grade]]:
@@ -317,7 +259,7 @@ def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]
                 insert_samples(session, samples), samples, grades, strict=True
             )
         ]
-        session.connection().execute(_INSERT_GRADES, rows)
+        insert_grades(session, rows)
         # Texts are stored once: as samples.
         asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
         session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))

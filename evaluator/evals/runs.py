@@ -13,7 +13,7 @@ from evaluator.grading.types import Answers
 from evaluator.grading.versions import version_taking
 from service.errors import InputError, NotFoundError
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.store import Run, find_run, find_same_run, list_runs, only_run, open_run
+from service.runs.store import Run, find_run, list_runs, only_run, open_run
 
 EVAL = "eval"
 """The kind of these runs in the table of runs."""
@@ -69,9 +69,9 @@ def tells_ends(run: Run) -> bool:
     return STOP_REASONS not in run.versions
 
 
-def is_imported(spec: EvalSpec) -> bool:
+def is_imported(run: Run) -> bool:
     """Return whether another tool drew the responses: then prompt and sampling say nothing of them."""
-    return spec.engine.get("sampler") == IMPORTED
+    return run.kind == EVAL and run.spec["engine"].get("sampler") == IMPORTED
 
 
 def run_answers(run: Run) -> Answers:
@@ -112,22 +112,15 @@ def open_eval_run(
     """
     if not placed:
         raise InputError(f"{spec.problems}: it contains no problems to evaluate.")
-    there = check_eval_run(session, name, spec, placed)
     run, _ = open_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[], versions=versions)
-    store_run_problems(session, run.id, placed)
-    return run, there
-
-
-def check_eval_run(session: Session, name: str, spec: EvalSpec, placed: Sequence[PlacedProblem]) -> int:
-    """Return how many problems the run of this name has, 0 for a new one; nothing is stored."""
-    run = find_same_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[])
-    there = 0 if run is None else count_run_problems(session, run.id)
+    there = count_run_problems(session, run.id)
     if there > len(placed):
         raise InputError(
             f"run {name!r} has {there:,} problems, not {len(placed):,}; a larger limit can extend a run, "
             "but a smaller one cannot shrink it. Choose another --name."
         )
-    return there
+    store_run_problems(session, run.id, placed)
+    return run, there
 
 
 def list_eval_runs(session: Session) -> list[Run]:

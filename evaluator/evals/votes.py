@@ -7,8 +7,7 @@ import numpy as np
 from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import asked_in_vain
-from evaluator.evals.human import Grades
+from evaluator.evals.counts import Grades, asked_in_vain
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import problem_keys
 from evaluator.evals.samples import read_headers
@@ -31,7 +30,6 @@ Answers = dict[str, Counter[tuple[str, str | None]]]
 
 Cluster = Callable[[Sequence[ClusterJob]], Sequence[Clustering]]
 """Groups answers that are equal; `Grader.cluster_many`."""
-
 
 Votes = dict[str, Counter[Hashable | None]]
 """By problem: its votes with their numbers; None is a sample without an answer."""
@@ -76,21 +74,13 @@ def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
         key: {text: ("wrong", text) for text in wrong[key]} for key in keys
     }
     for key, clustering in zip(asked, clusterings, strict=True):
-        for text, class_index in zip(wrong[key], clustering.assignment, strict=True):
-            if class_index is not None:
-                cast[key][text] = ("wrong", ("class", class_index))
-
-    def vote(key: str, value: str, text: str | None) -> Hashable | None:
-        if value == "correct":
-            return GOLD
-        if value == "unknown":
-            return UNKNOWN
-        return None if text is None else cast[key][text]
-
+        classes = zip(wrong[key], clustering.assignment, strict=True)
+        cast[key] |= {text: ("wrong", ("class", place)) for text, place in classes if place is not None}
     votes: Votes = {key: Counter() for key in keys}
     for key, pairs in pooled.items():
-        for pair, samples in pairs.items():
-            votes[key][vote(key, *pair)] += samples
+        for (value, text), samples in pairs.items():
+            vote = None if text is None else cast[key].get(text)
+            votes[key][{"correct": GOLD, "unknown": UNKNOWN}.get(value, vote)] += samples
     return votes
 
 

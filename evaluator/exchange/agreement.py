@@ -1,21 +1,26 @@
 """Compare our grades with those of the tool that drew the responses."""
 
-import re
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, and_, func, select
+from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.evals.grading import grade_changes
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import GradeCountsRow, GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
-from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_judged, is_other_tool, judge_of
+from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_other_tool
 from evaluator.passk.exact_interval import exact_interval
-from evaluator.reports.documents.document import ABSENT, Block, Document, Table, Text, hundredths
+from evaluator.reports.documents.document import Document, Table, Text, hundredths, table_of
 from service.runs.store import Run
+
+POINTS = (
+    "none of the other tool's scores is a correct or wrong grade; if they are points, import without them: "
+    "`--column score=`"
+)
 
 
 @dataclass(frozen=True)
@@ -30,30 +35,39 @@ class GraderAgreement:
     def samples(self) -> int:
         return sum(self.counts.values())
 
-    def share(self, label: str) -> tuple[int, int, tuple[float, float] | None]:
-        """Return how often ours is `label` where theirs is, of how many, and the 95% interval.
-
-        Of those that ours calls unknown nothing is counted; the interval is None where nothing is left.
-        """
-        counted = {ours: self.counts.get((label, ours), 0) for ours in ("correct", "wrong")}
-        trials = sum(counted.values())
-        return counted[label], trials, exact_interval(counted[label], trials) if trials else None
-
     @property
     def alike(self) -> int:
         return sum(count for (theirs, ours), count in self.counts.items() if theirs == ours)
 
+    @property
+    def all_unknown(self) -> bool:
+        """Whether no score of the other tool is a grade."""
+        return {theirs for theirs, _ in self.counts} == {"unknown"}
+
+    @property
+    def tool(self) -> str:
+        return self.theirs.partition(": ")[2]
+
+    def shares(self) -> list[dict[str, Any]]:
+        """Return how often ours is correct and wrong where theirs is, of how many, and the 95% intervals.
+
+        Of those that ours calls unknown nothing is counted; the interval is None where nothing is left.
+        """
+        shares = []
+        for label in ("correct", "wrong"):
+            trials = sum(self.counts.get((label, ours), 0) for ours in ("correct", "wrong"))
+            alike = self.counts.get((label, label), 0)
+            interval = exact_interval(alike, trials) if trials else None
+            shares.append({"theirs": label, "alike": alike, "of": trials, "interval": interval})
+        return shares
+
     def to_json(self) -> dict[str, Any]:
         return {
-            "other_tool": self.theirs.partition(": ")[2],
+            "other_tool": self.tool,
             "grader": self.ours,
             "graded_by_both": self.samples,
             "alike": self.alike,
-            "shares": [
-                {"theirs": label, "alike": alike, "of": trials, "interval": interval}
-                for label in ("correct", "wrong")
-                for alike, trials, interval in [self.share(label)]
-            ],
+            "shares": self.shares(),
             "counts": [
                 {"theirs": theirs, "ours": ours, "responses": count}
                 for (theirs, ours), count in sorted(self.counts.items())
@@ -65,30 +79,37 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
     """Return how the grades that are shown of a run agree with another tool's; None without these or ours.
 
     Args:
-        judge: the grades of this judge model in place of ours, and no others; the version in which the most
-            of them stand.
+        judge: the grades of this judge model in place of ours, and no others; of its versions the one with
+            the most of them, the newest of several.
     """
-    theirs = find_other_tool(session, run_id)
-    grader = shown_grader(session, run_id) if judge is None else _judging(session, run_id, judge)
-    if grader is None or theirs is None:
+    theirs, ours = find_other_tool(session, run_id), aliased(GradeRow)
+    if theirs is None:
         return None
-    first, second = aliased(GradeRow), aliased(GradeRow)
-    rows = session.execute(
-        select(first.value, second.value, func.count())
+    query = (
+        select(ours.grader_id, GradeRow.value, ours.value, func.count())
         .select_from(RunProblemRow)
         .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
-        .join(first, and_(first.sample_id == SampleRow.id, first.grader_id == theirs.id))
-        .join(second, and_(second.sample_id == SampleRow.id, second.grader_id == grader.id))
-        .where(RunProblemRow.run_id == run_id, *(() if judge is None else (_by_judge(second, judge),)))
-        .group_by(first.value, second.value)
+        .join(GradeRow, and_(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == theirs.id))
+        .join(ours, ours.sample_id == SampleRow.id)
+        .where(RunProblemRow.run_id == run_id)
+        .group_by(ours.grader_id, GradeRow.value, ours.value)
     )
-    counts = {(their_value, our_value): count for their_value, our_value, count in rows}
-    return GraderAgreement(grader.version, theirs.version, counts)
+    if judge is None:
+        query = query.where(ours.grader_id == shown_grader(session, run_id))
+    else:  # its own grades, not those that it left as they were
+        query = query.where(ours.reason.startswith(f"{JUDGE_REASON} {judge}, ", autoescape=True))
+    by_grader: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+    for grader, their_value, our_value, count in session.execute(query):
+        by_grader[grader][their_value, our_value] = count
+    if not by_grader:
+        return None
+    chosen = max(by_grader, key=lambda grader: (sum(by_grader[grader].values()), grader))
+    version = session.get_one(GraderRow, chosen).version
+    return GraderAgreement(version, theirs.version, by_grader[chosen])
 
 
-def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]] | None = None) -> Document:
+def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]) -> Document:
     """Return the counts of both grades, and the samples with unlike ones as `unlike_grades` returns them."""
-    tool = agrees.theirs.partition(": ")[2]
     share = hundredths(agrees.alike / agrees.samples, 1) if agrees.samples else "0"
     counts = tuple(
         (theirs.value, *(f"{agrees.counts.get((theirs.value, ours.value), 0):,}" for ours in GradeValue))
@@ -96,76 +117,47 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
     )
     responses = f"{agrees.samples:,} response{'s' * (agrees.samples != 1)}"
     sentences = [f"{responses} graded by both, {agrees.alike:,} of them equally ({share}%)"]
-    if {theirs for theirs, _ in agrees.counts} == {"unknown"}:
-        sentences.append(
-            "none of the other tool's scores is a correct or wrong grade; if they are points, import "
-            "without them: `--column score=`"
-        )
-    for label in ("correct", "wrong"):
-        alike, trials, interval = agrees.share(label)
-        if interval is not None:
-            low, high = (hundredths(end, 1) for end in interval)
+    sentences += [POINTS] if agrees.all_unknown else []
+    for each in agrees.shares():
+        if each["interval"] is not None:
+            low, high = (hundredths(end, 1) for end in each["interval"])
             sentences.append(
-                f"tagrpo graded {trials:,} samples that the other tool calls {label}; {alike:,} are {label} "
-                f"for tagrpo too: {hundredths(alike / trials, 1)}% (95%: {low} to {high})"
+                f"tagrpo graded {each['of']:,} samples that the other tool calls {each['theirs']}; "
+                f"{each['alike']:,} are {each['theirs']} for tagrpo too: "
+                f"{hundredths(each['alike'] / each['of'], 1)}% (95%: {low} to {high})"
             )
-    heads = (f"graded by {tool}", *(f"here {value}" for value in GradeValue))
-    blocks: list[Block] = [Table(heads, counts), *map(Text, sentences)]
-    if unlike is not None:
-        names = ("position", "ordinal", "gold", "theirs", "theirs_extracted", "ours", "ours_extracted")
-        rows = [
-            {**row, **{side: f"{row[side]} ({row[side + '_reason']})" for side in ("theirs", "ours")}}
-            for row in unlike
-        ]
-        cells = tuple(
-            tuple(ABSENT if row[name] is None else str(row[name]) for name in names) for row in rows
-        )
-        heads = ("problem", "sample", "gold", "theirs", "extracted answer", "ours", "extracted answer here")
-        blocks.append(Table(heads, cells, words=len(heads)) if cells else Text("all grades agree"))
-    return Document(blocks)
+    heads = (f"graded by {agrees.tool}", *(f"here {value}" for value in GradeValue))
+    rows = [
+        {**row, **{side: f"{row[side]} ({row[side + '_reason']})" for side in ("theirs", "ours")}}
+        for row in unlike
+    ]
+    columns = [
+        *(("problem", "position"), ("sample", "ordinal"), ("gold", "gold")),
+        *(("theirs", "theirs"), ("extracted answer", "theirs_extracted")),
+        *(("ours", "ours"), ("extracted answer here", "ours_extracted")),
+    ]
+    listed = table_of(rows, columns, words=len(columns)) if rows else Text("all grades agree")
+    return Document([Table(heads, counts), *map(Text, sentences), listed])
 
 
 def unlike_grades(
     session: Session, run: Run, agrees: GraderAgreement, judge: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the samples that both graded differently; with `judge` only those that this model graded."""
-    return [
-        {re.sub("^new", "ours", re.sub("^old", "theirs", name)): value for name, value in change.items()}
-        for change in grade_changes(session, run, agrees.theirs, agrees.ours)
-        if judge is None or change["new_reason"].startswith(f"{JUDGE_REASON} {judge}, ")
-    ]
+    changes = grade_changes(session, run, agrees.theirs, agrees.ours, sides=("theirs", "ours"))
+    by_judge = f"{JUDGE_REASON} {judge}, "
+    return [change for change in changes if judge is None or change["ours_reason"].startswith(by_judge)]
 
 
 def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:
     """Return for each of these runs that another tool graded too how often both say the same."""
-    notes = []
-    for run in runs:
-        agrees = read_agreement(session, run.id)
-        if agrees is not None and agrees.samples:
-            notes.append(
-                f"{run.name}: for {agrees.alike:,} of {agrees.samples:,} responses, "
-                f"{agrees.theirs.removeprefix('other tool: ')} of the other tool agrees with the grader "
-                f"here; `tagrpo eval compare {run.name} --tool-grades` lists the differences."
-            )
-    return notes
-
-
-def _judging(session: Session, run_id: str, judge: str) -> GraderRow | None:
-    """Return the version in which the most grades of a judge model stand, the newest of several."""
-    rows = session.execute(
-        select(GraderRow, func.count())
-        .join(GradeRow, GradeRow.grader_id == GraderRow.id)
-        .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
-        .where(RunProblemRow.run_id == run_id, is_judged(GraderRow.version), _by_judge(GradeRow, judge))
-        .group_by(GraderRow.id)
-    ).all()
-    judging = [(number, row.id, row) for row, number in rows if judge_of(row.version) == judge]
-    return max(judging)[-1] if judging else None
-
-
-def _by_judge(grades: type[GradeRow], judge: str) -> ColumnElement[bool]:
-    """Return the condition that a grade is the judge's own, not one that it left as it was."""
-    return grades.reason.startswith(f"{JUDGE_REASON} {judge}, ", autoescape=True)
+    agreements = [(run.name, read_agreement(session, run.id)) for run in runs]
+    return [
+        f"{name}: for {agrees.alike:,} of {agrees.samples:,} responses, {agrees.tool} of the other tool "
+        f"agrees with the grader here; `tagrpo eval compare {name} --tool-grades` lists the differences."
+        for name, agrees in agreements
+        if agrees is not None
+    ]
 
 
 def find_other_tool(session: Session, run_id: str) -> GraderRow | None:

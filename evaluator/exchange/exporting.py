@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from evaluator.benchmarks.catalogue import is_secret
+from evaluator.evals.counts import count_samples
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, run_problems
 from evaluator.evals.samples import read_headers, read_texts
@@ -35,41 +36,28 @@ def export_samples(
     """Write the samples of a run, one a row, and return their number; the file appears whole or not at all.
 
     The rows hold all of problems, their images too, and of responses, so `evaluator.exchange.importing`
-    imports them again. Grades are those that are shown of the run.
-
-    Raises:
-        InputError: a gated benchmark, whose texts are not given away; the target exists, or the disk does not
-            take it; a text that parquet cannot hold.
+    imports them again. Grades are those that are shown of the run. Gated benchmarks are refused.
     """
     if is_secret(run.spec["problems"]):
         raise InputError(f"run {run.name} uses a gated benchmark, whose texts may not be exported.")
-    count = 0
-
-    def counted(image_cell: Callable[[Image], Any]) -> Iterator[dict[str, Any]]:
-        nonlocal count
-        for row in _rows(db, run, report, image_cell):
-            count += 1
-            yield row
+    with db.read() as session:
+        count = sum(problem.samples for problem in count_samples(session, run.id, None))
+    if not count and form != "jsonl":
+        raise InputError("the run has no samples yet, so there is nothing to write.")
 
     def write_lines(path: Path) -> None:
         with path.open("w", encoding="utf-8", newline="\n") as file:
-            for row in counted(data_address):
+            for row in _rows(db, run, report, data_address):
                 file.write(json.dumps(row) + "\n")
 
     def write_table(path: Path) -> None:
-        _write_parquet(path, counted(parquet_cell))
+        _write_parquet(path, _rows(db, run, report, parquet_cell))
 
     def write_data_set(folder: Path) -> None:
         (folder / DATA_FILE).parent.mkdir()
         write_table(folder / DATA_FILE)
-        described = {
-            "run": run.name,
-            "id": run.id,
-            "spec": run.spec,
-            "versions": run.versions,
-            "samples": count,
-        }
-        text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
+        about = {name: getattr(run, name) for name in ("id", "spec", "versions")}
+        text = json.dumps({"run": run.name, **about, "samples": count}, ensure_ascii=False, indent=2) + "\n"
         (folder / MANIFEST).write_text(text, encoding="utf-8")
         (folder / "README.md").write_text(_card(run, count), encoding="utf-8")
 
@@ -85,8 +73,7 @@ def _rows(
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
         problems = run_problems(session, run.id)
-        graders = shown_grader(session, run.id), find_other_tool(session, run.id)
-    ours, theirs = (None if grader is None else grader.id for grader in graders)
+        ours, other = shown_grader(session, run.id), find_other_tool(session, run.id)
     groups = {problem.group_id for problem in problems if problem.variant}
     pictured, load = any(problem.images for problem in problems), image_loader(db)
     copies: Counter[tuple[Any, ...]] = Counter()
@@ -111,13 +98,13 @@ def _rows(
             **cells,
         }
         copies[same] += 1
-        for row in _samples(db, run, problem, ours, theirs):
+        for row in _samples(db, problem, ours, None if other is None else other.id):
             yield common | row
         report(done, len(problems))
 
 
 def _samples(
-    db: Database, run: Run, problem: RunProblem, grader: int | None, theirs: int | None
+    db: Database, problem: RunProblem, grader: int | None, theirs: int | None
 ) -> Iterator[dict[str, Any]]:
     with db.read() as session:
         of_problem = SampleRow.run_problem_id == problem.id
@@ -125,14 +112,12 @@ def _samples(
         texts = read_texts(session, [header.id for header in headers])
         graded = [] if theirs is None else read_headers(session, of_problem, theirs)
     other = {header.id: header.reason for header in graded}
+    same = ("stop_reason", "prompt_tokens", "completion_tokens", "seed")
     for header in headers:
         yield {
             "sample": header.ordinal,
             "response": texts[header.id],
-            "stop_reason": header.stop_reason,
-            "prompt_tokens": header.prompt_tokens,
-            "completion_tokens": header.completion_tokens,
-            "seed": header.seed,
+            **{name: getattr(header, name) for name in same},
             "grade": header.value,
             "reason": header.reason,
             "extracted": header.extracted,
@@ -144,19 +129,14 @@ def _samples(
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     import pyarrow
+    from datasets import Features, List, Value
+    from datasets import Image as ImageFeature
     from pyarrow import parquet
 
-    first = next(rows, None)
-    if first is None:
-        raise InputError("the run has no samples yet, so there is nothing to write.")
-    texts = [name for name in first if name != "images"]
-    schema: Any = pyarrow.schema([(name, "int64" if name in _NUMBERS else "string") for name in texts])
+    first = next(rows)
+    kinds = {name: Value("int64" if name in _NUMBERS else "string") for name in first}
     pictured = "images" in first
-    if pictured:
-        from datasets import Features, List
-        from datasets import Image as ImageFeature
-
-        schema = Features(**Features.from_arrow_schema(schema), images=List(ImageFeature())).arrow_schema
+    schema: Any = Features({**kinds, **({"images": List(ImageFeature())} if pictured else {})}).arrow_schema
     every = chain([first], rows)
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _PER_GROUP)):

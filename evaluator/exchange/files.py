@@ -1,22 +1,34 @@
 """Files of responses: rows (JSON Lines, CSV, parquet), and those of evaluation tools."""
 
 import hashlib
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from evaluator.exchange import lm_eval
-from evaluator.exchange.lighteval import open_lighteval
-from evaluator.exchange.response_file import Format, ResponseFile, rows_file, unusable
-from evaluator.exchange.responses import OutsideResponse, choose_columns, read_responses
+from evaluator.exchange.lighteval import read_details
+from evaluator.exchange.responses import (
+    Format,
+    OutsideResponse,
+    Parts,
+    ResponseFile,
+    choose_columns,
+    read_responses,
+)
 from evaluator.grading.extraction import open_thought
 from service.errors import InputError
-from service.questions.columns import RowProblem
+from service.questions.columns import RowProblem, value_at
 from service.questions.files import BadRow, RawRow, Source, open_file
 
 _ROWS_LOOKED_AT = 200
 """Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
+
+_BAD_NAMED = 5
+_LM_EVAL_TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+")
 
 
 def open_responses(
@@ -29,12 +41,7 @@ def open_responses(
     Args:
         columns: by part (see `COLUMNS`) the columns of rows whose names are not the usual ones; `score` is
             also a metric of details, or one of several scorers of an inspect_ai log.
-
-    Raises:
-        InputError: a file that cannot be read, columns that are missing, files of several formats, one twice.
     """
-    if not paths:
-        raise InputError("give at least one file of responses.")
     if len({path.resolve() for path in paths}) < len(paths):
         raise InputError("a file is given twice, so its responses would count twice. Remove one.")
     opened = [_open(path, form, columns or {}) for path in paths]
@@ -70,8 +77,8 @@ def with_thoughts_opened(file: ResponseFile) -> ResponseFile:
 
 
 def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> ResponseFile:
-    suffix, scorer = path.suffix.lower(), columns.get("score") or None
-    if form == "inspect" or (form is None and (suffix == ".eval" or _is_json_log(path))):
+    scorer = columns.get("score") or None
+    if form == "inspect" or (form is None and (path.suffix.lower() == ".eval" or _is_json_log(path))):
         from evaluator.exchange.inspect_logs import open_log
 
         return open_log(path, scorer)
@@ -82,26 +89,66 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
             form = "lighteval"
         else:
             form = "lm-eval" if {*present} >= lm_eval.COLUMNS else "rows"
+    task, names = None, None
+    parts: Parts
     if form == "lighteval":
-        return open_lighteval(source, present, scorer)
-    if form == "lm-eval":
-        return lm_eval.open_lm_eval(source, path.stem, scorer)
-    return _open_rows(source, present, columns)
+        wanted, parts, scorer = read_details(source, present, scorer)
+    elif form == "lm-eval":
+        wanted, parts, scorer = lm_eval.read_samples(source, scorer)
+        task = _LM_EVAL_TASK.fullmatch(path.stem)
+    else:
+        names = choose_columns(columns, present, source.name)
+        wanted = [name if name in present else name.split(".")[0] for name in names.values()]
+        parts, scorer = partial(_parts_of_row, names), names.get("score")
+    return ResponseFile(
+        source.name,
+        form,
+        str(source.origin["sha256"]),
+        lambda: _read(source, list(dict.fromkeys(wanted)), parts, names),
+        scorer=scorer,
+        poses=task[1] if task else None,
+    )
 
 
-def _open_rows(source: Source, present: tuple[str, ...], columns: Mapping[str, str]) -> ResponseFile:
-    """Open rows of any origin by the names of their columns."""
-    chosen = choose_columns(columns, present, source.name)
+def _parts_of_row(columns: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, Any]:
+    column = columns["response"]
+    if column.split(".")[0] not in row and column not in row:
+        raise RowProblem(f'it has no "{column}". Available: {", ".join(row) or "none"}')
+    return {part: value_at(row, name) for part, name in columns.items()}
 
-    def responses(row: RawRow) -> Iterator[OutsideResponse]:
-        column = chosen["response"]
-        if column.split(".")[0] not in row.values and column not in row.values:
-            there = ", ".join(row.values) or "none"
-            raise RowProblem(f'it has no "{column}". Available: {there}')
-        return read_responses(row.place, row.values, chosen)
 
-    names = (name if name in present else name.split(".")[0] for name in chosen.values())
-    return rows_file(source, "rows", list(dict.fromkeys(names)), responses, chosen.get("score"))
+def _read(
+    source: Source, wanted: Sequence[str], parts: Parts, names: Mapping[str, str] | None
+) -> Iterator[OutsideResponse]:
+    """Yield the responses of a source's rows; at the end fail with those rows that cannot be used."""
+    bad: list[str] = []
+    number = 0
+    for row in source.read(wanted):
+        number += 1
+        try:
+            if isinstance(row, BadRow):
+                raise RowProblem(row.problem)
+            values = parts(row.values)
+            read = [] if values is None else list(read_responses(row.place, values, names))
+        except RowProblem as problem:
+            bad.append(f"{row.place}: {problem}")
+        else:
+            if not bad:
+                yield from read
+    if bad or not number:
+        raise _unusable(source.name, bad, f"{len(bad)} of {number} rows")
+
+
+def _unusable(name: str, bad: Sequence[str], which: str) -> InputError:
+    """Return the error of a file with rows that cannot be used, or with none; `which` rows these are."""
+    if not bad:
+        return InputError(f"{name}: contains no rows.")
+    more = f"\n  and {len(bad) - _BAD_NAMED} more" if len(bad) > _BAD_NAMED else ""
+    listed = "\n  ".join(bad[:_BAD_NAMED])
+    return InputError(
+        f"{name}: {which} cannot be used:\n  {listed}{more}\nA file is imported completely or not at all; "
+        "fix these rows."
+    )
 
 
 def _is_json_log(path: Path) -> bool:
@@ -120,10 +167,6 @@ def _columns_of(source: Source) -> tuple[str, ...]:
         bad = [
             f"{row.place}: {row.problem if isinstance(row, BadRow) else 'it has no columns'}" for row in rows
         ]
-        which = (
-            f"the first {len(rows)} rows"
-            if len(rows) == _ROWS_LOOKED_AT
-            else f"{len(rows)} of {len(rows)} rows"
-        )
-        raise unusable(source.name, bad, which)
+        first = "the first " if len(rows) == _ROWS_LOOKED_AT else f"{len(rows)} of "
+        raise _unusable(source.name, bad, f"{first}{len(rows)} rows")
     return columns

@@ -1,160 +1,251 @@
-"""Store another tool's responses as an eval run, in parts; a killed import can be resumed."""
+"""Import another tool's responses as an evaluation: match, store, grade and compare them."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
+from functools import partial
 from itertools import islice
-from typing import Any, cast
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from sqlalchemy import Table, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
+from evaluator.benchmarks.catalogue import BENCHMARKS
+from evaluator.benchmarks.golds import require_golds
+from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.evals.counts import Block, block_item
-from evaluator.evals.grading import grade_row
-from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, run_problems
+from evaluator.evals.evaluating import Note, Progress
+from evaluator.evals.grading import grade_row, grade_run, insert_grades
+from evaluator.evals.problems import RunProblem, placed_hash, run_problems
+from evaluator.evals.results import read_numbers
 from evaluator.evals.running import NewSample, insert_samples
-from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, open_eval_run
-from evaluator.evals.tables import GradeRow, SampleCountsRow
-from evaluator.exchange.matching import Matcher, Survey
-from evaluator.exchange.response_file import ResponseFile
-from evaluator.exchange.responses import OutsideResponse
+from evaluator.evals.runs import (
+    IMPORTED,
+    STOP_REASONS,
+    EvalSpec,
+    model_slug,
+    open_eval_run,
+    run_version,
+)
+from evaluator.evals.tables import RunProblemRow, SampleCountsRow
+from evaluator.exchange.agreement import POINTS, read_agreement
+from evaluator.exchange.files import with_thoughts_opened
+from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, Survey, survey
+from evaluator.exchange.responses import OutsideResponse, ResponseFile
+from evaluator.grading import AnswerKind, Grader
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool
+from evaluator.grading.workers.own import own_version
 from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
-from service.database import Database, in_parts, upsert
+from service.database import Database
+from service.errors import InputError
 from service.models.settings import PromptSpec, SamplingSettings
-from service.questions.images import store_images
-from service.runs.store import Run, finish_run, package_versions
+from service.questions.images import RowImages, store_images
+from service.questions.store import default_set_name
+from service.runs.store import Run, check_name, finish_run, package_versions
 from service.telling import TellProgress
 
 RESPONSES_PER_COMMIT = 1_000
 
-_GRADES = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
-
-@dataclass(frozen=True)
-class Imported:
-    """What an import did: `new` responses were stored, `there` had been before."""
-
-    run: Run
-    new: int
-    there: int
-
-
-def import_spec(
+def import_evaluation(
     file: ResponseFile,
-    read: Survey,
-    placed: Sequence[PlacedProblem],
+    path: Path,
+    open_database: Callable[[], Database],
     *,
-    problems: str,
-    size: int,
-    source: Mapping[str, Any],
-    model: str,
-    answers: Answers = "all",
-    grader: str = "",
-) -> EvalSpec:
-    """Return the settings of an imported run; the content of the file is part of them.
+    model: str | None,
+    name: str | None,
+    benchmark: LoadedBenchmark | None,
+    by: By,
+    kind: str,
+    answers: Answers,
+    grader: str | None,
+    opened_thoughts: bool,
+    progress: Progress,
+    note: Note,
+) -> tuple[dict[str, Any], list[str]]:
+    """Store and grade the responses of a file; return the run's numbers and what needs attention.
 
-    Prompt and sampling were the other tool's: what it tells stands in `engine`, the neutral values in their
-    place mean nothing (`evaluator.evals.runs.is_imported`).
+    Without a benchmark, the problems are the questions and answers of the file. The database is opened after
+    the file was read, so that a wrong file leaves no new one.
     """
-    engine: dict[str, Any] = {"sampler": IMPORTED, "format": file.form, "sha256": file.sha256}
-    engine |= {"scorer": file.scorer} if read.scored else {}
-    engine |= {name: value for name, value in file.settings.items() if value is not None}
-    engine |= {"unmatched": read.left_out} if read.left_out else {}
-    return EvalSpec(
-        problems=problems,
-        problems_hash=placed_hash(placed),
-        size=size,
-        source=source,
-        model=model,
-        engine=engine,
-        prompt=PromptSpec(template="{question}"),
-        sampling=SamplingSettings(seed=None),
-        answers=answers,
-        grader=grader,
+    if grader is not None and answers == "boxed":
+        raise InputError("a custom grader extracts answers itself. Remove --answers boxed.")
+    model = model or file.model
+    if model is None:
+        raise InputError(f"{file.name} does not state its model. Give it with --model.")
+    file = with_thoughts_opened(file) if opened_thoughts else file
+    matcher: Matcher = (
+        _matcher_of_file(file.poses or path.stem, path.parent, kind)
+        if benchmark is None
+        else InBenchmark(benchmark.name, benchmark.problems, by, benchmark.images)
     )
+    with progress("reading"):
+        read = survey(file.read(), matcher)
+    if read.closed and read.tagless:
+        note(
+            f"{read.closed:,} responses with a thought that is closed (</think>) but not opened, "
+            f"{read.tagless:,} with neither tag. If the prompts opened the thought, the latter were cut off "
+            "inside it: grade them so with --opened-thoughts"
+        )
+    label, size = matcher.label, len(read.problems)
+    source: Mapping[str, Any] = {"file": file.name, "sha256": file.sha256}
+    if benchmark is not None:
+        source = benchmark.source
+        every = len(benchmark.problems)
+        if list(read.problems) == list(range(size)):  # as with `eval run --limit`
+            size = every
+        else:
+            label = f"{label}-{size}of{every}"
+    run_name = check_name(f"{name or model_slug(model)}.{label}")
+    with (
+        open_database() as database,
+        Grader() as rules,
+        Grader(own=grader) if grader else nullcontext(rules) as grading,
+        progress(run_name) as report,
+    ):
+        problems = tuple(place.problem for place in read.problems.values())
+        require_golds(LoadedBenchmark(label, problems), rules, note, allow=True)
+        run, new, before = import_responses(
+            database,
+            run_name,
+            file,
+            matcher,
+            read,
+            partial(report, "storing"),
+            problems=label,
+            size=size,
+            source=source,
+            model=model,
+            answers=answers,
+            grader=own_version(grader) if grader else "",
+        )
+        graded = grade_run(database, run.id, grading, partial(report, "grading"), version=run_version(run))
+        numbers = read_numbers(database, run)
+        with database.read() as session:
+            agreement = read_agreement(session, run.id)
+    if agreement and agreement.all_unknown:
+        note(POINTS)
+    record = {
+        **numbers,
+        "format": file.form,
+        "imported": new,
+        "there_before": before,
+        "graded": graded.total(),
+        "unmatched": _left_out(read.unmatched, benchmark),
+        "unclear": _left_out(read.unclear, benchmark),
+        "without_response": read.lost.total(),
+        "agreement": agreement and agreement.to_json(),
+    }
+    found_in = "" if benchmark is None else benchmark.name
+    attention: dict[str, Counter[Any]] = {
+        f"responses that match no problem of {found_in}": read.unmatched,
+        f"responses that match several problems of {found_in}, which only ids distinguish": read.unclear,
+        "requests to which the other tool got no response (pass@k is given as a range)": read.lost,
+    }
+    return record, [f"{what}: {count.total():,}" for what, count in attention.items() if count]
+
+
+def _matcher_of_file(posed: str, folder: Path, kind: str) -> FromFile:
+    name = default_set_name(posed.rpartition("/")[2].encode("ascii", "ignore").decode())[:60] or "responses"
+    if name in BENCHMARKS or name.startswith("gpqa"):  # these problems are not the benchmark
+        name += "-file"
+    return FromFile(name, AnswerKind(kind), RowImages(folder, "--column images=NAME", "--column images="))
+
+
+def _left_out(counts: Counter[str], benchmark: LoadedBenchmark | None) -> dict[str, Any]:
+    secret = benchmark is not None and benchmark.gated
+    listed = [] if secret else [{"question": text, "responses": n} for text, n in counts.most_common()]
+    return {"responses": counts.total(), "questions": len(counts), "listed": listed}
 
 
 def import_responses(
     db: Database,
     name: str,
-    spec: EvalSpec,
     file: ResponseFile,
     matcher: Matcher,
     read: Survey,
-    placed: Sequence[PlacedProblem],
     report: TellProgress,
-) -> Imported:
-    """Store the responses of a file as the run `name`; those that are there already are not stored again.
+    **spec: Any,
+) -> tuple[Run, int, int]:
+    """Store the responses of a file as the run `name`; return it, how many are new, and how many were there.
 
     A killed import is gone on with by the same call: responses of a problem are numbered in the file's order,
     and those with a number are there. Requests that brought no response become samples that are missing for
     good, which every pass@k takes as unknown.
 
     Args:
-        placed: the problems that `read` has anything of, in order.
-
-    Raises:
-        InputError: there is a run of this name with other settings, such as the responses of another file.
+        spec: settings of `EvalSpec`. The content of the file is one of them. Prompt and sampling were the
+            other tool's: what it tells is in `engine`, the neutral values in their place mean nothing.
     """
+    left_out = read.unmatched.total() + read.unclear.total()
+    engine: dict[str, Any] = {"sampler": IMPORTED, "format": file.form, "sha256": file.sha256}
+    engine |= {"scorer": file.scorer} if read.scored else {}
+    engine |= {name: value for name, value in file.settings.items() if value is not None}
+    engine |= {"unmatched": left_out} if left_out else {}
+    placed = list(read.problems.values())
+    settings = EvalSpec(
+        problems_hash=placed_hash(placed),
+        engine=engine,
+        prompt=PromptSpec(template="{question}"),
+        sampling=SamplingSettings(seed=None),
+        **spec,
+    )
     with db.write() as session:
         store_images(session, matcher.images.read(id for place in placed for id in place.problem.images))
         about = {"file": file.name, "format": file.form} | ({} if read.ended else {STOP_REASONS: "not told"})
-        run, _ = open_eval_run(session, name, spec, placed, {**package_versions(), **about})
-        problems = dict(zip(read.numbers, run_problems(session, run.id), strict=True))
+        run, _ = open_eval_run(session, name, settings, placed, {**package_versions(), **about})
+        problems = dict(zip(read.problems, run_problems(session, run.id), strict=True))
         theirs = grader_id(session, other_tool(file.scorer)) if read.scored else None
-        before = sum(_stored(session, list(problems.values())).values())
+        before = sum(_stored(session, run.id).values())
     total, new = read.samples.total(), 0
     report(before, total)
     if before < total:
-        seen: Counter[int] = Counter()
-        for part in _parts(file.read(), matcher, problems, seen):
+        rows = _place(file, matcher, problems)
+        while part := list(islice(rows, RESPONSES_PER_COMMIT)):
             with db.write() as session:
-                new += _store(session, part, theirs)
+                new += _store(session, run.id, part, theirs)
             report(min(before + new, total), total)
     with db.write() as session:
-        _note_lost(session, run.id, {problems[number]: count for number, count in read.lost.items()})
+        if read.lost:  # failed blocks, noted once however often this is called
+            there = _stored(session, run.id)
+            lost = {problems[number].id: count for number, count in read.lost.items()}
+            add_tasks(session, run.id, [block_item(Block(id, there[id], lost[id])) for id in lost])
+            session.execute(
+                update(TaskRow)
+                .where(TaskRow.run_id == run.id, TaskRow.state == OPEN)
+                .values(state=FAILED_TASK, error="no response in the other tool's file")
+            )
         finish_run(session, run.id, finished=True)
-    return Imported(run, new, before)
+    return run, new, before
 
 
-_Place = tuple[RunProblem, int, OutsideResponse]
+_Place: TypeAlias = tuple[RunProblem, int, OutsideResponse]
 
 
-def _parts(
-    responses: Iterator[OutsideResponse],
-    matcher: Matcher,
-    problems: Mapping[int, RunProblem],
-    seen: Counter[int],
-) -> Iterator[list[_Place]]:
-    def placed() -> Iterator[_Place]:
-        matcher.begin()
-        for response in responses:
-            number = matcher.number(response)
-            if number is not None and response.text is not None:
-                yield problems[number], seen[number], response
-                seen[number] += 1
-
-    rows = placed()
-    while part := list(islice(rows, RESPONSES_PER_COMMIT)):
-        yield part
+def _place(file: ResponseFile, matcher: Matcher, problems: Mapping[int, RunProblem]) -> Iterator[_Place]:
+    """Yield the responses of a file with their problems and ordinals."""
+    seen: Counter[int] = Counter()
+    for number, response in matcher.numbers(file.read()):
+        if number in problems and response.text is not None:
+            yield problems[number], seen[number], response
+            seen[number] += 1
 
 
-def _stored(session: Session, problems: Sequence[RunProblem]) -> dict[int, int]:
+def _stored(session: Session, run_id: str) -> dict[int, int]:
+    """Return the number of samples by problem of a run."""
     counted = SampleCountsRow
-    stored: dict[int, int] = {}
-    ids = list({problem.id for problem in problems})
-    for some in in_parts(ids):
-        query = select(counted.run_problem_id, counted.samples).where(counted.run_problem_id.in_(some))
-        stored.update((problem, samples) for problem, samples in session.execute(query))
-    return stored
+    query = select(counted.run_problem_id, counted.samples).join(
+        RunProblemRow, RunProblemRow.id == counted.run_problem_id
+    )
+    return dict(session.execute(query.where(RunProblemRow.run_id == run_id)).all())
 
 
-def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
+def _store(session: Session, run_id: str, part: Sequence[_Place], theirs: int | None) -> int:
     """Write the responses that are not there yet, with the other tool's grades; the write lock is held."""
-    stored = _stored(session, [problem for problem, _, _ in part])
+    stored = _stored(session, run_id)
     missing = [place for place in part if place[1] >= stored[place[0].id]]
     if not missing:
         return 0
@@ -179,23 +270,5 @@ def _store(session: Session, part: Sequence[_Place], theirs: int | None) -> int:
         for id, (problem, _, response) in zip(ids, missing, strict=True)
         if response.score is not None and theirs is not None
     ]
-    if grades:
-        session.connection().execute(_GRADES, grades)
+    insert_grades(session, grades)
     return len(missing)
-
-
-def _note_lost(session: Session, run_id: str, lost: Mapping[RunProblem, int]) -> None:
-    """Note the requests that brought no response as failed blocks, once however often this is called."""
-    if not lost:
-        return
-    samples = _stored(session, list(lost))
-    add_tasks(
-        session,
-        run_id,
-        [block_item(Block(problem.id, samples[problem.id], count)) for problem, count in lost.items()],
-    )
-    session.execute(
-        update(TaskRow)
-        .where(TaskRow.run_id == run_id, TaskRow.state == OPEN)
-        .values(state=FAILED_TASK, error="no response in the other tool's file")
-    )

@@ -5,16 +5,23 @@ Its own reader looks through the whole directory of the zip for every sample, wh
 """
 
 import json
+import struct
 import zlib
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import zstandard
 
-from evaluator.exchange.response_file import ResponseFile
-from evaluator.exchange.responses import OutsideResponse, read_score, stop_word, with_thought
+from evaluator.exchange.responses import (
+    OutsideResponse,
+    ResponseFile,
+    read_score,
+    stop_word,
+    with_thought,
+)
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.hashing import file_sha256
@@ -27,7 +34,7 @@ _HEADERS = ("header.json", "_journal/start.json")
 _SETTINGS = ("temperature", "top_p", "top_k", "max_tokens", "seed", "reasoning_effort", "system_message")
 _ATTACHED = "attachment://"
 _ZSTD = 93
-_LOCAL_HEADER, _NAME_AT = 30, 26
+_LOCAL_HEADER = 30
 
 _UNREADABLE = (
     *(BadZipFile, zstandard.ZstdError, zlib.error, NotImplementedError),
@@ -46,7 +53,7 @@ def open_log(path: Path, scorer: str | None = None) -> ResponseFile:
         raise InputError(f"{path}: no such file.")
     digest = file_sha256(path)
     try:
-        header = _read_header(path)
+        header = next(_read(path))
         about = header["eval"]
         scorers = [each["name"] for each in about.get("scorers") or []]
         scorers += [each["scorer"] for each in (header.get("results") or {}).get("scores", [])]
@@ -73,21 +80,29 @@ def open_log(path: Path, scorer: str | None = None) -> ResponseFile:
     )
 
 
-def _read_header(path: Path) -> Any:
+def _read(path: Path) -> Iterator[Any]:
+    """Yield what a log says of itself, then its samples."""
     if path.suffix.lower() == ".json":
-        return json.loads(path.read_bytes())
+        whole = json.loads(path.read_bytes())
+        yield whole
+        yield from whole.get("samples") or []
+        return
     with ZipFile(path) as log:
+        # A member that was written again comes after its former self.
         members = {info.filename: info for info in log.infolist()}
-        name = next((name for name in _HEADERS if name in members), None)
-        if name is None:
+        header = next((members[name] for name in _HEADERS if name in members), None)
+        if header is None:
             raise KeyError(f"it contains no {_HEADERS[0]}")
-        return _member(log, members[name])
+        yield _member(log, header)
+        for name, info in members.items():
+            if name.startswith("samples/") and name.endswith(".json"):
+                yield _member(log, info)
 
 
 def _responses(path: Path, scorer: str | None) -> Iterator[OutsideResponse]:
     count = 0
     try:
-        for sample in _samples(path):
+        for sample in islice(_read(path), 1, None):
             response = _response(path.name, sample, scorer)
             count += 1
             yield response
@@ -99,26 +114,13 @@ def _responses(path: Path, scorer: str | None) -> Iterator[OutsideResponse]:
         raise InputError(f"{path}: contains no samples.")
 
 
-def _samples(path: Path) -> Iterator[Any]:
-    if path.suffix.lower() == ".json":
-        yield from json.loads(path.read_bytes()).get("samples") or []
-        return
-    with ZipFile(path) as log:
-        # One that was written anew stands behind its former self.
-        members = {info.filename: info for info in log.infolist()}
-        for name, info in members.items():
-            if name.startswith("samples/") and name.endswith(".json"):
-                yield _member(log, info)
-
-
 def _member(log: ZipFile, info: ZipInfo) -> Any:
     """Return a member of a zip; Python's own reader knows no zstd before 3.14."""
     if info.compress_type != _ZSTD:
         return json.loads(log.read(info))
     file: Any = log.fp
     file.seek(info.header_offset)
-    local = file.read(_LOCAL_HEADER)
-    lengths = (int.from_bytes(local[at : at + 2], "little") for at in (_NAME_AT, _NAME_AT + 2))
+    lengths = struct.unpack_from("<HH", file.read(_LOCAL_HEADER), 26)  # of the name and what follows it
     file.seek(info.header_offset + _LOCAL_HEADER + sum(lengths))
     data = zstandard.ZstdDecompressor().decompressobj().decompress(file.read(info.compress_size))
     if zlib.crc32(data) != info.CRC:

@@ -1,13 +1,14 @@
 """What responses answer: problems of a benchmark, found by id or text, or those that the file poses."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem, number_copies
 from evaluator.exchange.responses import NO_STOP_REASON, OutsideResponse
 from evaluator.grading import AnswerKind
+from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions.columns import RowProblem, bare_answer
 from service.questions.images import PLACEHOLDER, ImageProblem, RowImages, order_numbered
@@ -17,9 +18,12 @@ By: TypeAlias = Literal["text", "inside", "position"]
 problem's text stands inside it (a prompt with instructions around), or its id counts the benchmark's rows
 from 0. The benchmark's own problem ids are always taken."""
 
+UNMATCHED, UNCLEAR = -1, -2
+"""What a matcher gives instead of a problem's number: there is none, or several that differ."""
+
 
 class InBenchmark:
-    """Finds the problems of a benchmark: a number for each response while a file is read, None for none.
+    """Finds the problems of a benchmark.
 
     Of a problem that it holds several times, the copies take responses in turn. Where the golds or images of
     such copies differ, only ids tell them apart.
@@ -28,8 +32,9 @@ class InBenchmark:
     def __init__(
         self, label: str, problems: Sequence[Problem], by: By, images: RowImages | None = None
     ) -> None:
-        self.label, self._problems, self._by = label, problems, by
+        self.label, self._by = label, by
         self.images = RowImages() if images is None else images
+        self.placed = [PlacedProblem(problem) for problem in problems]
         self._places = {problem.id: place for place, problem in enumerate(problems)}
         self._pictured = any(problem.images for problem in problems)
         self._texts: dict[str, list[int]] = defaultdict(list)
@@ -42,29 +47,24 @@ class InBenchmark:
             if len({replace(problems[place], text="", copy=0) for place in places}) > 1
         }
         self._inside: dict[str, str] = {}
-        self._turns: Counter[str] = Counter()
 
-    def begin(self) -> None:
-        """Begin a reading of the file."""
-        self._turns.clear()
-
-    def number(self, response: OutsideResponse) -> int | None:
-        if response.id in self._places:
-            return self._places[response.id]
-        if self._by == "position":
-            known = response.id is not None and response.id.isdecimal() and len(response.id) < 10
-            place = int(response.id) if known and response.id else -1
-            return place if 0 <= place < len(self._problems) else None
-        text = self._text(response.question)
-        if text not in self._texts or text in self._unclear:
-            return None
-        places, turn = self._texts[text], self._turns[text]
-        self._turns[text] += 1
-        return places[turn % len(places)]
-
-    def is_unclear(self, response: OutsideResponse) -> bool:
-        """Return whether a response has no number since several problems that differ might be its own."""
-        return self._by != "position" and self._text(response.question) in self._unclear
+    def numbers(self, responses: Iterable[OutsideResponse]) -> Iterator[tuple[int, OutsideResponse]]:
+        """Yield each response of a file with the number of its problem, `UNMATCHED` or `UNCLEAR`."""
+        turns: Counter[str] = Counter()
+        for response in responses:
+            id = response.id or ""
+            if id in self._places:
+                yield self._places[id], response
+            elif self._by == "position":
+                known = id.isdecimal() and len(id) < 10 and int(id) < len(self.placed)
+                yield int(id) if known else UNMATCHED, response
+            elif (text := self._text(response.question)) in self._unclear:
+                yield UNCLEAR, response
+            elif places := self._texts.get(text):
+                yield places[turns[text] % len(places)], response
+                turns[text] += 1
+            else:
+                yield UNMATCHED, response
 
     def _text(self, question: str | None) -> str:
         """Return which problem's text a question is, "" for none."""
@@ -82,10 +82,6 @@ class InBenchmark:
     def _plain(self, text: str) -> str:
         return " ".join((text.replace(PLACEHOLDER, " ") if self._pictured else text).split())
 
-    def placed(self) -> list[PlacedProblem]:
-        """Return the problems by number."""
-        return [PlacedProblem(problem) for problem in self._problems]
-
 
 @dataclass
 class FromFile:
@@ -101,12 +97,21 @@ class FromFile:
     _placed: list[PlacedProblem] = field(default_factory=list)
     _members: set[tuple[str | None, int]] = field(default_factory=set)  # of groups, by variant
 
-    def begin(self) -> None: ...
+    @property
+    def placed(self) -> list[PlacedProblem]:
+        if any(place.group_id is not None for place in self._placed):
+            return self._placed
+        return [PlacedProblem(problem) for problem in number_copies(place.problem for place in self._placed)]
 
-    def is_unclear(self, response: OutsideResponse) -> bool:
-        return False
+    def numbers(self, responses: Iterable[OutsideResponse]) -> Iterator[tuple[int, OutsideResponse]]:
+        """Yield each response of a file with the number of its problem."""
+        for response in responses:
+            try:
+                yield self._number(response), response
+            except RowProblem as error:
+                raise InputError(f"{response.place}: {error}.") from error
 
-    def number(self, response: OutsideResponse) -> int | None:
+    def _number(self, response: OutsideResponse) -> int:
         if response.question is None or not response.question.strip():
             raise RowProblem("it has no question. Pass --benchmark to look up its id in a benchmark")
         if response.answer is None or not response.answer.strip():
@@ -115,12 +120,16 @@ class FromFile:
                 "--benchmark"
             )
         kind = response.kind or (AnswerKind.TOLERANCE if response.tolerance else self.kind)
+        try:
+            text, images = order_numbered(response.question, self.images.take(response.images))
+        except ImageProblem as error:
+            way = "with --benchmark, tagrpo uses the benchmark's images"
+            raise RowProblem(f"its images cell {error}. {way}") from error
         place = response.copy_number, response.group, response.variant
-        text, images = self._placed_images(response.question, response.images)
         raw = text, response.answer, kind, response.tolerance, images, *place
-        number = self._numbers.get(raw)
-        if number is None:
+        if raw not in self._numbers:
             try:
+                read_tolerance(response.tolerance)
                 gold = response.answer if kind is AnswerKind.CODE else bare_answer(response.answer)
                 problem = make_problem(text, gold, kind, response.tolerance, images)
             except InputError as error:
@@ -128,27 +137,15 @@ class FromFile:
             number = self._numbers.setdefault((problem.id, *place), len(self._placed))
             self._numbers[raw] = number
             if number == len(self._placed):
-                if response.group is not None and (response.group, response.variant) in self._members:
+                member = response.group, response.variant
+                if response.group is not None and member in self._members:
                     raise RowProblem(
                         f"its group {response.group!r} already contains another problem as variant "
                         f"{response.variant}. A group must contain a question and each neighbor exactly once"
                     )
-                self._members.add((response.group, response.variant))
-                whence = response.source_id, response.strategy
-                self._placed.append(PlacedProblem(problem, response.group, response.variant, *whence))
-        return number
-
-    def _placed_images(self, text: str, cell: object) -> tuple[str, tuple[str, ...]]:
-        try:
-            return order_numbered(text, self.images.take(cell))
-        except ImageProblem as problem:
-            way = "with --benchmark, tagrpo uses the benchmark's images"
-            raise RowProblem(f"its images cell {problem}. {way}") from problem
-
-    def placed(self) -> list[PlacedProblem]:
-        if any(place.group_id is not None for place in self._placed):
-            return list(self._placed)
-        return [PlacedProblem(problem) for problem in number_copies(place.problem for place in self._placed)]
+                self._members.add(member)
+                self._placed.append(PlacedProblem(problem, *member, response.source_id, response.strategy))
+        return self._numbers[raw]
 
 
 Matcher: TypeAlias = InBenchmark | FromFile
@@ -160,37 +157,24 @@ class Survey:
 
     samples: Counter[int] = field(default_factory=Counter)
     lost: Counter[int] = field(default_factory=Counter)  # requests without a response
-    # responses without a problem, by the beginning of their question or their id
-    unmatched: Counter[str] = field(default_factory=Counter)
+    unmatched: Counter[str] = field(default_factory=Counter)  # by the beginning of their question
     # responses to one of several problems that differ in gold or images alone
     unclear: Counter[str] = field(default_factory=Counter)
     scored: int = 0
     closed: int = 0  # responses that close a thought which they do not open
     tagless: int = 0  # responses without such tags
     ended: int = 0  # responses that tell why they ended
-
-    @property
-    def numbers(self) -> list[int]:
-        """The problems that the file has anything of, in order."""
-        return sorted({*self.samples, *self.lost})
-
-    @property
-    def left_out(self) -> int:
-        """Responses whose problem was not found."""
-        return self.unmatched.total() + self.unclear.total()
+    problems: dict[int, PlacedProblem] = field(default_factory=dict)  # those of samples and lost, in order
 
 
 def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
     """Read all responses once; nothing is stored."""
     result = Survey()
-    matcher.begin()
-    for response in responses:
-        try:
-            number = matcher.number(response)
-        except RowProblem as problem:
-            raise InputError(f"{response.place}: {problem}.") from problem
-        if number is None:
-            (result.unclear if matcher.is_unclear(response) else result.unmatched)[_label(response)] += 1
+    for number, response in matcher.numbers(responses):
+        if number < 0:
+            label = f"id {response.id}" if response.question is None else response.question
+            label = " ".join(label.split())[:80]
+            (result.unclear if number == UNCLEAR else result.unmatched)[label] += 1
         elif response.text is None:
             result.lost[number] += 1
         else:
@@ -204,10 +188,11 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
     if not result.samples:
         why = "no row contains a response"
         if result.unmatched:
+            left_out = result.unmatched.total() + result.unclear.total()
             why = (
-                f"none of its {result.left_out:,} responses matches a problem of the benchmark. First "
-                f"unmatched question: {next(iter(result.unmatched))!r}. If "
-                "the prompts contain more than the problem, use --by inside"
+                f"none of its {left_out:,} responses matches a problem of the benchmark. First unmatched "
+                f"question: {next(iter(result.unmatched))!r}. If the prompts contain more than the problem, "
+                "use --by inside"
             )
         elif result.unclear:
             why = (
@@ -215,9 +200,6 @@ def survey(responses: Iterable[OutsideResponse], matcher: Matcher) -> Survey:
                 f"so only ids can match responses. First such question: {next(iter(result.unclear))!r}"
             )
         raise InputError(f"nothing can be imported: {why}.")
+    placed = matcher.placed
+    result.problems = {number: placed[number] for number in sorted({*result.samples, *result.lost})}
     return result
-
-
-def _label(response: OutsideResponse) -> str:
-    text = response.question if response.question is not None else f"id {response.id}"
-    return " ".join(text.split())[:80]

@@ -1,17 +1,18 @@
-"""A response as another tool has it, and what its columns are called in rows."""
+"""Responses of other tools: a file of them, one of them, and the names of its parts in rows."""
 
 import math
-from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
-from pydantic_core import PydanticCustomError
 
 from evaluator.grading import AnswerKind, Grade, GradeValue
-from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
-from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column, value_at
+from service.questions.columns import CANDIDATES, RowProblem, asked_in, usual_column
 
+_OF_EXPORTS = ("copy", "group", "variant", "source_id", "strategy")
+"""Parts that are looked for in our exports alone: elsewhere such names say something else."""
 COLUMNS: dict[str, tuple[str, ...]] = {
     "response": (
         *("response", "responses", "completion", "generation", "output", "model_output", "completions"),
@@ -30,22 +31,13 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "prompt_tokens": ("prompt_tokens", "input_tokens", "num_input_tokens"),
     "score": ("score", "grade", "correct", "is_correct", "symbolic_correct", "reward"),
     "extracted": ("extracted", "predicted_answer", "extracted_answer"),
-    "seed": ("seed",),
     "images": CANDIDATES["images"],
-    "kind": ("kind",),
-    "tolerance": ("tolerance",),
-    "copy": ("copy",),
-    "group": ("group",),
-    "variant": ("variant",),
-    "source_id": ("source_id",),
-    "strategy": ("strategy",),
+    **{part: (part,) for part in ("seed", "kind", "tolerance", *_OF_EXPORTS)},
 }
 """The parts of a response, and the names under which each is looked for.
 
 Beside a gold of another name `answer` may be the model's own, so that it comes after these.
 """
-_OF_EXPORTS = ("copy", "group", "variant", "source_id", "strategy")
-"""Parts that are looked for in our exports alone: elsewhere such names say something else."""
 _EXPORTED = frozenset({"copy", "group", "variant"})
 """The columns by which an export is known."""
 _OF_ALL = ("score", "extracted", "completion_tokens")
@@ -59,14 +51,6 @@ _RIGHT, _NOT = ("c", "correct", "true", "yes"), ("i", "incorrect", "wrong", "fal
 def stop_word(reason: str | None) -> str:
     """Return why a response ended in the words of this house, `NO_STOP_REASON` where a tool does not say."""
     return NO_STOP_REASON if not reason else _STOPS.get(reason, reason)
-
-
-def _check_tolerance(text: str) -> str:
-    try:
-        read_tolerance(text)
-    except InputError as error:
-        raise PydanticCustomError("tolerance", "{why}", {"why": str(error)}) from error
-    return text
 
 
 Whole = Annotated[int, Field(ge=0, le=2**63 - 1)]
@@ -83,7 +67,7 @@ class OutsideResponse(BaseModel):
     id: str | None = None  # the tool's own of the problem
     answer: str | None = None
     kind: AnswerKind | None = None
-    tolerance: Annotated[str, AfterValidator(_check_tolerance)] | None = None
+    tolerance: str | None = None
     images: Any = None  # what the cell holds
     stop_reason: Annotated[str, AfterValidator(stop_word)] = NO_STOP_REASON
     prompt_tokens: Whole | None = None
@@ -95,6 +79,28 @@ class OutsideResponse(BaseModel):
     variant: Whole = 0
     source_id: str | None = None
     strategy: str | None = None
+
+
+Format: TypeAlias = Literal["rows", "inspect", "lighteval", "lm-eval"]
+
+
+@dataclass(frozen=True)
+class ResponseFile:
+    """Files of one tool as one list of responses."""
+
+    name: str
+    form: Format
+    sha256: str
+    read: Callable[[], Iterator[OutsideResponse]]  # reads the file again, one row at a time
+    model: str | None = None  # as the tool names it
+    scorer: str | None = None
+    poses: str | None = None  # the task
+    # under which the tool says that it drew (temperature, max_tokens, ...)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+Parts: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
+"""Returns the parts of the responses in a row, by their names in `COLUMNS`; None for a row to leave out."""
 
 
 def choose_columns(named: Mapping[str, str], present: Collection[str], source: str) -> dict[str, str]:
@@ -131,26 +137,23 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
 
 
 def read_responses(
-    place: str, values: Mapping[str, Any], columns: Mapping[str, str] | None = None
+    place: str, parts: Mapping[str, Any], names: Mapping[str, str] | None = None
 ) -> Iterator[OutsideResponse]:
     """Yield the responses of a row; if its response is a list, the other parts may be lists too.
 
     Args:
-        columns: by part; without it the values have the names of parts.
+        names: columns by part, for messages; without it, parts have their own names.
     """
-    if columns is None:
-        columns, row = {part: part for part in values}, dict(values)
-    else:
-        row = {part: value_at(values, column) for part, column in columns.items()}
+    row, names = {**parts}, names or {part: part for part in parts}
     row["question"] = asked_in(row.get("question")) or row.get("question")
     row["answer"] = _gold(row.get("answer"))
     texts, images = row.pop("response"), row.pop("images", None)
     if not isinstance(texts, list):
-        yield _response(place, texts, images, row, columns)
+        yield _response(place, texts, images, row, names)
         return
     for number, text in enumerate(texts):
         its_own = {part: _of(part, value, number, len(texts)) for part, value in row.items()}
-        yield _response(f"{place}, response {number}", text, images, its_own, columns)
+        yield _response(f"{place}, response {number}", text, images, its_own, names)
 
 
 def _of(part: str, value: Any, number: int, count: int) -> Any:

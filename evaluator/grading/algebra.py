@@ -17,9 +17,7 @@ from math_verify.parser import parse_latex_cached
 from sympy.core.relational import Relational
 
 from evaluator.grading import structure
-from evaluator.grading.compare import is_plain
-from evaluator.grading.normalize import normalize
-from evaluator.grading.quantity import decimal_stands_for, exact_number, latex_of, split_unit
+from evaluator.grading.quantity import decimal_stands_for, exact_number, latex_of
 from evaluator.grading.steps import Limit
 from evaluator.grading.types import (
     DIFFERENT,
@@ -272,25 +270,3 @@ def _as_set(relation: Any) -> Any:
         parts = [part.as_set() for part in relation._unsorted_args]
         return sympy.Intersection(*parts)
     return relation.as_set()
-
-
-def is_readable(answer: str) -> bool:
-    """Return True if a raw answer can be graded at all: words, a choice, a number, or mathematics."""
-    text = normalize(answer)
-    return all(map(_is_readable_part, structure.split_list(text) or [text]))
-
-
-def _is_readable_part(part: str) -> bool:
-    part = structure.named_value(part)[1]
-    if is_plain(part):
-        return True
-    inner = structure.bracketed(part)
-    if inner is not None and len(inner.elements) > 1:
-        return all(map(_is_readable_part, inner.elements))
-    rows = structure.matrix_rows(part)
-    if rows is not None:
-        return all(_is_readable_part(cell) for row in rows for cell in row)
-    try:
-        return parse(split_unit(part)[0]) is not None or parse(part) is not None
-    except TooLargeError:
-        return True

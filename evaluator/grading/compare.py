@@ -36,6 +36,7 @@ DEFAULT_TOLERANCE = "1%"
 
 _TOLERANCE = re.compile(r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d{1,3})?%?")
 _INTEGER = re.compile(r"-?\d{1,18}")
+_RATIO = re.compile(r"\d[\d:]*")  # or a time
 _ZERO_GROUP = re.compile(r",0\d\d(?!\d)")
 
 
@@ -179,12 +180,12 @@ def _other_readings(text: str, other: str) -> Iterator[str]:
         yield sides[1]
 
 
-def is_plain(text: str) -> bool:
-    """Return True for words, a choice, a number with or without its unit, a time, a ratio."""
-    return bool(
-        re.fullmatch(r"\d[\d:]*", text)
-        or structure.words_of(text)
-        or structure.choice_letter(text)
-        or structure.number_in_base(text)
-        or quantity.exact_number(quantity.split_unit(text)[0])
+def read(answer: str, algebra: Algebra | None = None) -> Grade:
+    """Return a grade that is "unparsable" if an answer, or a member of a list, cannot be read at all."""
+    if too_long(answer):
+        return UNPARSABLE
+    parts = [part for part in structure.split_list(normalize(answer)) if not _RATIO.fullmatch(part)]
+    grades = [compare(part, "0", algebra) for part in parts]
+    return next(
+        (grade for grade in grades if grade is NEEDS_ALGEBRA or grade.reason == "unparsable"), DIFFERENT
     )

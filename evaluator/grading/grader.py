@@ -140,8 +140,20 @@ class Grader:
         return self._pool.run(tasks, report, deadline)
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
-        """Grades the reference of each gold, given as (gold, reference); see `ProgramGrader.check`."""
-        return self._programs.check(golds)
+        """Grades the reference of each gold, given as (gold, reference).
+
+        A gold whose tests pass without any program is unknown ("bad tests"), as is one without a reference
+        whose tests are no Python.
+        """
+        cases = [
+            GradeCase(f"```python\n{reference or 'pass'}\n```", gold, AnswerKind.CODE)
+            for gold, reference in golds
+        ]
+        fail = Grade(GradeValue.CORRECT, None, "tests failed")  # as they must without any program
+        return [
+            fail if grade.value is GradeValue.WRONG and not reference.strip() else grade
+            for (_, reference), grade in zip(golds, self._programs.grade(cases), strict=True)
+        ]
 
     def check_golds(
         self, golds: Sequence[str | GradeCase], progress: TellProgress | None = None

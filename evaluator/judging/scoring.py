@@ -1,25 +1,64 @@
 """Grade the stored samples of a run again: by the rules, an own grader, or a judge model."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
+from itertools import count
 from typing import Any
 
+from sqlalchemy import exists, select
+from sqlalchemy.orm import Session, aliased
+
 from evaluator.config import ScoreConfig
-from evaluator.evals.grading import grade_changes, grade_run
+from evaluator.evals.grading import grade_changes, grade_run, insert_grades
 from evaluator.evals.overview import other_version
+from evaluator.evals.problems import read_problems
 from evaluator.evals.results import load_result
-from evaluator.evals.runs import run_answers
+from evaluator.evals.running import sample_seed
+from evaluator.evals.runs import find_eval_run, model_slug, run_answers, run_version
+from evaluator.evals.samples import read_texts
+from evaluator.evals.tables import GradeRow, RunProblemRow
 from evaluator.grading import Grader
-from evaluator.grading.versions import version_taking
-from evaluator.judging.running import base_version, judge
-from service.database import Database
-from service.runs.spending import read_ledger
-from service.runs.store import Run
+from evaluator.grading.versions import (
+    JUDGE_REASON,
+    find_grader,
+    grader_id,
+    judge_version,
+    version_taking,
+)
+from evaluator.grading.workers.own import own_name, own_version
+from evaluator.judging.asking import PROMPT_VERSION, SYSTEM, JudgeQuestion, read_verdict, shown_response
+from service.asks.ask import Asker, Failed, Models, Outcome
+from service.asks.request import prompt_request
+from service.asks.store import Store, add_tasks
+from service.asks.tables import ANSWERED, FINAL, AskRow
+from service.asks.work import work_on
+from service.database import Database, in_parts
+from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
+from service.errors import InputError
+from service.hashing import content_id
+from service.models.estimate import Estimate, between, priced, tokens
+from service.models.settings import PromptSpec, SamplingSettings
+from service.runs.spending import hold_cap, read_ledger
+from service.runs.store import Run, check_name, finish_run, keep_config, open_run, package_versions
 from service.telling import TellStage
 
+JUDGE = "judge"
+"""The kind of a judge's runs, and of their asks: one request about one response."""
+
+SAMPLES_AT_ONCE = 500
+SHORTEST_REPLY = 4  # tokens: the verdict alone
+_CHOSEN = {
+    "unknown": ("unknown",),
+    "wrong": ("unknown", "wrong"),
+    "all": ("unknown", "wrong", "correct"),
+}
 _SOURCES = ("old", "new", "old_source", "new_source")
+
+Row = dict[str, Any]
+"""A row of the table of grades."""
 
 
 def score_by_rules(config: ScoreConfig, run: Run, db: Database, report: TellStage) -> dict[str, Any]:
@@ -53,25 +92,228 @@ def score_by_rules(config: ScoreConfig, run: Run, db: Database, report: TellStag
 
 
 async def score_by_judge(
-    config: ScoreConfig, run: Run, db: Database, report: TellStage, note: Callable[[str], None]
+    config: ScoreConfig, db: Database, report: TellStage, note: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Ask the judge model about the samples that it has not graded; compare with the grades by the rules."""
-    judged = await judge(config, db, report, note)
-    base = base_version(config, run)
+    """Ask the judge of a config about an eval run; compare with the grades by the rules.
+
+    The samples are graded by the rules first. A question that any run asked before in the same way is not
+    sent again; after a kill or a spent budget the same call resumes. Samples that the judge is not asked
+    about, and those without a verdict, keep their grade in the judge's version.
+    """
     with db.read() as session:
-        before = load_result(session, run, base)
-        after = None if judged.waiting else load_result(session, run, judged.version)
+        judge = Judge(session, config)
+    own = config.grader or own_name(run_version(judge.run))
+    async with OpenModels(engine_logs(db), config) as models:
+        endpoint = await models.open(remote_model(config, judge.model))
+        endpoint.check(prompt_request(judge.model, judge.prompt, judge.sampling, "?"))
+        with Grader(workers=config.workers, own=own) as grader:
+            grade_run(db, judge.run.id, grader, partial(report, "grading"), version=judge.base)
+        with db.write() as session:
+            judging = judge.open_run(session)
+            keep_config(session, judging.id, config.stored())
+        hold_cap(db, [judging], config.max_usd, note)
+        counts, outcome = await judge.work(db, judging, models.models(), report)
+    with db.read() as session:
+        before = load_result(session, judge.run, judge.base)
+        after = None if counts["waiting"] else load_result(session, judge.run, judge.version)
+        outcomes = ("correct", "wrong", "unsure", "silent", "empty", "waiting")
         return {
-            "run": run.name,
-            "judge_run": judged.run.name,
-            "grader": judged.version,
-            **judged.by_outcome,
-            "stopped": judged.stopped,
-            "message": judged.message,
-            "failures": judged.failures,
+            "run": judge.run.name,
+            "judge_run": judging.name,
+            "grader": judge.version,
+            **{name: counts[name] for name in outcomes},
+            "stopped": outcome.stopped,
+            "message": outcome.message,
+            "failures": outcome.failures,
             "unknown_before": before.unknown,
             "unknown_after": after and after.unknown,
             "judged": after and after.judged and asdict(after.judged),
-            "ledger": [asdict(line) for line in read_ledger(session, judged.run.id)],
-            "changes": grade_changes(session, run, base, judged.version),
+            "ledger": [asdict(line) for line in read_ledger(session, judging.id)],
+            "changes": grade_changes(session, judge.run, judge.base, judge.version),
         }
+
+
+def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
+    """Estimate what asking a judge about an eval run takes, beyond what it has replied to.
+
+    It follows from the lengths of what is asked, with replies from the verdict alone to ones as long as
+    `max_tokens` allows. Nothing is written. Samples without a grade by the rules are not counted.
+    """
+    with db.read() as session:
+        judge = Judge(session, config)
+        lengths = judge.read_pending(session, find_grader(session, judge.version) or -1)[2]
+        replied = select(AskRow.about).where(
+            AskRow.scope == judge.id, AskRow.kind == JUDGE, AskRow.state.in_((ANSWERED, FINAL))
+        )
+        for question in session.scalars(replied):
+            lengths.pop(question, None)
+    number = between(len(lengths), len(lengths))
+    prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
+    completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
+    prices = price_of([remote_model(config, judge.model)])
+    return Estimate(len(lengths), (priced(JUDGE, judge.model, number, prompts, completions, prices),))
+
+
+class Judge:
+    """A judge model as a config names it, and the eval run whose grades it checks."""
+
+    def __init__(self, session: Session, config: ScoreConfig) -> None:
+        if config.model is None:
+            raise InputError("no judge is named. Give one with --judge MODEL.")
+        self.model, self.asked = config.model, config.asked
+        self.run = find_eval_run(session, config.run)
+        self.base = run_version(self.run)  # of the grades that the judge is asked about
+        if config.grader is not None:
+            self.base = own_version(config.grader)
+        elif config.answers is not None and config.answers != run_answers(self.run):
+            self.base = version_taking(config.answers)
+        self.prompt = PromptSpec(template="{question}", system=SYSTEM)
+        self.sampling = SamplingSettings(
+            temperature=config.temperature, top_p=1.0, max_tokens=config.max_tokens, samples_per_request=1
+        )
+        # Whoever asks the same in the same way gets the same reply.
+        self.id = content_id("judge", [self.model, PROMPT_VERSION, self.sampling.without_neutral()])
+        prompt = f"{PROMPT_VERSION} at temperature {config.temperature:g}, {config.max_tokens} tokens"
+        self.version = judge_version(self.model, prompt, self.asked, self.base)
+        self.reason = f"{JUDGE_REASON} {self.model}, prompt {PROMPT_VERSION}"
+
+    def open_run(self, session: Session) -> Run:
+        """Return the run that holds the requests, with its own cap and ledger; made if there is none."""
+        spec = {
+            "eval_run": self.run.id,
+            "model": self.model,
+            "judge": self.id,
+            "asked": self.asked,
+            "grader": self.version,
+        }
+        name = check_name(f"judge-{model_slug(self.model)[:20]}-{self.asked}.{self.run.name}"[:95])
+        for number in count(1):
+            # else another judge of a like name, or another version of the grader
+            with suppress(InputError):
+                return open_run(
+                    session,
+                    name=name if number == 1 else f"{name}.{number}",
+                    kind=JUDGE,
+                    spec=spec,
+                    question_ids=[],
+                    versions=package_versions(),
+                )[0]
+        raise AssertionError("unreachable")
+
+    def read(self, session: Session, sample_ids: Sequence[int]) -> list[tuple[Row, JudgeQuestion | None]]:
+        """Return the grades of samples by the base version, and what the judge is asked about each."""
+        grades = select(*GradeRow.__table__.columns).where(
+            GradeRow.grader_id == find_grader(session, self.base), GradeRow.sample_id.in_(sample_ids)
+        )
+        rows = {row["sample_id"]: dict(row) for row in session.execute(grades).mappings()}
+        chosen = [id for id in sample_ids if rows[id]["value"] in _CHOSEN[self.asked]]
+        texts = read_texts(session, chosen)
+        places = {rows[id]["run_problem_id"] for id in chosen}
+        problems = {each.id: each for each in read_problems(session, RunProblemRow.id.in_(places))}
+        questions = {}
+        for id in chosen:
+            problem, answer = problems[rows[id]["run_problem_id"]], shown_response(texts[id])
+            if answer and problem.answer.strip():
+                questions[id] = JudgeQuestion(
+                    problem.text, problem.answer, problem.kind, problem.tolerance, answer
+                )
+        return [(rows[id], questions.get(id)) for id in sample_ids]
+
+    def read_pending(
+        self, session: Session, judge_row: int
+    ) -> tuple[dict[str, list[Row]], list[Row], dict[str, int]]:
+        """Return the grades without one of the judge's version, as rows of that version.
+
+        Those that the judge is asked about come by question, the others in a list; then the characters of
+        each question.
+        """
+        base_row = find_grader(session, self.base)
+        if base_row is None:
+            name = self.run.name
+            raise InputError(
+                f"run {name} has no grades by {self.base}. Run `tagrpo eval score {name}` first."
+            )
+        judged = aliased(GradeRow)
+        pending = (
+            select(GradeRow.sample_id)
+            .join(RunProblemRow, RunProblemRow.id == GradeRow.run_problem_id)
+            .where(
+                RunProblemRow.run_id == self.run.id,
+                GradeRow.grader_id == base_row,
+                ~exists().where(judged.sample_id == GradeRow.sample_id, judged.grader_id == judge_row),
+            )
+            .order_by(RunProblemRow.position, GradeRow.sample_id)
+        )
+        asked: dict[str, list[Row]] = defaultdict(list)
+        kept, lengths = [], {}
+        for part in in_parts(session.scalars(pending).all(), SAMPLES_AT_ONCE):
+            for row, question in self.read(session, part):
+                row["grader_id"] = judge_row
+                if question is None:
+                    kept.append(row)
+                else:
+                    asked[question.id].append(row)
+                    lengths[question.id] = len(question.text)
+        return asked, kept, lengths
+
+    async def work(
+        self, db: Database, judging: Run, models: Models, report: TellStage
+    ) -> tuple[Counter[str], Outcome]:
+        """Ask about the samples without a grade of the judge's version; count them by what came of it.
+
+        They are `correct` and `wrong`; `unsure`, `silent` (no verdict in the reply, or no reply for good) and
+        `empty` (nothing to judge), which keep their grade; and `waiting`.
+        """
+        with db.write() as session:
+            judge_row = grader_id(session, self.version)
+            finish_run(session, judging.id, finished=False)
+        with db.read() as session:
+            asked, kept, _ = self.read_pending(session, judge_row)
+        counts = Counter(empty=sum(row["value"] in _CHOSEN[self.asked] for row in kept))
+        for part in in_parts(kept, SAMPLES_AT_ONCE):
+            with db.write() as session:
+                insert_grades(session, part)
+        with db.write() as session:
+            add_tasks(session, judging.id, [str(rows[0]["sample_id"]) for rows in asked.values()])
+        store = Store(db)
+
+        async def ask(asker: Asker, sample_id: str) -> None:
+            _, question = await store.read(self.read, int(sample_id))
+            assert question is not None
+            request = prompt_request(
+                self.model,
+                self.prompt,
+                self.sampling,
+                question.text,
+                seed=sample_seed(0, question.id, 0),
+                scope=self.id,
+                kind=JUDGE,
+                about=question.id,
+            )
+            try:
+                choice = (await asker.ask(request)).choices[0]
+            except Failed as failed:
+                if failed.final:
+                    await grade(question.id, "silent")
+                raise
+            verdict = read_verdict(choice.full_text, truncated=choice.finish_reason == "length")
+            await grade(question.id, {None: "silent", "unknown": "unsure"}.get(verdict, str(verdict)))
+
+        async def grade(question: str, outcome: str) -> None:
+            """Store the judge's grade of the samples with a question; without a verdict they keep theirs."""
+            notes = {"silent": f"; no verdict of {self.reason}", "unsure": f"; unsure: {self.reason}"}
+            for row in asked.pop(question, ()):
+                changed = {"value": outcome, "reason": self.reason}
+                if outcome in notes:
+                    changed = {"reason": row["reason"] + notes[outcome]}
+                await store.write(insert_grades, {**row, **changed})
+                counts[outcome] += 1
+
+        try:
+            outcome = await work_on(store, judging.id, ask, models, partial(report, "asking the judge"))
+        finally:
+            store.close()
+        counts["waiting"] = sum(map(len, asked.values()))
+        with db.write() as session:
+            finish_run(session, judging.id, finished=not counts["waiting"])
+        return counts, outcome

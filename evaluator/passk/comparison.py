@@ -9,32 +9,36 @@ from numpy.typing import NDArray
 from evaluator.passk.counts import Counts, named, with_enough
 from evaluator.passk.curves import check_ks, values_over_k
 from evaluator.passk.estimators import Floats
-from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, UPPER_TAIL, Interval, same_problems_errors
+from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, UPPER_TAIL, same_problems_errors
 from service.errors import InputError
 
 FEW_PROBLEMS = 100  # fewer problems may lack the rare large differences that matter
 SKEWED = 1.0  # with fewer problems than this, warn of skewed differences
 FEW_DIFFERENCES = 10  # fewer differing problems: the paired t interval is too short
+FLIPS, SEED = 10_000, 0  # of the test; the seed also draws the samples of the larger side
 _FLIPS_AT_ONCE = 512
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparisonPoint:
-    """A minus B at one k; unknown grades count as wrong in both, except in `bounds`."""
+    """A minus B at one k; unknown grades count as wrong in both, except in `lowest` and `highest`."""
 
     k: int
     value_a: float  # mean pass@k
     value_b: float
     difference: float  # value_a - value_b
-    bounds: tuple[float, float]  # lowest and highest difference over all values of the unknown grades
-    # paired t, "new problems"; if grades are unknown, from the low end of the lowest difference's interval to
-    # the high end of the highest difference's
-    interval: Interval
+    lowest: float  # difference over all values of the unknown grades
+    highest: float
+    # paired t; if grades are unknown, from the low end of the lowest difference's interval to the high end of
+    # the highest difference's
+    low: float
+    high: float
+    interval: str = NEW_PROBLEMS
     p_value: float  # two-sided sign-flip test of no difference on new problems. Not corrected: see `holm`
-    # difference +- 1.96 sqrt(seA^2 + seB^2), "same problems, new samples", widened likewise
-    same_interval: Interval
-    # difference divided by that error and its two-sided normal p-value, for the same
-    # problems only
+    same_low: float  # difference +- 1.96 sqrt(seA^2 + seB^2), widened likewise
+    same_high: float
+    same_interval: str = SAME_PROBLEMS
+    # difference divided by that error and its two-sided normal p-value, for the same problems only
     same_z: float
     same_p_value: float
     wins: int  # problems with A above, below, equal to B, from equally many samples
@@ -45,23 +49,14 @@ class ComparisonPoint:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """Rows by k, all over the same problems."""
+    """Points that are all over the same problems."""
 
-    points: tuple[ComparisonPoint, ...]
+    points: dict[int, ComparisonPoint]  # by ascending k
     problem_ids: tuple[str, ...]  # the compared problems, sorted
     only_a: tuple[str, ...]  # problems of one side only, left out; empty unless `common_only`
     only_b: tuple[str, ...]
     left_out: tuple[str, ...]  # problems with too few samples on one side; empty unless `allow_missing`
     thinned: int  # problems with more samples on one side, thinned for the test to the other side's number
-    flips: int
-    seed: int
-
-    def at(self, k: int) -> ComparisonPoint:
-        """Return the row of k."""
-        for point in self.points:
-            if point.k == k:
-                return point
-        raise InputError(f"there is no k = {k}. Available: {', '.join(str(p.k) for p in self.points)}")
 
 
 def compare(
@@ -69,8 +64,6 @@ def compare(
     counts_b: Counts,
     ks: int | Iterable[int],
     *,
-    flips: int = 10_000,
-    seed: int = 0,
     common_only: bool = False,
     allow_missing: bool = False,
 ) -> Comparison:
@@ -82,14 +75,10 @@ def compare(
     intervals use all samples.
 
     Args:
-        flips: random sign flips; the smallest p-value is 1 / (1 + flips).
-        seed: of the flips, the same for every k, and of the drawn samples.
         common_only: compare the common problems instead of refusing if they differ.
         allow_missing: leave out problems with fewer than max(ks) samples on either side instead of refusing.
     """
     wanted = check_ks([ks] if isinstance(ks, int) else ks)
-    if flips < 1:
-        raise InputError(f"a sign-flip test needs at least one flip, not {flips}")
     in_a, in_b = set(counts_a.problem_ids), set(counts_b.problem_ids)
     only_a, only_b = tuple(sorted(in_a - in_b)), tuple(sorted(in_b - in_a))
     if (only_a or only_b) and not common_only:
@@ -112,59 +101,48 @@ def compare(
     differences = low_a - low_b
     lowest = low_a - values_over_k(b.n, b.most_correct, wanted)
     highest = values_over_k(a.n, a.most_correct, wanted) - low_b
-    even_a, even_b, thinned = _thin_samples(a, b, seed)
+    even_a, even_b, thinned = _thin_samples(a, b)
     evened = values_over_k(even_a.n, even_a.correct, wanted) - values_over_k(even_b.n, even_b.correct, wanted)
-    p_values = sign_flip_p_values(evened, flips, seed)
+    p_values = sign_flip_p_values(evened, FLIPS, SEED)
     errors = np.hypot(
         same_problems_errors(a.n, a.correct, wanted), same_problems_errors(b.n, b.correct, wanted)
     )
-    points = []
+    points = {}
     for row, k in enumerate(wanted):
-        here, error = differences[row], float(errors[row])
-        mean = float(here.mean())
-        bounds = float(lowest[row].mean()), float(highest[row].mean())
-        ends = (
-            float(paired_bounds(lowest[row])[0]),
-            float(paired_bounds(highest[row])[1]),
-        )
-        same_z, same_p, half = _normal(mean, error)
-        skewness = float(skewnesses(here))
+        here, mean = differences[row], float(differences[row].mean())
+        least, most = float(lowest[row].mean()), float(highest[row].mean())
+        same_z, same_p, half = _normal(mean, float(errors[row]))
         unknown = bool(a.unknown.any() or b.unknown.any())
-        points.append(
-            ComparisonPoint(
-                k=k,
-                value_a=float(low_a[row].mean()),
-                value_b=float(low_b[row].mean()),
-                difference=mean,
-                bounds=bounds,
-                interval=Interval(*ends, NEW_PROBLEMS),
-                p_value=float(p_values[row]),
-                same_interval=Interval(
-                    max(-1.0, bounds[0] - half), min(1.0, bounds[1] + half), SAME_PROBLEMS
-                ),
-                same_z=same_z,
-                same_p_value=same_p,
-                wins=int((evened[row] > 0).sum()),
-                losses=int((evened[row] < 0).sum()),
-                ties=int((evened[row] == 0).sum()),
-                warning=_warning(
-                    here, evened[row], float(p_values[row]), skewness, bounds if unknown else None
-                ),
-            )
+        points[k] = ComparisonPoint(
+            k=k,
+            value_a=float(low_a[row].mean()),
+            value_b=float(low_b[row].mean()),
+            difference=mean,
+            lowest=least,
+            highest=most,
+            low=float(paired_bounds(lowest[row])[0]),
+            high=float(paired_bounds(highest[row])[1]),
+            p_value=float(p_values[row]),
+            same_low=max(-1.0, least - half),
+            same_high=min(1.0, most + half),
+            same_z=same_z,
+            same_p_value=same_p,
+            wins=int((evened[row] > 0).sum()),
+            losses=int((evened[row] < 0).sum()),
+            ties=int((evened[row] == 0).sum()),
+            warning=_warning(here, evened[row], float(p_values[row]), (least, most) if unknown else None),
         )
     return Comparison(
-        points=tuple(points),
+        points=points,
         problem_ids=tuple(shared),
         only_a=only_a,
         only_b=only_b,
         left_out=left_out,
         thinned=thinned,
-        flips=flips,
-        seed=seed,
     )
 
 
-def _thin_samples(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]:
+def _thin_samples(a: Counts, b: Counts) -> tuple[Counts, Counts, int]:
     """Return both sides with equally many samples of each problem, and how many problems lost some.
 
     Unknown grades count as wrong. The drawn samples do not depend on which side is called A.
@@ -172,7 +150,7 @@ def _thin_samples(a: Counts, b: Counts, seed: int) -> tuple[Counts, Counts, int]
     fewest, more_in_a = np.minimum(a.n, b.n), a.n > b.n
     right = np.where(more_in_a, a.correct, b.correct)
     wrong = np.where(more_in_a, a.n, b.n) - right
-    drawn = np.random.default_rng([seed, 1]).hypergeometric(right, wrong, fewest)
+    drawn = np.random.default_rng([SEED, 1]).hypergeometric(right, wrong, fewest)
     none = np.zeros_like(fewest)
     side_a = Counts(a.problem_ids, fewest, np.where(more_in_a, drawn, a.correct), none)
     side_b = Counts(b.problem_ids, fewest, np.where(more_in_a, b.correct, drawn), none)
@@ -225,15 +203,6 @@ def paired_bounds(differences: Floats) -> tuple[Floats, Floats]:
     return np.clip(np.minimum(low, mean), -1, 1), np.clip(np.maximum(high, mean), -1, 1)
 
 
-def skewnesses(differences: Floats) -> Floats:
-    """Return the skewness of differences[..., M], by population moments; 0 if all are equal."""
-    away = differences - differences.mean(axis=-1, keepdims=True)
-    second, third = np.mean(away**2, axis=-1), np.mean(away**3, axis=-1)
-    equal = second < 1e-24
-    skewness: Floats = np.where(equal, 0.0, third / np.where(equal, 1.0, second) ** 1.5)
-    return skewness
-
-
 def holm(p_values: Sequence[float] | NDArray[np.float64]) -> Floats:
     """Return Holm's adjusted p-values (Scandinavian Journal of Statistics 1979), in the order given.
 
@@ -283,12 +252,14 @@ def _warning(
     differences: Floats,
     tested: Floats,
     p_value: float,
-    skewness: float,
     bounds: tuple[float, float] | None,
 ) -> str | None:
     """Warn of levels that may not hold; `tested` are the differences from equally many samples."""
     warnings = []
     problems, differing = len(differences), int((tested != 0).sum())
+    away = differences - differences.mean()
+    variance = float(np.mean(away**2))
+    skewness = float(np.mean(away**3)) / variance**1.5 if variance > 1e-24 else 0.0
     if differing < FEW_DIFFERENCES:
         warnings.append(f"only {differing} of {problems} problems differ, too few for a reliable interval")
     if problems < FEW_PROBLEMS and p_value <= 0.05 and is_fragile(differences):

@@ -37,23 +37,8 @@ class CurvePoint:
     problems: int
 
 
-@dataclass(frozen=True)
-class Curve:
-    """Points by ascending k, all over the same problems."""
-
-    points: tuple[CurvePoint, ...]
-
-    def at(self, k: int) -> CurvePoint:
-        """Return the point of k."""
-        for point in self.points:
-            if point.k == k:
-                return point
-        ks = ", ".join(str(point.k) for point in self.points)
-        raise InputError(f"the curve has no point at k = {k}. Available: {ks}")
-
-
-def curve(counts: Counts, ks: Iterable[int]) -> Curve:
-    """Return pass@k for each k with both kinds of interval; all problems need max(ks) samples."""
+def curve(counts: Counts, ks: Iterable[int]) -> dict[int, CurvePoint]:
+    """Return pass@k by ascending k with both kinds of interval; all problems need max(ks) samples."""
     wanted = check_ks(ks)
     kept, _ = with_enough(counts, wanted[-1], allow_missing=False)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
@@ -66,8 +51,8 @@ def curve(counts: Counts, ks: Iterable[int]) -> Curve:
         _, top = interval_around(float(high[row].mean()), float(error_high[row]), rerun)
         return Interval(bottom, top, RERUN if rerun else SAME_PROBLEMS)
 
-    points = tuple(
-        CurvePoint(
+    return {
+        k: CurvePoint(
             k,
             float(low[row].mean()),
             float(high[row].mean()),
@@ -77,8 +62,7 @@ def curve(counts: Counts, ks: Iterable[int]) -> Curve:
             kept.problems,
         )
         for row, k in enumerate(wanted)
-    )
-    return Curve(points)
+    }
 
 
 def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:

@@ -13,6 +13,7 @@ from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.results import problem_keys
 from evaluator.evals.tables import RunProblemRow
 from evaluator.passk import Comparison, compare, holm, pass_at_k
+from evaluator.passk.comparison import FLIPS, SEED
 from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.notes import human_notes, judge_notes, run_notes
@@ -21,7 +22,6 @@ from evaluator.reports.report import DEFAULT_K
 from service.errors import InputError
 
 CHANGES_SHOWN = 5
-_TESTED = ("same_z", "same_p_value", "wins", "losses", "ties", "warning")
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5
 """A run solves a problem if at least this share of the draws of k samples has a correct one."""
@@ -93,7 +93,7 @@ def compare_methods(
             compared[name] = compare(*counts, wanted, allow_missing=allow_missing, common_only=common_only)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-    by_k = {k: holm([each.at(k).p_value for each in compared.values()]) for k in wanted}
+    by_k = {k: holm([each.points[k].p_value for each in compared.values()]) for k in wanted}
     parts = []
     for place, (name, comparison) in enumerate(compared.items()):
         entry_a, entry_b = a.entries[name], b.entries[name]
@@ -109,20 +109,10 @@ def compare_methods(
                 **common,
                 "k": point.k,
                 "problems": len(comparison.problem_ids),
-                **{name: getattr(point, name) for name in ("value_a", "value_b", "difference")},
-                "lowest": point.bounds[0],
-                "highest": point.bounds[1],
-                "low": point.interval.low,
-                "high": point.interval.high,
-                "interval": point.interval.question,
-                "p_value": point.p_value,
+                **vars(point),
                 "p_holm": float(by_k[point.k][place]),
-                "same_low": point.same_interval.low,
-                "same_high": point.same_interval.high,
-                "same_interval": point.same_interval.question,
-                **{name: getattr(point, name) for name in _TESTED},
             }
-            for point in comparison.points
+            for point in comparison.points.values()
         ]
         changes = _changes(name, entry_a, entry_b, comparison.problem_ids)
         parts.append(BenchmarkComparison(name, entry_a, entry_b, comparison, rows, changes))
@@ -309,12 +299,11 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
 
 def _reading(comparison: MethodComparison) -> list[str]:
     """Say how the table was made, and what its brackets are."""
-    first = comparison.parts[0].comparison
     several = len(comparison.parts) > 1
     corrected = f", Holm-corrected over the {len(comparison.parts)} benchmarks at each k" if several else ""
     paired = (
         "Differences are paired by problem. The interval for new problems is a t interval; p comes from "
-        f"{first.flips:,} sign flips (seed {first.seed}){corrected}. The last three columns cover new "
+        f"{FLIPS:,} sign flips (seed {SEED}){corrected}. The last three columns cover new "
         "samples on the same problems only, not other problems."
     )
     if any(row["lowest"] < row["highest"] for row in comparison.rows):
@@ -404,7 +393,6 @@ def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int,
 
 
 def _shown_counts(session: Session, run_id: str) -> dict[str, ProblemCounts]:
-    grader = shown_grader(session, run_id)
-    counts = count_samples(session, run_id, None if grader is None else grader.id)
+    counts = count_samples(session, run_id, shown_grader(session, run_id))
     originals = [problem for problem in counts if problem.variant == 0]
     return dict(zip(problem_keys(problem.problem_id for problem in originals), originals, strict=True))

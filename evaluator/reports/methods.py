@@ -7,8 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import Sources
-from evaluator.evals.human import Grades
+from evaluator.evals.counts import Grades, Sources
 from evaluator.evals.overview import RunOverview, choose_version, runs_overview
 from evaluator.evals.results import Judged, RunResult, load_result
 from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs

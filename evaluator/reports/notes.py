@@ -252,7 +252,7 @@ def _unlike_the_paper(
     if settings.get("n", least) != least or settings.get("n", most) != most:
         drawn = f"{least}" if least == most else f"{least} to {most}"
         differences.append(f"{drawn} samples per problem")
-    if is_imported(spec):
+    if is_imported(line.entry.run):
         differences.append("prompt and settings of another tool")
     else:
         ours = {

@@ -229,7 +229,7 @@ def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tup
         f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} for "
         f"some problem of {entry.benchmark}."
     )
-    if is_imported(entry.spec):
+    if is_imported(entry.run):
         return (k,), reason
     return (k,), f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
 
@@ -308,11 +308,11 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     """
     check_interval(metric, interval)
     if metric.name == PASS_AT_K:
-        estimates = curve(counts, ks)
-        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in estimates.points]
+        points = curve(counts, ks).values()
+        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in points]
         return tuple(
             Score(p.k, p.value, p.value_high, span.low, span.high, interval, p.problems)
-            for p, span in zip(estimates.points, spans, strict=True)
+            for p, span in zip(points, spans, strict=True)
         )
     kept, _ = with_enough(counts, max(ks), allow_missing=False)
     scores = []

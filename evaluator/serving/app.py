@@ -35,7 +35,6 @@ _UNSAID = (
 _NO_TOKEN = "a token is required: send Authorization: Bearer TOKEN, or http://tagrpo:TOKEN@HOST:PORT."
 
 Body = TypeVar("Body", bound=BaseModel)
-GradeAll = Callable[[Sequence[GradeCase]], Awaitable[list[Grade]]]
 
 
 def _gold(value: Any) -> Any:
@@ -121,29 +120,28 @@ def grading_app(
     app = FastAPI(title="tagrpo grader", version=version("tagrpo"), lifespan=started)
     in_flight = {"cases": 0, "bytes": 0}
 
+    async def grade_all(cases: Sequence[GradeCase]) -> list[Grade]:
+        if len(cases) > most_cases:
+            raise RefusedError(413, f"{len(cases):,} cases exceed the maximum queue size ({most_cases:,}).")
+        if in_flight["cases"] + len(cases) > most_cases:
+            raise RefusedError(429, f"{in_flight['cases']:,} cases are waiting. Try again later.")
+        in_flight["cases"] += len(cases)
+        try:
+            return await desk.grade(cases)
+        finally:
+            in_flight["cases"] -= len(cases)
+
     def add_route(
-        path: str, body: type[BaseModel], answer: Callable[[Request, bytes, GradeAll], Awaitable[Any]]
+        path: str, model: type[Body], answer: Callable[[Request, Body, Any], Awaitable[Any]]
     ) -> None:
         """Add a POST route that reads its body within the limits and answers errors in one line of JSON.
 
         FastAPI would read a body whole, whatever its size, and refuse all of it for one broken character.
+        `answer` gets the body as the model has it, and as it came.
         """
 
         async def answered(request: Request) -> Response:
-            data, cases = bytearray(), 0
-
-            async def grade_all(wanted: Sequence[GradeCase]) -> list[Grade]:
-                nonlocal cases
-                if len(wanted) > most_cases:
-                    raise RefusedError(
-                        413, f"{len(wanted):,} cases exceed the maximum queue size ({most_cases:,})."
-                    )
-                if in_flight["cases"] + len(wanted) > most_cases:
-                    raise RefusedError(429, f"{in_flight['cases']:,} cases are waiting. Try again later.")
-                cases = len(wanted)
-                in_flight["cases"] += cases
-                return await desk.grade(wanted)
-
+            data = bytearray()
             try:
                 async for part in request.stream():
                     if len(data) + len(part) > most_body_bytes:
@@ -156,21 +154,21 @@ def grading_app(
                         )
                     in_flight["bytes"] += len(part)
                     data += part
-                return _json(200, await answer(request, bytes(data), grade_all))
+                body = _read_json(data)
+                return _json(200, await answer(request, _validated(model, body), body))
             except RefusedError as error:
                 header = {"retry-after": "1"} if error.status == 429 else {"connection": "close"}
                 return _json(error.status, {"error": str(error)}, header)
             except InputError as error:
                 return _json(422, {"error": str(error)})
             finally:
-                in_flight["cases"] -= cases
                 in_flight["bytes"] -= len(data)
 
-        content = {"application/json": {"schema": body.model_json_schema()}}
+        content = {"application/json": {"schema": model.model_json_schema()}}
         errors = {413: "too large", 422: "description of the error", 429: "server busy; see Retry-After"}
         app.post(
             path,
-            summary=(body.__doc__ or "").strip(),
+            summary=(model.__doc__ or "").strip(),
             openapi_extra={"requestBody": {"required": True, "content": content}},
             responses={code: {"description": words} for code, words in errors.items()},
         )(answered)
@@ -192,19 +190,17 @@ def grading_app(
             raise InputError(_UNSAID if named is None else f"unknown_reward={named}: give a number.")
         return reward, answers == "boxed"
 
-    async def grade(request: Request, body: bytes, grade_all: GradeAll) -> Any:
+    async def grade(_request: Request, batch: Batch, _body: Any) -> Any:
         cases = [
             GradeCase(
                 case.response[-LONGEST_RESPONSE:], case.gold, case.kind, case.tolerance, case.boxed_only
             )
-            for case in _read(Batch, body).cases
+            for case in batch.cases
         ]
-        grades = await grade_all(cases)
-        return {"grades": [_reply(each) for each in grades], "grader": desk.grader.version}
+        return {"grades": list(map(_reply, await grade_all(cases))), "grader": desk.grader.version}
 
-    async def openrlhf(request: Request, body: bytes, grade_all: GradeAll) -> Any:
+    async def openrlhf(request: Request, sent: OpenRlhfBody, _body: Any) -> Any:
         unknown, boxed = trainer_settings(request)
-        sent = _read(OpenRlhfBody, body)
         if not len(sent.query) == len(sent.prompts) == len(sent.labels):
             sizes = f"{len(sent.query)} queries, {len(sent.prompts)} prompts, {len(sent.labels)} labels"
             raise InputError(f"{sizes}: send the same number of each.")
@@ -220,9 +216,8 @@ def grading_app(
         marks = [float(each.value is GradeValue.UNKNOWN) for each in grades]
         return {"rewards": rewards, "scores": rewards, "extra_logs": {"unknown": marks}}
 
-    async def verify(request: Request, body: bytes, grade_all: GradeAll) -> Any:
+    async def verify(request: Request, sent: GymBody, body: Any) -> Any:
         unknown, boxed = trainer_settings(request)
-        sent = _read(GymBody, body)
         text = text_of(sent.response)[-LONGEST_RESPONSE:]
         case = GradeCase(text, sent.expected_answer, sent.answer_kind, sent.tolerance, boxed)
         (given,) = await grade_all([case])
@@ -231,7 +226,7 @@ def grading_app(
         reply: dict[str, Any] = {"reward": _reward(given, unknown), "mask_sample": masked}
         if masked:
             reply |= {"failure_kind": "verifier_error", "failure_reason": given.reason}
-        return {**_read_json(body), **reply, "grade": _reply(given)}
+        return {**body, **reply, "grade": _reply(given)}
 
     add_route("/grade", Batch, grade)
     add_route("/openrlhf", OpenRlhfBody, openrlhf)
@@ -287,10 +282,9 @@ def _has_token(request: Request, token: str) -> bool:
     return hmac.compare_digest(given.strip(), token.encode())
 
 
-def _read(model: type[Body], body: bytes) -> Body:
-    """Return a request's body."""
+def _validated(model: type[Body], body: Any) -> Body:
     try:
-        return model.model_validate(_read_json(body))
+        return model.model_validate(body)
     except ValidationError as error:
         problems = error.errors(include_url=False, include_input=False)
         words = [f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems[:_PROBLEMS_NAMED]]
@@ -298,7 +292,7 @@ def _read(model: type[Body], body: bytes) -> Body:
         raise InputError("; ".join(words) + (f"; and {more} more" if more else "") + ".") from error
 
 
-def _read_json(body: bytes) -> Any:
+def _read_json(body: bytearray) -> Any:
     """Return the JSON of a body.
 
     Bytes that are not UTF-8 and halves of surrogate pairs are replaced: one broken response must not keep the

@@ -27,11 +27,7 @@ class Desk:
         self._waiters = ThreadPoolExecutor(_WAITERS, thread_name_prefix="waiter")
 
     async def grade(self, cases: Sequence[GradeCase]) -> list[Grade]:
-        """Return the grade of each case, in order.
-
-        Raises:
-            InputError: a tolerance that cannot be read; the message names the case.
-        """
+        """Return the grade of each case, in order; `InputError` names a case with an unreadable tolerance."""
         deadline = time.monotonic() + self.deadline_s
         for place, case in enumerate(cases):
             try:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from evaluator.signal.forecast import Forecast, GroupShape, RescueShape, SpreadShape
+from evaluator.signal.forecast import Forecast, GroupShape, RescueShape
 from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, count_groups
 from evaluator.signal.rate_model import RateModel, make_pilot
 from evaluator.signal.rates import rates
@@ -62,7 +62,7 @@ def compare_choices(
     posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
     most = (n + 1) * g
     each = [1 - GroupShape("", k, g).equal_chances(model.shift) for k in range(n + 1)]
-    equal = [1 - SpreadShape("", k, most).equal_chances(model.shift) for k in range(n + 1)]
+    equal = [1 - GroupShape("", k, most, spread=True).equal_chances(model.shift) for k in range(n + 1)]
     weights = model.mixture.weights
     yields = [
         (f"N={k}", float(k > 0), float((k + 1) * g), float(weights @ each[k]), float(weights @ equal[k]))
@@ -147,7 +147,7 @@ def cost_report(
         shapes.append(GroupShape(BREAK_EVEN, 0, equal))
     shapes.append(joint)
     if g > n:
-        shapes.append(SpreadShape(SPREAD, n, g))
+        shapes.append(GroupShape(SPREAD, n, g, spread=True))
     rescue = RescueShape(RESCUE, n, g)
     rows = [first, *(_row(predicted, shape, tokens) for shape in (*shapes, rescue))]
     mixed = {row["method"]: row["mixed"] for row in rows}
@@ -211,10 +211,8 @@ def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> dict[str
 def _question_tokens(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> float | None:
     if tokens.original is None or (shape.n and tokens.neighbor is None):
         return None
-    of_neighbors: float = shape.n * shape.g
-    if isinstance(shape, SpreadShape):
-        of_neighbors = shape.n * shape.each
-    elif isinstance(shape, RescueShape):
+    of_neighbors: float = shape.n * shape.each
+    if isinstance(shape, RescueShape):
         dead = float(predicted.model.mixture.weights @ shape.dead_chances())
         of_neighbors = dead * (shape.g - shape.g // 2)
     return (shape.responses - of_neighbors) * tokens.original + of_neighbors * (tokens.neighbor or 0.0)

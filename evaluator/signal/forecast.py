@@ -27,37 +27,29 @@ _EDGE = 1e-6
 
 @dataclass(frozen=True)
 class GroupShape:
-    """A group of responses: G to the original (or none) and G to each of `n` neighbors."""
+    """A group of responses: G to the original (or none) and G to each of `n` neighbors.
+
+    With `spread` they are G in all, over the original and its neighbors; the original takes the rest.
+    """
 
     name: str
     n: int
     g: int
     original: bool = True
-
-    @property
-    def responses(self) -> int:
-        return self.g * (self.n + self.original)
-
-    def equal_chances(self, shift: Shift | None) -> Floats:
-        """Return per rate of a question [J] the chance that all rewards are equal."""
-        return equal_chances(shift, self.g if self.original else 0, self.g, self.n)
-
-
-@dataclass(frozen=True)
-class SpreadShape(GroupShape):
-    """G responses in all, spread over the original and its `n` neighbors; the original takes the rest."""
-
-    @property
-    def responses(self) -> int:
-        return self.g
+    spread: bool = False
 
     @property
     def each(self) -> int:
         """Responses to a neighbor."""
-        return self.g // (self.n + 1)
+        return self.g // (self.n + 1) if self.spread else self.g
+
+    @property
+    def responses(self) -> int:
+        return self.g if self.spread else self.g * (self.n + self.original)
 
     def equal_chances(self, shift: Shift | None) -> Floats:
-        return equal_chances(shift, self.g - self.n * self.each, self.each, self.n)
+        """Return per rate of a question [J] the chance that all rewards are equal."""
+        return equal_chances(shift, self.responses - self.n * self.each, self.each, self.n)
 
 
 @dataclass(frozen=True)

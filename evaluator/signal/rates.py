@@ -92,23 +92,13 @@ class Shift:
 
     @property
     def at_bound(self) -> str:
-        """Which bounds of the fit this one is at, in words for the user; empty if at none."""
-        if self.assumed:
-            return ""
-        bounds = [
-            f"{name} at {bound}"
-            for name, value, bound in (
-                ("mean", abs(self.mean), LARGEST_SHIFT),
-                ("sd", self.sd, LARGEST_SHIFT),
-                ("unrelated share", self.stray, 1.0),
-            )
-            if value > 0.99 * bound
-        ]
-        if not bounds:
+        """A warning if a fit is at one of its bounds, else empty."""
+        largest = max(abs(self.mean) / LARGEST_SHIFT, self.sd / LARGEST_SHIFT, self.stray)
+        if self.assumed or largest <= 0.99:
             return ""
         return (
-            f"the fit is at its bounds ({', '.join(bounds)}): neighbors differ too much for a logit "
-            "shift to describe them. Ignore the mean, the spread and their intervals"
+            "the fit is at its bounds: neighbors differ too much for a logit shift to describe them. Ignore "
+            "the mean, the spread and their intervals"
         )
 
     def related(self) -> Floats:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from evaluator.grading.extraction import after_thinking
-from rephraser.checks.finding import Severity
 from service.asks.request import Message
 
 PREMISES_VERSION = "1"
@@ -54,7 +53,7 @@ class Premises:
     def findings(self) -> list[dict[str, str]]:
         """What was changed or dropped, in the form of findings of the structural checks."""
         return [
-            {"name": name, "severity": Severity.EVIDENCE.value, "detail": "; ".join(differing)}
+            {"name": name, "severity": "evidence", "detail": "; ".join(differing)}
             for name, differing in zip(_FINDINGS, (self.dropped, self.changed), strict=True)
             if differing
         ]

@@ -15,25 +15,15 @@ from service.questions.reading import open_source
 ID_COLUMNS = ("question_id", "original_id", "qid")
 QUESTION_COLUMNS = ("original_question", "question", "problem", "original", "prompt")
 CANDIDATE_COLUMNS = (
-    "candidate",
-    "candidates",
-    "neighbors",
-    "rephrasing",
-    "rephrasings",
-    "rephrased_question",
-    "rephrased",
-    "paraphrase",
-    "text",
+    *("candidate", "candidates", "neighbors", "rephrasing", "rephrasings"),
+    *("rephrased_question", "rephrased", "paraphrase", "text"),
 )
 PROBLEMS_SHOWN = 5
 
 
 @dataclass(frozen=True)
 class FileCandidates:
-    """Candidates by question id, in the order of the file, and a hash that tells one file from another.
-
-    Of all questions of a set, however many of them a run has.
-    """
+    """Candidates of all questions of a set, in the order of the file, and a hash of them."""
 
     by_question: Mapping[str, tuple[str, ...]]
     source: str
@@ -48,8 +38,7 @@ def read_candidates(
     """Read candidates from a file (JSON Lines, CSV, parquet) or a Hub data set.
 
     A row names its question by id or by the question's text, and holds one candidate or a list of them
-    (texts, or objects with a `text`). Rows of questions that are not among `questions` are left; those of
-    questions behind the first `limit` are counted with them.
+    (texts, or objects with a `text`). Rows of other questions are left out.
     """
     opened = open_source(proposer.candidates, (), None, None)
     question_ids = _index(questions)

@@ -1,22 +1,13 @@
 """Audits in the database: drawn once, read again, reported as far as they are reviewed."""
 
 from collections import defaultdict
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.rates import (
-    STRATA,
-    AuditMember,
-    ErrorRates,
-    GroupRate,
-    draw,
-    draw_groups,
-    error_rates,
-    group_rate,
-)
+from rephraser.reviews.rates import STRATA, AuditMember, draw, draw_groups, error_rates, group_rate
 from rephraser.reviews.store import Review, as_review, counts
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, utc_now
@@ -32,8 +23,7 @@ _AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_i
 class Audit:
     """A drawn audit of candidates, or of questions ("groups") with all their accepted neighbors.
 
-    `members` are in the order of review, which is independent of their verdicts; the run may have had fewer
-    than `size`.
+    `members` are in the order of review, which is independent of their verdicts.
     """
 
     id: int
@@ -55,14 +45,8 @@ def open_audit(
     reviews do not move a candidate to another stratum. Once drawn it stays as it is.
     """
     with db.write() as session:
-        number = session.scalar(
-            select(AuditRow.id).where(
-                AuditRow.run_id == run.id,
-                AuditRow.kind == kind,
-                AuditRow.seed == seed,
-                AuditRow.size == size,
-            )
-        )
+        drawing: dict[str, Any] = {"run_id": run.id, "kind": kind, "seed": seed, "size": size}
+        number = session.scalar(select(AuditRow.id).filter_by(**drawing))
         if number is not None:
             return get_audit(session, number), False
         strata: dict[str, list[str]] = {name: [] for name in STRATA}
@@ -76,26 +60,22 @@ def open_audit(
             strata[status].append(candidate_id)
             if status == "accepted":
                 accepted[question_id].append(candidate_id)
-        if kind == "groups":
-            members = draw_groups(accepted, size=size, seed=seed)
-        else:
-            members = draw(strata, size=size, seed=seed)
+        groups = kind == "groups"
+        members = (
+            draw_groups(accepted, size=size, seed=seed) if groups else draw(strata, size=size, seed=seed)
+        )
         if not members:
-            lacks = "accepted candidate" if kind == "groups" else "candidate with a final verdict"
+            lacks = "accepted candidate" if groups else "candidate with a final verdict"
             raise InputError(
                 f"run {run.name!r} has no {lacks}, so there is nothing to audit. `tagrpo runs show "
                 f"{run.name}` reports its state."
             )
-        row = AuditRow(run_id=run.id, kind=kind, seed=seed, size=size, created_at=utc_now())
+        row = AuditRow(**drawing, created_at=utc_now())
         session.add(row)
         session.flush()
-        session.execute(
-            insert(AuditMemberRow),
-            [
-                {"audit_id": row.id, "position": position, **vars(member)}
-                for position, member in enumerate(members)
-            ],
-        )
+        ids = {"audit_id": row.id}
+        rows = [{**ids, "position": place, **vars(member)} for place, member in enumerate(members)]
+        session.execute(insert(AuditMemberRow), rows)
         return get_audit(session, row.id), True
 
 
@@ -124,12 +104,12 @@ def _audit(row: AuditRow, run: str, *members: AuditMember) -> Audit:
     return Audit(row.id, row.run_id, run, kind, row.seed, row.size, members, row.created_at)
 
 
-def audit_rates(session: Session, audit: Audit) -> ErrorRates:
+def audit_rates(session: Session, audit: Audit) -> dict[str, Any]:
     """Return the error rates from the decisions made for this audit so far."""
     return error_rates(audit.members, audit_reviews(session, audit.id))
 
 
-def audit_groups(session: Session, audit: Audit) -> GroupRate | None:
+def audit_groups(session: Session, audit: Audit) -> dict[str, Any] | None:
     """Return the share of groups with a broken neighbor so far; None of an audit of candidates."""
     if audit.kind != "groups":
         return None
@@ -145,26 +125,21 @@ def audit_reviews(session: Session, audit_id: int) -> list[Review]:
     return [as_review(row) for row in session.scalars(query)]
 
 
-def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, new: bool) -> dict[str, Any]:
+def audit_record(
+    audit: Audit, rates: dict[str, Any], groups: dict[str, Any] | None, *, new: bool
+) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members are in the order of review.
 
     Verdicts, and which groups are broken, are left out until the audit is complete. Errors within a question
     may be correlated, so in an audit of groups the rate of neighbors has no interval.
     """
-    members = [asdict(member) for member in audit.members]
-    record = asdict(rates)
+    hidden = set[str]() if rates["complete"] else {"false_accepts", "false_rejects", "broken_groups"}
+    record = dict(rates)
     if groups is not None:
-        false_accept = rates.false_accept
-        for name in ("strata", "broken", "false_accept", "false_reject", "false_rejects"):
-            del record[name]
-        record["broken_neighbors"] = {"count": false_accept.count, "reviewed": false_accept.reviewed}
-        record["groups"] = asdict(groups)
-    if not rates.complete:
-        members = [{"candidate_id": member["candidate_id"]} for member in members]
-        for name in ("false_accepts", "false_rejects"):
-            record.pop(name, None)
-        if groups is not None:
-            del record["groups"]["broken_groups"]
+        hidden |= {"strata", "broken", "false_accept", "false_reject", "false_rejects"}
+        record["broken_neighbors"] = {name: rates["false_accept"][name] for name in ("count", "reviewed")}
+        record["groups"] = {name: value for name, value in groups.items() if name not in hidden - {"broken"}}
+    visible = None if rates["complete"] else {"candidate_id"}
     return {
         "audit": audit.id,
         "run": audit.run_name,
@@ -174,8 +149,10 @@ def audit_record(audit: Audit, rates: ErrorRates, groups: GroupRate | None, *, n
         "seed": audit.seed,
         "created_at": audit.created_at,
         "new": new,
-        "complete": rates.complete,
-        "open": rates.open,
-        **record,
-        "members": members,
+        "complete": rates["complete"],
+        **{name: value for name, value in record.items() if name not in hidden},
+        "members": [
+            {name: value for name, value in vars(member).items() if visible is None or name in visible}
+            for member in audit.members
+        ],
     }

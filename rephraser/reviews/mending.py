@@ -3,13 +3,12 @@
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import CandidateStatus, read_status
+from rephraser.reviews.status import CandidateStatus, status_query
 from rephraser.reviews.store import find_candidate
 from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
-from rephraser.run.start import find_neighbor_run
-from rephraser.run.store import Checked, read_candidates, read_subjects, store_checked
-from rephraser.tables import ProposalRow, candidate_id, candidate_row
+from rephraser.run.store import Checked, find_neighbor_run, read_candidates, read_subjects, store_checked
+from rephraser.tables import ProposalRow, StandingRow, candidate_id, candidate_row
 from service.asks.tables import OPEN, TaskRow
 from service.errors import InputError, NotFoundError
 from service.hashing import canonical_text
@@ -25,11 +24,10 @@ _FIRST_PLACE = 1_000_000_000
 def mend_candidate(
     session: Session, reference: str, text: str, *, reviewer: str, run: str | None = None
 ) -> tuple[CandidateStatus, Run]:
-    """Store another text for a candidate as a new candidate; the old one stays unchanged.
+    """Store another text for a candidate as a new candidate, and return its status and run.
 
     It keeps the old one's strategy, model and round, and fills its slot in the run if it is accepted. The
-    structural checks run at once. `tagrpo resume` compares its answers. Returns its status and its run. `run`
-    is optional if only one run has the old candidate.
+    structural checks run at once. `run` is optional if only one run has the old candidate.
     """
     if not reviewer.strip():
         raise InputError("an edit needs the editor's name. Pass --reviewer NAME.")
@@ -46,12 +44,11 @@ def mend_candidate(
     if identity in {each.candidate_id for each in candidates}:
         same = "exactly this text" if identity == origin.id else f"this text as {identity}"
         raise InputError(f"run {stored.name!r} already has {same}, so nothing was stored.")
+    kept = ("run_id", "question_id", "strategy", "strategy_hash", "model", "round")
     columns = {
-        "run_id": stored.id,
-        "question_id": question.id,
+        **{name: getattr(proposal, name) for name in kept},
         "candidate_id": identity,
         "proposer": MENDER,
-        **{name: getattr(proposal, name) for name in ("strategy", "strategy_hash", "model", "round")},
         "ordinal": max(_FIRST_PLACE, candidates[-1].ordinal + 1),
         "mended_from": origin.id,
         "mended_by": reviewer.strip(),
@@ -61,14 +58,15 @@ def mend_candidate(
         each.text for each in candidates if each.status != "rejected" and each.candidate_id != origin.id
     ]
     verdict = check_structure(stored.id, spec, question, identity, text, siblings)
-    rows = [candidate_row(question.id, question.text, text)]
-    store_checked(session, [Checked(rows, [columns], [verdict])])
+    row = candidate_row(question.id, question.text, text)
+    store_checked(session, [([Checked(row, columns, verdict)], None, None)])
     session.execute(
         update(TaskRow)
         .where(TaskRow.run_id == stored.id, TaskRow.item == question.id)
         .values(state=OPEN, error=None)
     )
-    return read_status(session, stored.id, identity), stored
+    status = status_query(stored.id).where(StandingRow.candidate_id == identity)
+    return CandidateStatus(*session.execute(status).one()), stored
 
 
 def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:

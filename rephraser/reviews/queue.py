@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from sqlalchemy import ColumnElement, exists, func, select
+from sqlalchemy import ColumnElement, Select, exists, func, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
@@ -27,7 +27,7 @@ class ReviewItem:
 
 @dataclass(frozen=True)
 class ReviewProgress:
-    """A reviewer's newest decision on each candidate of a run or an audit."""
+    """Numbers of a reviewer's newest decisions on the candidates of a run or an audit."""
 
     total: int
     accepted: int
@@ -40,13 +40,8 @@ class ReviewProgress:
 
 def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
     """Return the ids of the audit's candidates that this reviewer has not decided for it, in its order."""
-    decided = set(
-        session.scalars(
-            select(ReviewRow.candidate_id).where(
-                ReviewRow.audit_id == audit.id, ReviewRow.reviewer == reviewer, counts()
-            )
-        )
-    )
+    query = _decided_by(reviewer).where(ReviewRow.audit_id == audit.id)
+    decided = set(session.scalars(query))
     return [member.candidate_id for member in audit.members if member.candidate_id not in decided]
 
 
@@ -60,23 +55,20 @@ def open_queue(
 ) -> list[str]:
     """Return the run's candidates with one of these statuses that the reviewer has not decided.
 
-    They are in the order of questions and proposals; with a seed, in an order that depends on it and each id
-    alone, so that a returning reviewer sees the same queue whatever was added or decided.
+    With a seed, their order depends on it and each id alone, so that a returning reviewer sees the same queue
+    whatever was added or decided.
     """
-    decided = select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
-    query = (
-        select(StandingRow.candidate_id)
-        .where(
-            StandingRow.run_id == run_id,
-            StandingRow.status.in_(statuses),
-            StandingRow.candidate_id.not_in(decided),
-        )
-        .order_by(StandingRow.question_id, StandingRow.ordinal)
-    )
-    ids = list(session.scalars(query))
+    row = StandingRow
+    query = select(row.candidate_id).where(row.run_id == run_id, row.status.in_(statuses))
+    query = query.where(row.candidate_id.not_in(_decided_by(reviewer)))
+    ids = list(session.scalars(query.order_by(row.question_id, row.ordinal)))
     if seed is None:
         return ids
     return sorted(ids, key=lambda id: blake2b(f"{seed}|{id}".encode(), digest_size=8).digest())
+
+
+def _decided_by(reviewer: str) -> Select[str]:
+    return select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
 
 
 def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewItem]:
@@ -89,10 +81,8 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
             .join(question, question.id == CandidateRow.question_id)
             .where(CandidateRow.id.in_(part))
         )
-        items.update(
-            (id, ReviewItem(id, asked, answer, text, tuple(images or ())))
-            for id, asked, answer, text, images in rows
-        )
+        for id, asked, answer, text, images in rows:
+            items[id] = ReviewItem(id, asked, answer, text, tuple(images or ()))
     return [items[id] for id in candidate_ids if id in items]
 
 

@@ -43,8 +43,7 @@ def write_sheet(session: Session, audit: Audit, path: Path) -> int:
         group = groups.setdefault((item.question, item.answer), len(groups) + 1)
         grouped = {"group": group} if audit.kind == "groups" else {}
         rows.append({"audit": audit.id, **grouped, **_blank_row(item)})
-    _write_rows(path, rows)
-    return len(rows)
+    return _write_rows(path, rows)
 
 
 def write_flagged(session: Session, flagged: Sequence[Mapping[str, Any]], path: Path) -> tuple[int, int]:
@@ -52,27 +51,25 @@ def write_flagged(session: Session, flagged: Sequence[Mapping[str, Any]], path: 
 
     Return the number of rows, and that of flagged neighbors that are no candidates here.
     """
-    items = {
-        item.candidate_id: item for item in read_items(session, [str(row["source_id"]) for row in flagged])
-    }
-    known = [row for row in flagged if row["source_id"] in items]
+    ids = [str(row["source_id"]) for row in flagged]
+    items = {item.candidate_id: item for item in read_items(session, ids)}
+    known = {row["source_id"]: row for row in flagged if row["source_id"] in items}
     if not known:
         raise InputError(
             f"none of the {len(flagged)} flagged neighbors is a candidate in this database, so none can be "
             "reviewed here. Give the database in which they were proposed with --db."
         )
-    rows = {
-        row["source_id"]: {
-            **_blank_row(items[str(row["source_id"])]),
+    rows = [
+        {
+            **_blank_row(items[id]),
             "flag": row["flag"],
             "correct": f"{row['correct']} of {row['known']}",
             "original_correct": f"{row['original_correct']} of {row['original_known']}",
             "p_value": row["p_value"],
         }
-        for row in known
-    }
-    _write_rows(path, list(rows.values()))
-    return len(rows), len(flagged) - len(known)
+        for id, row in known.items()
+    ]
+    return _write_rows(path, rows), sum(id not in items for id in ids)
 
 
 def _blank_row(item: ReviewItem) -> dict[str, Any]:
@@ -87,12 +84,13 @@ def _blank_row(item: ReviewItem) -> dict[str, Any]:
     }
 
 
-def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write a sheet to a new file."""
+def _write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> int:
+    """Write a sheet to a new file and return the number of rows."""
     if path.exists():
         raise InputError(f"{path}: already exists and may be filled in. Choose another file or delete it.")
     text = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
     write_text(path, text, overwrite=None)
+    return len(rows)
 
 
 def read_sheet(

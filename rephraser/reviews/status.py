@@ -30,8 +30,7 @@ PENDING = "pending"
 class CandidateStatus:
     """A proposal of a run with its current status, the review's or else the verdict's.
 
-    `status` is None until the run judges it. `final`: no more answers will be drawn. `mended_from` and
-    `mended_by` are the origin of an edited candidate, and its editor.
+    `status` is None until the run judges it. `final`: no more answers will be drawn.
     """
 
     question_id: str
@@ -53,26 +52,19 @@ class CandidateStatus:
 def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
     """Return the query of proposals (of a run, or of all) with their status, by question and ordinal.
 
-    Its columns have the names of the fields of `CandidateStatus`, so that callers can filter, count and page
-    over `status_query(run_id).subquery()`. Reviews apply to the candidate in every run.
+    Its columns are the fields of `CandidateStatus`. Reviews apply to the candidate in every run.
     """
-    reviewed: ColumnElement[bool] = StandingRow.review_id.is_not(None)
+    standing = StandingRow
+    reviewed: ColumnElement[bool] = standing.review_id.is_not(None)
     query = (
         select(
-            StandingRow.question_id,
-            StandingRow.candidate_id,
-            ProposalRow.round,
-            StandingRow.ordinal,
-            StandingRow.proposer,
-            StandingRow.strategy,
-            StandingRow.strategy_hash,
-            StandingRow.model,
+            *(standing.question_id, standing.candidate_id, ProposalRow.round, standing.ordinal),
+            *(standing.proposer, standing.strategy, standing.strategy_hash, standing.model),
             func.nullif(StandingRow.status, PENDING).label("status"),
             func.coalesce(ReviewRow.reason, VerdictRow.reason, "").label("reason"),
             reviewed.label("reviewed"),
             (reviewed | func.coalesce(VerdictRow.final, False)).label("final"),
-            ProposalRow.mended_from,
-            ProposalRow.mended_by,
+            *(ProposalRow.mended_from, ProposalRow.mended_by),
         )
         .join(ProposalRow, ProposalRow.id == StandingRow.proposal_id)
         .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
@@ -87,14 +79,8 @@ def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
     return [CandidateStatus(*row) for row in session.execute(status_query(run_id))]
 
 
-def read_status(session: Session, run_id: str, candidate_id: str) -> CandidateStatus:
-    """Return the status of a candidate that this run has proposed."""
-    query = status_query(run_id).where(StandingRow.candidate_id == candidate_id)
-    return CandidateStatus(*session.execute(query).one())
-
-
 class StandingCount(NamedTuple):
-    """How many proposals of a run stand where, by who made them."""
+    """How many proposals of a run have a status, by who made them."""
 
     run_id: str
     proposer: str

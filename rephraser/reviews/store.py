@@ -47,10 +47,7 @@ class Withdrawal:
 
 @dataclass(frozen=True)
 class Review:
-    """A stored decision; of two by the same reviewer, the one with the higher id counts.
-
-    `withdrawn_at` is the time of its withdrawal; None if it counts.
-    """
+    """A stored decision. `withdrawn_at` is None if it counts."""
 
     id: int
     candidate_id: str
@@ -101,17 +98,8 @@ def withdraw_review(session: Session, taken: Withdrawal) -> Review | None:
 
     It stays in the database, and the previous decision counts again.
     """
-    row = session.scalar(
-        select(ReviewRow)
-        .where(
-            ReviewRow.candidate_id == taken.candidate_id,
-            ReviewRow.reviewer == taken.reviewer,
-            ReviewRow.audit_id == taken.audit_id,
-            counts(),
-        )
-        .order_by(ReviewRow.id.desc())
-        .limit(1)
-    )
+    made = select(ReviewRow).filter_by(**vars(taken)).where(counts()).order_by(ReviewRow.id.desc())
+    row = session.scalar(made.limit(1))
     if row is None:
         return None
     now = utc_now()
@@ -131,10 +119,18 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     for decision in decisions:
         if given[decision.candidate_id][-1:] != [decision]:
             given[decision.candidate_id].append(decision)
-    standing = _decisions(session, list(given))
-    fresh = [
-        decision for key, made in given.items() for decision in made[_stored_already(standing[key], made) :]
-    ]
+    standing: dict[str, list[Decision]] = defaultdict(list)
+    names = [field.name for field in fields(Decision)]
+    for part in in_parts(list(given)):
+        query = select(ReviewRow).where(ReviewRow.candidate_id.in_(part), counts()).order_by(ReviewRow.id)
+        for row in session.scalars(query):
+            standing[row.candidate_id].append(Decision(**{name: getattr(row, name) for name in names}))
+    fresh: list[Decision] = []
+    for key, made in given.items():
+        stored = standing[key]
+        most = min(len(stored), len(made))
+        known = next(size for size in range(most, -1, -1) if stored[len(stored) - size :] == made[:size])
+        fresh += made[known:]
     if fresh:
         now = utc_now()
         session.execute(insert(ReviewRow), [{**vars(decision), "created_at": now} for decision in fresh])
@@ -207,20 +203,3 @@ def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
                 f"{decision.candidate_id} is not in audit {decision.audit_id}. Review it without --audit, "
                 "or pass the number of its audit."
             )
-
-
-def _decisions(session: Session, candidate_ids: Sequence[str]) -> dict[str, list[Decision]]:
-    """Return the effective decisions on each candidate, oldest first."""
-    decisions: dict[str, list[Decision]] = defaultdict(list)
-    for part in in_parts(candidate_ids):
-        query = select(ReviewRow).where(ReviewRow.candidate_id.in_(part), counts()).order_by(ReviewRow.id)
-        for row in session.scalars(query):
-            values = {field.name: getattr(row, field.name) for field in fields(Decision)}
-            decisions[row.candidate_id].append(Decision(**values))
-    return decisions
-
-
-def _stored_already(stored: Sequence[Decision], made: Sequence[Decision]) -> int:
-    """Return how many decisions at the start of `made` equal those at the end of `stored`."""
-    most = min(len(stored), len(made))
-    return next(size for size in range(most, -1, -1) if stored[len(stored) - size :] == made[:size])

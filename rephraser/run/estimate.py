@@ -1,8 +1,9 @@
 """Estimate a run's requests and cost from its questions or a finished trial."""
 
-import math
 from collections.abc import Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from rephraser.config import RephraseConfig
 from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_questions
@@ -18,16 +19,14 @@ from service.models.estimate import (
     Estimate,
     PriceOf,
     Stage,
-    add,
+    between,
     priced,
-    product,
     scaled,
-    times,
     tokens,
 )
 from service.runs.store import list_runs, run_question_ids
 
-REWRITE_LENGTH = (0.8, 1.6)  # of a rewrite, in lengths of its question
+REWRITE_LENGTH = between(0.8, 1.6)  # of a rewrite, in lengths of its question
 INSTRUCTIONS = 800  # tokens of the instructions about premises
 
 
@@ -63,7 +62,7 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
 def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: PriceOf) -> tuple[Stage, ...]:
     count = len(texts)
     asked = tokens(sum(map(len, texts)))
-    rounds = (1, spec.rounds)
+    rounds = between(1, spec.rounds)
     stages = []
     if spec.proposer == "llm":
         wanted = [
@@ -75,27 +74,22 @@ def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: 
             for strategy, slots in wanted
             for message in build_messages(strategy, text, slots, structured=spec.output == "json")
         )
-        rewritten = product(product(asked, REWRITE_LENGTH), (spec.n, spec.n * spec.rounds))
-        requests = times(count * len(wanted), rounds)
-        pictured = times(images * len(wanted), IMAGE_TOKENS)
-        prompts = product(add(tokens(sent), pictured), rounds)
+        rewritten = asked * REWRITE_LENGTH * spec.n * rounds
+        requests = count * len(wanted) * rounds
+        prompts = (tokens(sent) + images * len(wanted) * IMAGE_TOKENS) * rounds
         stages.append(priced(PROPOSE, spec.model, requests, prompts, rewritten, price_of))
     look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
     for place, solver in enumerate(spec.solvers):
         shares = [spec.shares(spec.rule.original_samples + drawn)[place] for drawn in look]
-        each = solver.samples_per_request
-        samples = (count * shares[0], count * shares[1])
-        requests = (math.ceil(samples[0] / each), math.ceil(samples[1] / each))
-        pictured = times(images, IMAGE_TOKENS)
-        prompts = product(add(asked, pictured), (requests[0] / count, requests[1] / count))
-        drawn_tokens = product(
-            samples, (min(SHORT_ANSWER, solver.sampling.max_tokens), solver.sampling.max_tokens)
-        )
+        samples = count * between(*shares)
+        requests = np.ceil(samples / solver.samples_per_request)
+        prompts = (asked + images * IMAGE_TOKENS) * requests / count
+        longest = solver.sampling.max_tokens
+        drawn_tokens = samples * between(min(SHORT_ANSWER, longest), longest)
         stages.append(priced(ANSWER, solver.model, requests, prompts, drawn_tokens, price_of))
     if spec.premises is not None:
-        requests = times(count * spec.n, rounds)
-        prompts = product(product(asked, (2, 2)), (spec.n, spec.n * spec.rounds))
-        prompts = (prompts[0] + requests[0] * INSTRUCTIONS, prompts[1] + requests[1] * INSTRUCTIONS)
-        kept = product(requests, (SHORT_ANSWER, spec.premises.sampling.max_tokens))
+        requests = count * spec.n * rounds
+        prompts = 2 * asked * spec.n * rounds + requests * INSTRUCTIONS
+        kept = requests * between(SHORT_ANSWER, spec.premises.sampling.max_tokens)
         stages.append(priced(PREMISES, spec.premises.model, requests, prompts, kept, price_of))
     return tuple(stages)

@@ -1,7 +1,8 @@
 """Start or resume a rephrase run from its config, and work on its tasks."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy.orm import Session
@@ -11,7 +12,8 @@ from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseCo
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
-from rephraser.run.rephrase import Rephrasing, Source
+from rephraser.run.rephrase import Rephrasing
+from rephraser.run.requests import ask_seed
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
     PROGRAM_INSTRUCTION,
@@ -19,15 +21,14 @@ from rephraser.run.spec import (
     PremiseSpec,
     RunSpec,
     SolverSpec,
-    ask_seed,
 )
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
-from service.asks.ask import Models
+from service.asks.ask import Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Store, add_tasks, reopen_failed
-from service.asks.work import Outcome, work_on
+from service.asks.work import work_on
 from service.config import pick
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
@@ -57,11 +58,6 @@ async def rephrase(
 
     Results are stored as they arrive; after an interruption or a spent budget, the same call goes on. `note`
     gets what the user should know: a run that is resumed or grows, models that behave oddly.
-
-    Raises:
-        InputError: Settings that cannot be used, or a run of this name has others.
-        PrerequisiteError: A model cannot be reached, or does not take such requests.
-        BudgetError: There is a cap, and a price is not known.
 
     Example:
         config = RephraseConfig(
@@ -103,13 +99,10 @@ def _start_run(db: Database, config: RephraseConfig, spec: RunSpec, note: Callab
         questions = wanted_questions(session, spec, config.limit)
         run_of: dict[str, Any] = {"name": config.name, "kind": KIND, "spec": spec.to_json()}
         run_of["question_ids"] = questions
-        known = find_same_run(session, **run_of)
-        if known is not None:
+        if (known := find_same_run(session, **run_of)) is not None:
             note(f"resuming run {config.name}")
-            before = len(run_question_ids(session, known.id))
-            if len(questions) > before:
-                now = f"{len(questions):,} question{'s' * (len(questions) != 1)}"
-                note(f"run {config.name} grows from {before:,} to {now}")
+            if len(questions) > (before := len(run_question_ids(session, known.id))):
+                note(f"run {config.name} grows from {before:,} to {len(questions):,} questions")
         run, _ = open_run(session, **run_of, versions=package_versions())
         add_tasks(session, run.id, questions)
         keep_config(session, run.id, config.stored())
@@ -135,8 +128,8 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:
         raise InputError(
-            f'some questions of "{config.questions}" ask for programs and some do not. Split them into '
-            f"two sets."
+            f'some questions of "{config.questions}" ask for programs and some do not. Split them into two '
+            "sets."
         )
     if programs and proposer.kind == "rules":
         raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
@@ -155,17 +148,6 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         strategies = (Strategy(proposer.strategy, "1", "candidates from a file", ""),)
     else:
         strategies = (Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),)
-    solvers = tuple(
-        SolverSpec(
-            model=solver.model,
-            sampling=Sampling(**pick(solver, Sampling)),
-            samples_per_request=solver.samples_per_request,
-            instruction=PROGRAM_INSTRUCTION if programs else BOXED_INSTRUCTION,
-            seed=seed,
-            prompt=_solver_prompt(solver, programs),
-        )
-        for solver in config.solver
-    )
     return RunSpec(
         questions=config.questions,
         proposer=proposer.kind,
@@ -173,7 +155,17 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         n=config.n,
         rounds=config.rounds,
         seed=config.seed,
-        solvers=solvers,
+        solvers=tuple(
+            SolverSpec(
+                model=solver.model,
+                sampling=Sampling(**pick(solver, Sampling)),
+                samples_per_request=solver.samples_per_request,
+                instruction=PROGRAM_INSTRUCTION if programs else BOXED_INSTRUCTION,
+                seed=seed,
+                prompt=_solver_prompt(solver, programs),
+            )
+            for solver in config.solver
+        ),
         rule=make_rule(config.verdict),
         premises=None if config.premises is None else PremiseSpec(config.premises.model, seed=seed),
         token_limit=config.token_limit,
@@ -193,22 +185,21 @@ def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:
 
 async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> RunSpec:
     """Open the models and return the spec with what they say of themselves."""
-    changes: dict[str, Any] = {}
     if isinstance(config.proposer, LlmProposer):
         endpoint = await models.open(config.proposer)
-        changes["engine"] = endpoint.local_engine
-        if config.proposer.reply == "auto" and endpoint.enforces_schema:
-            changes["output"] = "json"
+        as_json = config.proposer.reply == "auto" and endpoint.enforces_schema
+        spec = replace(spec, engine=endpoint.local_engine, output="json" if as_json else spec.output)
     solvers = []
     for solver, model in zip(spec.solvers, config.solver, strict=True):
         endpoint = await models.open(model)
         opened = replace(solver, engine=endpoint.local_engine)
-        request = prompt_request(opened.model_identity, opened.prompt_spec, opened.sampling, "1 + 1 = ?")
-        endpoint.check(request)
+        endpoint.check(
+            prompt_request(opened.model_identity, opened.prompt_spec, opened.sampling, "1 + 1 = ?")
+        )
         solvers.append(opened)
     if config.premises is not None:
         await models.open(premise_model(config, config.premises))
-    return replace(spec, solvers=tuple(solvers), **changes)
+    return replace(spec, solvers=tuple(solvers))
 
 
 def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
@@ -240,8 +231,9 @@ def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRul
     given = verdict.model_fields_set
     samples = verdict.question_samples if "question_samples" in given else base.original_samples
     looks = verdict.looks if "looks" in given else base.looks
-    same = (samples, looks) == (base.original_samples, base.looks)
-    rule = base if same else OverlapRule.scaled(samples, looks)
+    rule = base
+    if (samples, looks) != (base.original_samples, base.looks):
+        rule = OverlapRule.scaled(samples, looks)
     accept, reject = verdict.accept or rule.accept_overlap, verdict.reject or rule.reject_new
     return replace(rule, accept_overlap=accept, reject_new=reject)
 
@@ -257,37 +249,29 @@ async def rephrase_run(
     retry_final: bool = False,
     grader_workers: int | None = None,
 ) -> Outcome:
-    """Work on a run until it is done, stopped by a cap, or only failed requests are left.
-
-    `models` are open; see `Rephrasing` for the other arguments.
-    """
+    """Work on a run until it is done, stopped by a cap, or only failed requests are left."""
     spec = RunSpec.from_json(run.spec)
     if spec.request_version != REQUEST_VERSION:
         raise InputError(
             f"run {run.name!r} uses request version {spec.request_version}, but this tagrpo sends version "
             f"{REQUEST_VERSION}. Resuming would pay for all requests again. Start a run with another name."
         )
-    source: Source | None = None
-    if candidates is not None:
-        by_question = candidates.by_question
-        source = lambda id, _, count: by_question.get(id, ())[:count]  # noqa: E731
-    elif spec.proposer == "rules":
-        source = lambda id, text, count: propose_by_rules(text, count, seed=ask_seed(spec.seed, id) or 0)  # noqa: E731
+
+    def source(question_id: str, text: str, count: int) -> Sequence[str]:
+        if candidates is not None:
+            return candidates.by_question.get(question_id, ())[:count]
+        return propose_by_rules(text, count, seed=ask_seed(spec.seed, question_id) or 0)
+
     with db.write() as session:
         if retry_final:
             reopen_failed(session, run.id)
         finish_run(session, run.id, finished=False)
     store = Store(db)
     with Grader(workers=grader_workers) as grader:
-        rephrasing = Rephrasing(store, run.id, spec, grader, source, stop_below)
+        no_model = None if spec.proposer == "llm" else source
+        rephrasing = Rephrasing(store, run.id, spec, grader, no_model, stop_below)
         try:
-            outcome = await work_on(
-                store,
-                run.id,
-                rephrasing.rephrase,
-                models,
-                lambda progress: report("questions", progress.done, progress.total, progress.words),
-            )
+            outcome = await work_on(store, run.id, rephrasing.rephrase, models, partial(report, "questions"))
         finally:
             rephrasing.judging.close()
             store.close()

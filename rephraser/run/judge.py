@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import Any
 
 from evaluator.grading import (
@@ -13,10 +14,8 @@ from evaluator.grading import (
     Grader,
     find_answer,
 )
-from rephraser.checks import check_candidate
-from rephraser.checks.finding import CHECKS_VERSION, CheckOptions, Severity
 from rephraser.checks.premises import Premises
-from rephraser.checks.programs import check_program
+from rephraser.checks.structure import CHECKS_VERSION, CheckOptions, check_candidate, check_program
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import Subject
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
@@ -52,8 +51,7 @@ class CheckedCandidate:
 class Case:
     """A candidate with all answers of one look.
 
-    `closed`: too few of the question's own answers can be read, so no more are asked for, and answers to the
-    candidate may be missing.
+    `closed`: too few of the question's own answers can be read, so no more are asked for.
     """
 
     question: Subject
@@ -95,7 +93,7 @@ def check_structure(
         findings = check_candidate(
             question.text, text, answer=question.answer, siblings=siblings, options=options
         )
-    fatal = [finding for finding in findings if finding.severity is Severity.FATAL]
+    fatal = [finding for finding in findings if finding.severity == "fatal"]
     if fatal:
         status, reason = Verdict.REJECTED, "; ".join(finding.detail for finding in fatal)
     elif spec.solvers:
@@ -108,7 +106,7 @@ def check_structure(
         reason = "passed the structural checks; answers were not compared, as the run has no solver"
     evidence = {
         "findings": [
-            {"name": finding.name, "severity": finding.severity.value, "detail": finding.detail}
+            {"name": finding.name, "severity": finding.severity, "detail": finding.detail}
             for finding in findings
         ],
         "versions": {"checks": CHECKS_VERSION},
@@ -157,12 +155,11 @@ def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grade
         if case.question.kind is not AnswerKind.CODE
     ]
     clusterings = iter(grader.cluster_many(jobs))
-    rows = []
-    for case in cases:
-        code = case.question.kind is AnswerKind.CODE
-        clustering = _cluster_programs(case, grader) if code else next(clusterings)
-        rows.append(_judge_answers(run_id, spec, case, clustering))
-    return rows
+    rows = (
+        _cluster_programs(case, grader) if case.question.kind is AnswerKind.CODE else next(clusterings)
+        for case in cases
+    )
+    return [_judge_answers(run_id, spec, *each) for each in zip(cases, rows, strict=True)]
 
 
 def _cluster_programs(case: Case, grader: Grader) -> Clustering:
@@ -214,18 +211,15 @@ def count_classes(
 
     Unsettled answers are of no class: a comparison that stayed unknown is neither sameness nor difference.
     """
-    split = len(original)
+    places = iter(range(len(clustering.assignment)))
     sides: dict[str, Any] = {}
-    for side, answers, places in (
-        ("original", original, range(split)),
-        ("candidate", candidate, range(split, len(clustering.assignment))),
-    ):
-        unsettled = len(set(places) & set(clustering.unsettled))
-        settled = [clustering.assignment[place] for place in places if place not in clustering.unsettled]
+    for side, answers in (("original", original), ("candidate", candidate)):
+        own = list(islice(places, len(answers)))
+        settled = [clustering.assignment[place] for place in own if place not in clustering.unsettled]
         sides |= {
             side: tuple(settled.count(index) for index in range(len(clustering.classes))),
             f"{side}_unparsed": settled.count(None),
-            f"{side}_unsettled": unsettled,
+            f"{side}_unsettled": len(own) - len(settled),
             f"{side}_truncated": answers.count(TRUNCATED),
         }
     return AnswerCounts(gold=clustering.gold, **sides)

@@ -28,7 +28,7 @@ from rephraser.run.requests import (
 )
 from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import Checked, Subject, read_candidates, read_subjects, store_checked, store_look
-from rephraser.tables import candidate_id, candidate_row
+from rephraser.tables import candidate_row
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
 from service.asks.request import Answer
@@ -84,8 +84,7 @@ class Rephrasing:
             await question.compare(candidates)
             if self.source is not None and not candidates:
                 break
-        else:
-            await question.compare(await question.read_edited())
+        await question.compare(await question.read_edited())
         await self._count_accepted(asker, question_id)
         if question.failed is not None:
             raise question.failed
@@ -130,14 +129,12 @@ class QuestionWork:
             stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
             reasons = {each.ordinal: failure_reason(each) for each in stored}
             latest = [each.ordinal for each in self._proposed[-EARLIER_SHOWN:]]
-            names = [strategy.name for strategy in self._spec.strategies]
             filled = [each.strategy for each in stored if each.status in self._spec.counting]
-            slots = [
-                0 if place in self._failed_strategies else max(0, wanted - filled.count(names[place]))
-                for place, wanted in enumerate(self._spec.slots())
-            ]
-            if self._original is not None and too_many_unread(await self._original, self._spec):
-                slots = [0] * len(names)
+            strategies = zip(self._spec.strategies, self._spec.slots(), strict=True)
+            missing = [max(0, wanted - filled.count(made_by.name)) for made_by, wanted in strategies]
+            closed = self._original is not None and too_many_unread(await self._original, self._spec)
+            useless = range(len(missing)) if closed else self._failed_strategies
+            slots = [0 if place in useless else count for place, count in enumerate(missing)]
             return {"slots": slots, "avoid": {str(ordinal): reasons.get(ordinal) for ordinal in latest}}
 
         result: dict[str, Any] = await self._asker.once(f"round {round_number} of {self._question.id}", look)
@@ -155,49 +152,49 @@ class QuestionWork:
             seen = {each.text for each in self._proposed}
             texts = self._run.source(self._question.id, self._question.text, len(seen) + sum(slots))
             return await self._add([text for text in texts if text not in seen][: sum(slots)], round_number)
-        missing = {strategy: count for strategy, count in enumerate(slots) if count}
         texts_of = {str(each.ordinal): each.text for each in self._proposed}
         to_avoid = [(texts_of[place], reason) for place, reason in avoid.items() if place in texts_of]
-        earlier: dict[int, list[Earlier]] = {strategy: list(to_avoid) for strategy in missing}
-        candidates: list[CheckedCandidate] = []
-        for attempt in range(self._spec.content_attempts):
-            requests = [
-                proposing_request(
-                    self._run.run_id,
-                    self._spec,
-                    self._question,
-                    round_number=round_number,
-                    strategy=strategy,
-                    attempt=attempt,
-                    count=count,
-                    avoid=earlier[strategy][-EARLIER_SHOWN:],
-                )
-                for strategy, count in missing.items()
-            ]
-            answers = await self._finish([self._asker.ask(request) for request in requests])
-            for strategy, answer in zip(list(missing), answers, strict=True):
-                if answer is None:
-                    self._failed_strategies.add(strategy)
-                    del missing[strategy]
-                    continue
-                choice = answer.choices[0]
-                texts, outcome = parse_candidates(
-                    choice.text,
-                    question=self._question.text,
-                    count=missing[strategy],
-                    truncated=choice.finish_reason == "length",
-                )
-                if choice.finish_reason in {"content_filter", "refusal"}:
-                    outcome = Outcome.REFUSED
-                new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
-                candidates += new
-                earlier[strategy] += [(each.text, None) for each in new]
-                missing[strategy] -= len(new)
-                if not missing[strategy]:
-                    del missing[strategy]
-            if not missing:
+        return [
+            candidate
+            for strategy, count in enumerate(slots)
+            for candidate in await self._propose_by(strategy, count, round_number, to_avoid)
+        ]
+
+    async def _propose_by(
+        self, strategy: int, count: int, round_number: int, avoid: Sequence[Earlier]
+    ) -> list[CheckedCandidate]:
+        """Return up to `count` new candidates by one strategy; unusable replies are asked for again."""
+        earlier, proposed = list(avoid), list[CheckedCandidate]()
+        for attempt in range(self._spec.content_attempts if count else 0):
+            request = proposing_request(
+                self._run.run_id,
+                self._spec,
+                self._question,
+                round_number=round_number,
+                strategy=strategy,
+                attempt=attempt,
+                count=count - len(proposed),
+                avoid=earlier[-EARLIER_SHOWN:],
+            )
+            [answer] = await self._finish([self._asker.ask(request)])
+            if answer is None:
+                self._failed_strategies.add(strategy)
                 break
-        return candidates
+            choice = answer.choices[0]
+            texts, outcome = parse_candidates(
+                choice.text,
+                question=self._question.text,
+                count=count - len(proposed),
+                truncated=choice.finish_reason == "length",
+            )
+            if choice.finish_reason in {"content_filter", "refusal"}:
+                outcome = Outcome.REFUSED
+            new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
+            proposed += new
+            earlier += [(each.text, None) for each in new]
+            if len(proposed) == count:
+                break
+        return proposed
 
     async def _add(
         self,
@@ -211,51 +208,44 @@ class QuestionWork:
         """Check texts and store those that are new to the question, with their first verdicts."""
         question, made_by = self._question, self._spec.strategies[strategy]
         new: list[CheckedCandidate] = []
-        proposals, verdicts = [], []
+        checked: list[Checked] = []
         for index, text in enumerate(texts):
-            identity = candidate_id(question.id, text)
-            if identity in {each.id for each in self._proposed}:
+            row = candidate_row(question.id, question.text, text)
+            if row["id"] in {each.id for each in self._proposed}:
                 continue
             siblings = [each.text for each in self._proposed if not each.rejected]
             verdict = await asyncio.to_thread(
-                check_structure,
-                *(self._run.run_id, self._spec, question, identity, text, siblings),
+                check_structure, *(self._run.run_id, self._spec, question, row["id"], text, siblings)
             )
-            ordinal = proposal_ordinal(round_number, strategy, attempt, index)
-            rejected = verdict["status"] == Verdict.REJECTED
-            new.append(CheckedCandidate(identity, text, ordinal, verdict["evidence"]["findings"], rejected))
+            proposal = {
+                "run_id": self._run.run_id,
+                "question_id": question.id,
+                "candidate_id": row["id"],
+                "ask_id": answer and answer.ask_id,
+                "proposer": self._spec.proposer,
+                "strategy": made_by.name,
+                "strategy_hash": made_by.hash,
+                "model": (answer and answer.model) or self._spec.model,
+                "round": round_number,
+                "ordinal": proposal_ordinal(round_number, strategy, attempt, index),
+            }
+            findings, rejected = verdict["evidence"]["findings"], verdict["status"] == Verdict.REJECTED
+            new.append(CheckedCandidate(row["id"], text, proposal["ordinal"], findings, rejected))
             self._proposed.append(new[-1])
-            verdicts.append(verdict)
-            proposals.append(
-                {
-                    "run_id": self._run.run_id,
-                    "question_id": question.id,
-                    "candidate_id": identity,
-                    "ask_id": answer and answer.ask_id,
-                    "proposer": self._spec.proposer,
-                    "strategy": made_by.name,
-                    "strategy_hash": made_by.hash,
-                    "model": (answer and answer.model) or self._spec.model,
-                    "round": round_number,
-                    "ordinal": ordinal,
-                }
-            )
+            checked.append(Checked(row, proposal, verdict))
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
-        rows = [candidate_row(question.id, question.text, each.text) for each in new]
-        checked = Checked(
-            rows, proposals, verdicts, answer.ask_id if answer else None, outcome.value if outcome else None
-        )
-        await self._store.write(store_checked, checked)
+        ask_id = None if answer is None else answer.ask_id
+        await self._store.write(store_checked, (checked, ask_id, None if outcome is None else outcome.value))
         return new
 
     async def read_edited(self) -> list[CheckedCandidate]:
         """Return the texts that people wrote for candidates of this question and that wait for answers."""
         stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
-        edited = [each for each in stored if each.mended_from and not each.final]
         return [
             CheckedCandidate(each.candidate_id, each.text, each.ordinal, structural_findings(each.evidence))
-            for each in edited
+            for each in stored
+            if each.mended_from and not each.final
         ]
 
     async def compare(self, candidates: Sequence[CheckedCandidate]) -> None:

@@ -9,12 +9,12 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from rephraser.checks.finding import Severity
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, ask_seed
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec
 from rephraser.run.store import Subject
 from service.asks.request import Message, Request, message_with_images, prompt_request
+from service.hashing import content_hash
 from service.questions.images import Image
 
 RESPONSE_SCHEMA: dict[str, Any] = {
@@ -61,22 +61,17 @@ def build_messages(
 ) -> tuple[Message, Message]:
     """Return the system and user message that ask for `count` candidates of one question.
 
-    `avoid` are earlier candidates, which the new ones must differ from. With `structured` the model answers
-    in JSON (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes. The images
-    of the question stand in the problem, which is the last part of the messages.
+    The new ones must differ from those to `avoid`. With `structured` the model answers in JSON
+    (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes.
     """
     many = count > 1
     lines = [_MANY.format(count=count) if many else _ONE]
     if avoid:
         lines.append(_FAILED if any(reason for _, reason in avoid) else _AVOID)
-        lines += [
-            f"<earlier>\n{text}\n</earlier>" + (f"\nWrong: {reason}" if reason else "")
-            for text, reason in avoid
-        ]
-    if structured:
-        lines.append(_JSON.format(strings=f"exactly {count} strings" if many else "exactly one string"))
-    else:
-        lines.append(_TAGS)
+    for text, reason in avoid:
+        lines.append(f"<earlier>\n{text}\n</earlier>" + (f"\nWrong: {reason}" if reason else ""))
+    strings = f"exactly {count} strings" if many else "exactly one string"
+    lines.append(_JSON.format(strings=strings) if structured else _TAGS)
     if images:
         lines.append(_IMAGES.format(images=images))
     lines.append(f"<problem>\n{question}\n</problem>")
@@ -114,12 +109,8 @@ def proposing_request(
     count: int,
     avoid: Sequence[Earlier],
 ) -> Request:
-    """Return the request for `count` candidates by one strategy.
-
-    `avoid` are earlier candidates, the newest last.
-    """
-    if spec.sampling is None:
-        raise ValueError("a run that asks a model needs sampling settings")
+    """Return the request for `count` candidates by one strategy."""
+    assert spec.sampling is not None
     structured = spec.output == "json"
     system, user = build_messages(
         spec.strategies[strategy],
@@ -190,11 +181,13 @@ def failure_reason(candidate: Row[Any]) -> str | None:
     hints: list[str] = []
     for finding in (candidate.evidence or {}).get("findings", ()):
         detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
-        (fatal if finding["severity"] == Severity.FATAL else hints).append(detail)
-    if candidate.reviewed:
-        reason = _BY_REVIEW
-    else:
-        reason = "; ".join(fatal) or BY_ANSWERS[candidate.status]
+        (fatal if finding["severity"] == "fatal" else hints).append(detail)
+    reason = _BY_REVIEW if candidate.reviewed else "; ".join(fatal) or BY_ANSWERS[candidate.status]
     if hints:
         reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
+
+
+def ask_seed(seed: int | None, *parts: str | int) -> int | None:
+    """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
+    return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1

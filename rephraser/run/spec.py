@@ -7,12 +7,12 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter
 
-from rephraser.checks.finding import CHECKS_VERSION
 from rephraser.checks.premises import PREMISES_VERSION
+from rephraser.checks.structure import CHECKS_VERSION
 from rephraser.proposing.strategies import Strategy
 from rephraser.verdict import OverlapRule, rule_spec
 from service.errors import InputError
-from service.hashing import content_hash, content_id
+from service.hashing import content_id
 from service.models.settings import PromptSpec, Sampling
 
 REQUEST_VERSION = "2"
@@ -69,19 +69,13 @@ class SolverSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is hashed and stored. What is not set is left out: earlier ids stay valid."""
-        described: dict[str, Any] = {
-            "model": self.model,
-            "sampling": self.sampling.without_neutral(),
-            "samples_per_request": self.samples_per_request,
-            "instruction": self.instruction,
-            "seed": self.seed,
-        }
-        if self.prompt is not None:
-            del described["instruction"]
+        described = {name: getattr(self, name) for name in ("model", "samples_per_request", "seed")}
+        described["sampling"] = self.sampling.without_neutral()
+        if self.prompt is None:
+            described["instruction"] = self.instruction
+        else:
             described["prompt"] = self.prompt.model_dump(mode="json")
-        if self.engine is not None:
-            described["engine"] = dict(self.engine)
-        return described
+        return described if self.engine is None else {**described, "engine": dict(self.engine)}
 
 
 @dataclass(frozen=True)
@@ -168,10 +162,10 @@ class RunSpec:
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
-        same = ("questions", "proposer", "model", "n", "rounds", "content_attempts", "seed")
+        same = ("questions", "proposer", "model", "n", "rounds", "content_attempts", "seed", "output")
         limits = {"token_limit": self.token_limit, "min_distance": self.min_distance}
         return {
-            **{name: getattr(self, name) for name in (*same, "output", "request_version", "source")},
+            **{name: getattr(self, name) for name in (*same, "request_version", "source")},
             "strategies": [{**asdict(strategy), "hash": strategy.hash} for strategy in self.strategies],
             "sampling": self.sampling.without_neutral() if self.sampling else None,
             "solvers": [{"id": solver.id, **solver.to_json()} for solver in self.solvers],
@@ -193,8 +187,3 @@ def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int)
     Attempts are read one after the other, so a place is never taken before one that is compared with.
     """
     return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
-
-
-def ask_seed(seed: int | None, *parts: str | int) -> int | None:
-    """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
-    return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1

@@ -2,23 +2,40 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple
 
-from sqlalchemy import Row, Table, insert, select, update
+from sqlalchemy import Row, insert, select, update
 from sqlalchemy.orm import Session
 
+from evaluator.evals.runs import EVAL
 from evaluator.grading import AnswerKind
 from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.asks.store import one_by_one
 from service.asks.tables import AskRow, NoteRow
 from service.database import in_parts, upsert
+from service.errors import InputError
 from service.questions.images import Image, load_images
 from service.questions.tables import QuestionRow
+from service.runs.store import Run, find_run, only_run
 
-# The bare tables: the ORM spends more on a statement than SQLite does.
-_CANDIDATES = cast(Table, CandidateRow.__table__)
-_PROPOSALS = cast(Table, ProposalRow.__table__)
+KIND = "propose"
+
+
+def find_neighbor_run(session: Session, reference: str) -> Run:
+    """Return the run with this name or id, which has to be one of neighbors."""
+    run = find_run(session, reference)
+    if run.kind != KIND:
+        kind = "evaluates a model" if run.kind == EVAL else "is a training"
+        raise InputError(
+            f"run {run.name!r} {kind} and contains no neighbors. See `tagrpo runs show {run.name}`."
+        )
+    return run
+
+
+def choose_run(session: Session, reference: str | None) -> Run:
+    """Return the run named, or the only one of neighbors that there is."""
+    return only_run(session, KIND) if reference is None else find_neighbor_run(session, reference)
 
 
 @dataclass(frozen=True)
@@ -59,48 +76,45 @@ def read_candidates(session: Session, key: tuple[str, str]) -> list[Row[Any]]:
     return list(session.execute(query))
 
 
-@dataclass(frozen=True)
-class Checked:
-    """Candidates of a question that were checked, as rows; what parsing found in the reply to an ask."""
+class Checked(NamedTuple):
+    """A checked candidate as rows."""
 
-    candidates: Sequence[Mapping[str, Any]]
-    proposals: Sequence[Mapping[str, Any]]
-    verdicts: Sequence[Mapping[str, Any]]
-    ask_id: int | None = None
-    outcome: str | None = None
+    candidate: dict[str, Any]
+    proposal: dict[str, Any]
+    verdict: dict[str, Any]
 
 
 @one_by_one
-def store_checked(session: Session, checked: Checked) -> None:
-    """Store candidates with their first verdicts; a candidate that has a verdict in the run keeps it."""
-    if checked.candidates:
-        session.execute(upsert(_CANDIDATES).on_conflict_do_nothing(), checked.candidates)
-        session.execute(upsert(_PROPOSALS).on_conflict_do_nothing(), checked.proposals)
-        of_run = VerdictRow.run_id == checked.verdicts[0]["run_id"]
-        ids = [verdict["candidate_id"] for verdict in checked.verdicts]
+def store_checked(session: Session, reply: tuple[list[Checked], int | None, str | None]) -> None:
+    """Store candidates with their first verdicts, and what parsing found in the reply to an ask.
+
+    A candidate that has a verdict in the run keeps it.
+    """
+    checked, ask_id, outcome = reply
+    if checked:
+        candidates, proposals, verdicts = map(list, zip(*checked, strict=True))
+        table: Any  # bare, since the ORM spends more on a statement than SQLite does
+        for table, rows in ((CandidateRow.__table__, candidates), (ProposalRow.__table__, proposals)):
+            session.execute(upsert(table).on_conflict_do_nothing(), rows)
+        ids, of_run = [row["id"] for row in candidates], VerdictRow.run_id == verdicts[0]["run_id"]
         query = select(VerdictRow.candidate_id).where(of_run, VerdictRow.candidate_id.in_(ids))
         judged = set(session.scalars(query))
-        fresh = [dict(verdict) for verdict in checked.verdicts if verdict["candidate_id"] not in judged]
-        if fresh:
+        if fresh := [verdict for verdict in verdicts if verdict["candidate_id"] not in judged]:
             session.execute(insert(VerdictRow), fresh)
         update_standings(session, ids)
-    if checked.outcome is not None:
-        session.execute(update(AskRow).where(AskRow.id == checked.ask_id).values(outcome=checked.outcome))
+    if outcome is not None:
+        session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
 
 
 @one_by_one
 def store_look(session: Session, look: tuple[str, Mapping[str, Any]]) -> bool:
     """Store the verdict of a look, whose name tells it apart, unless it has one; return if it is final."""
     name, verdict = look
-    outcome = {"status": verdict["status"], "final": verdict["final"]}
-    noted = session.execute(
-        upsert(NoteRow)
-        .values(run_id=verdict["run_id"], name=name, value={"": outcome})
-        .on_conflict_do_nothing()
-        .returning(NoteRow.name)
-    ).first()
-    if noted is None:
-        return bool(session.get_one(NoteRow, (verdict["run_id"], name)).value[""]["final"])
+    run_id, final = verdict["run_id"], bool(verdict["final"])
+    note = {"": {"status": verdict["status"], "final": final}}
+    adding = upsert(NoteRow).values(run_id=run_id, name=name, value=note).on_conflict_do_nothing()
+    if session.execute(adding.returning(NoteRow.name)).first() is None:
+        return bool(session.get_one(NoteRow, (run_id, name)).value[""]["final"])
     session.execute(insert(VerdictRow), [dict(verdict)])
     update_standings(session, [verdict["candidate_id"]])
-    return bool(verdict["final"])
+    return final

@@ -1,11 +1,11 @@
 """The dataset card: content, origin, verification, and loading of a set."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
+from rephraser.sets.counts import RATE_DEFINITION, accept_rates
 from rephraser.sets.export import OTHER_LICENSE, SPLIT_FILE, features
 from rephraser.sets.types import SetHeader
 from rephraser.verdict.successes import solver_name
@@ -108,11 +108,9 @@ def write_card(
         neighbors=counts["neighbors"],
         images=_IMAGES if images else "",
         verified=_verified(counts["neighbors_by_verdict"]),
-        sizes=_table(
-            ("neighbors of a question", "questions"), list(counts["questions_by_neighbors"].items())
-        ),
-        verdicts=_table(("verdict", "neighbors"), list(counts["neighbors_by_verdict"].items())),
-        strategies=_table(("strategy", "neighbors"), list(counts["neighbors_by_strategy"].items())),
+        sizes=_table(("neighbors of a question", "questions"), counts["questions_by_neighbors"].items()),
+        verdicts=_table(("verdict", "neighbors"), counts["neighbors_by_verdict"].items()),
+        strategies=_table(("strategy", "neighbors"), counts["neighbors_by_strategy"].items()),
         reviewed=counts["reviewed"],
         successes=_successes(counts.get("successes")),
         rates=_rates(accept_rates(counts.get("proposals", []))),
@@ -126,9 +124,7 @@ def _verified(verdicts: Mapping[str, int]) -> str:
     accepted, total = verdicts["accepted"], sum(verdicts.values())
     if accepted == total:
         return "All neighbors were accepted."
-    rest = ", ".join(
-        f"{count:,} {status}" for status, count in verdicts.items() if count and status != "accepted"
-    )
+    rest = _list({name: count for name, count in verdicts.items() if count and name != "accepted"})
     warning = f"**Only {accepted:,} of {total:,} neighbors were accepted; the others: {rest}.**"
     if verdicts["unverified"]:
         warning += " For unverified neighbors, tagrpo did not compare answers."
@@ -138,7 +134,7 @@ def _verified(verdicts: Mapping[str, int]) -> str:
 def _successes(successes: Mapping[str, Any] | None) -> str:
     if not successes:
         return "The solvers' success rates on questions and neighbors are unknown."
-    parts = ", ".join(f"{count:,} {name}" for name, count in successes["difficulty"].items())
+    parts = _list(successes["difficulty"])
     return (
         f"Success rates of {', '.join(successes['solvers'])}: {successes['neighbor_rate']:.1%} on "
         f"{successes['neighbors']:,} neighbors, {successes['question_rate']:.1%} on their questions. "
@@ -146,15 +142,17 @@ def _successes(successes: Mapping[str, Any] | None) -> str:
     )
 
 
-def _rates(rates: Sequence[AcceptRate]) -> str:
+def _list(counts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in counts.items())
+
+
+def _rates(rates: Sequence[dict[str, Any]]) -> str:
     if not rates:
         return "Unknown: this database does not contain the set's run."
     rows = []
-    for rate in rates:
-        share = "not measured"
-        if rate.rate is not None:
-            share = f"{rate.rate:.1%} (95% interval {rate.low:.1%} to {rate.high:.1%})"
-        rows.append((rate.strategy, rate.accepted, rate.judged, rate.unverified, share))
+    for *counts, rate, low, high in map(dict.values, rates):
+        share = "not measured" if rate is None else f"{rate:.1%} (95% interval {low:.1%} to {high:.1%})"
+        rows.append((*counts, share))
     table = _table(("strategy", "accepted", "judged", "unverified", "acceptance rate"), rows)
     return f"{table}\n\nAcceptance rate: {RATE_DEFINITION}."
 
@@ -181,11 +179,9 @@ def _provenance(header: SetHeader) -> str:
     return f"```json\n{json.dumps(facts, indent=2, ensure_ascii=False)}\n```"
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    lines = [_line(columns), _line(["---"] * len(columns)), *(_line(row) for row in rows)]
+def _table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    lines = []
+    for cells in (columns, ["---"] * len(columns), *rows):
+        texts = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
+        lines.append("| " + " | ".join(" ".join(text.split()).replace("|", "\\|") for text in texts) + " |")
     return "\n".join(lines)
-
-
-def _line(cells: Sequence[object]) -> str:
-    texts = (f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in cells)
-    return "| " + " | ".join(" ".join(text.split()).replace("|", "\\|") for text in texts) + " |"

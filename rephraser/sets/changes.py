@@ -1,5 +1,6 @@
 """Changes between two versions, as counts, page by page, and complete."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -20,10 +21,8 @@ CONTENT = ("verdict", "posterior", "reviewed", "strategy", "strategy_hash", "mod
 class Change:
     """A neighbor that is in one version only, or in both with another verdict, posterior, review or origin.
 
-    Attributes:
-        position: in the newer version; of a removed neighbor in the older one. A page continues after the key
-            (question_id, position).
-        before, after: the neighbor in either version, or None.
+    `position` is that of the newer version, or of the older one for a removed neighbor. A page continues
+    after the key (question_id, position).
     """
 
     question_id: str
@@ -68,6 +67,17 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
         for run in reversed(after.runs if removed else [])
         for item in current_statuses(session, run["id"])
     }
+
+    def list_one_sided(changes: list[Change], now: Mapping[str, str | None]) -> list[dict[str, Any]]:
+        return [
+            {
+                "question_id": change.question_id,
+                "neighbor": asdict(change.neighbor),
+                "now": now.get(change.neighbor.candidate_id),
+            }
+            for change in changes
+        ]
+
     old, new = _orders(session, before.id), _orders(session, after.id)
     return {
         "a": before.ref,
@@ -75,18 +85,8 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
         "same": before.content_hash == after.content_hash,
         "questions_added": _only_in(session, after.id, before.id),
         "questions_removed": _only_in(session, before.id, after.id),
-        "neighbors_added": [
-            {"question_id": change.question_id, "neighbor": asdict(change.neighbor), "now": None}
-            for change in added
-        ],
-        "neighbors_removed": [
-            {
-                "question_id": change.question_id,
-                "neighbor": asdict(change.neighbor),
-                "now": standing.get(change.neighbor.candidate_id),
-            }
-            for change in removed
-        ],
+        "neighbors_added": list_one_sided(added, {}),
+        "neighbors_removed": list_one_sided(removed, standing),
         "neighbors_changed": [
             {
                 "question_id": change.question_id,
@@ -108,15 +108,12 @@ def count_changes(session: Session, a_id: str, b_id: str) -> dict[str, int]:
 
     Published versions never change, so the result may be cached.
     """
-    counts = {
-        kind: session.scalar(select(func.count()).select_from(_members(a_id, b_id, kind)[0].subquery())) or 0
-        for kind in get_args(ChangeKind)
-    }
-    return {
-        "questions_added": len(_only_in(session, b_id, a_id)),
-        "questions_removed": len(_only_in(session, a_id, b_id)),
-        **counts,
-    }
+    questions = {"added": _only_in(session, b_id, a_id), "removed": _only_in(session, a_id, b_id)}
+    counts = {f"questions_{name}": len(ids) for name, ids in questions.items()}
+    for kind in get_args(ChangeKind):
+        members = _members(a_id, b_id, kind)[0].subquery()
+        counts[kind] = session.scalar(select(func.count()).select_from(members)) or 0
+    return counts
 
 
 def page_changes(
@@ -145,11 +142,9 @@ def page_changes(
     for question_id, position, *columns in rows:
         half = len(columns) // 2
         mine = read_neighbor(columns[:half])
-        if kind == "changed":
-            changes.append(Change(question_id, position, read_neighbor(columns[half:]), mine))
-        else:
-            sides = (None, mine) if kind == "added" else (mine, None)
-            changes.append(Change(question_id, position, *sides))
+        other = read_neighbor(columns[half:]) if kind == "changed" else None
+        sides = (mine, other) if kind == "removed" else (other, mine)
+        changes.append(Change(question_id, position, *sides))
     return changes
 
 

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from statistics import fmean
 from typing import Any, Literal
 
 from sqlalchemy.orm import Session
@@ -19,101 +19,63 @@ RATE_DEFINITION = (
 )
 
 
-@dataclass(frozen=True)
-class AcceptRate:
-    """Acceptance rate of a run's proposals, of one strategy or model or of "all".
-
-    Attributes:
-        unverified: proposals without compared answers or not yet judged; not part of `judged`.
-        rate: accepted / judged; None if nothing was judged by answers, as in a run without a solver.
-        low, high: exact 95% interval of the rate.
-    """
-
-    strategy: str
-    accepted: int
-    judged: int
-    unverified: int
-    rate: float | None
-    low: float | None
-    high: float | None
-
-
 def count_members(entries: Iterable[SetEntry]) -> dict[str, Any]:
-    """Return the counts that follow from the members alone."""
-    sizes: Counter[int] = Counter()
-    verdicts: Counter[str] = Counter()
-    strategies: Counter[str] = Counter()
-    reviewed = 0
-    for entry in entries:
-        sizes[len(entry.neighbors)] += 1
-        for neighbor in entry.neighbors:
-            verdicts[neighbor.verdict] += 1
-            strategies[neighbor.strategy] += 1
-            reviewed += neighbor.reviewed
-    return {
-        "questions": sizes.total(),
-        "neighbors": verdicts.total(),
+    """Return the counts that follow from the members alone.
+
+    `successes` is the summary and hash of their success counts; it is missing if there are none.
+    """
+    groups = [entry.neighbors for entry in entries]
+    neighbors = [neighbor for group in groups for neighbor in group]
+    sizes = Counter(map(len, groups))
+    verdicts = Counter(neighbor.verdict for neighbor in neighbors)
+    counts: dict[str, Any] = {
+        "questions": len(groups),
+        "neighbors": len(neighbors),
         "questions_by_neighbors": {str(size): sizes[size] for size in range(max(sizes, default=0) + 1)},
         "neighbors_by_verdict": {status: verdicts[status] for status in STATUSES},
-        "neighbors_by_strategy": dict(sorted(strategies.items())),
-        "reviewed": reviewed,
+        "neighbors_by_strategy": dict(sorted(Counter(each.strategy for each in neighbors).items())),
+        "reviewed": sum(neighbor.reviewed for neighbor in neighbors),
     }
-
-
-def count_successes(entries: Iterable[SetEntry]) -> dict[str, Any]:
-    """Return the summary and hash of a set's success counts, under `successes`; empty without counts."""
-    counted = [
-        (neighbor.candidate_id, neighbor.successes)
-        for entry in entries
-        for neighbor in entry.neighbors
-        if neighbor.successes is not None
-    ]
-    if not counted:
-        return {}
-    difficulties = Counter(successes.difficulty for _, successes in counted)
-    return {
-        "successes": {
+    counted = [(each.candidate_id, each.successes) for each in neighbors if each.successes is not None]
+    if counted:
+        kinds = Counter(each.difficulty for _, each in counted)
+        counts["successes"] = {
             "sha256": content_hash(
-                "successes", sorted([name, *vars(successes).values()] for name, successes in counted)
+                "successes", sorted([name, *vars(each).values()] for name, each in counted)
             ),
             "neighbors": len(counted),
-            "solvers": sorted({successes.solver for _, successes in counted}),
-            "difficulty": {name: difficulties[name] for name in ("easier", "level", "harder")},
-            "question_rate": _mean(
-                successes.question_right / successes.question_drawn for _, successes in counted
+            "solvers": sorted({each.solver for _, each in counted}),
+            "difficulty": {name: kinds[name] for name in ("easier", "level", "harder")},
+            "question_rate": round(
+                fmean(each.question_right / each.question_drawn for _, each in counted), 4
             ),
-            "neighbor_rate": _mean(
-                successes.neighbor_right / successes.neighbor_drawn for _, successes in counted
+            "neighbor_rate": round(
+                fmean(each.neighbor_right / each.neighbor_drawn for _, each in counted), 4
             ),
         }
-    }
+    return counts
 
 
 def count_proposals(session: Session, run_ids: Iterable[str]) -> list[dict[str, Any]]:
     """Return the proposals of runs counted by status, one record per proposer, strategy and model."""
-    groups: dict[tuple[str, str, str, str], Counter[str]] = {}
+    groups: dict[tuple[str, ...], Counter[str]] = {}
     for run_id in run_ids:
-        for count in standing_counts(session, run_id):
-            key = (count.proposer, count.strategy, count.strategy_hash, count.model)
-            groups.setdefault(key, Counter())[count.status] += count.candidates
+        for _, *made_by, status, candidates in standing_counts(session, run_id):
+            groups.setdefault(tuple(made_by), Counter())[status] += candidates
+    names = ("proposer", "strategy", "strategy_hash", "model")
     return [
-        {
-            "proposer": proposer,
-            "strategy": strategy,
-            "strategy_hash": strategy_hash,
-            "model": model,
-            **{status: counted[status] for status in (*STATUSES, PENDING)},
-        }
-        for (proposer, strategy, strategy_hash, model), counted in sorted(groups.items())
+        {**dict(zip(names, made_by, strict=True)), **{each: counted[each] for each in (*STATUSES, PENDING)}}
+        for made_by, counted in sorted(groups.items())
     ]
 
 
 def accept_rates(
     proposals: Sequence[Mapping[str, Any]], by: Literal["strategy", "model"] = "strategy"
-) -> list[AcceptRate]:
+) -> list[dict[str, Any]]:
     """Return the acceptance rate of all proposals (records of `count_proposals`), then of each group.
 
-    Groups are strategies or models, if there are several.
+    Groups are strategies or models, if there are several. `unverified` proposals have no compared answers or
+    are not judged yet; they are not in `judged`. `rate` is None if nothing was judged by answers.
     """
     if not proposals:
         return []
@@ -122,19 +84,13 @@ def accept_rates(
     return [_rate("all", proposals), *(_rate(*group) for group in groups.items() if len(groups) > 1)]
 
 
-def _mean(values: Iterable[float]) -> float:
-    rates = list(values)
-    return round(sum(rates) / len(rates), 4)
-
-
-def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> AcceptRate:
+def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     counted = {status: sum(int(each[status]) for each in proposals) for status in (*STATUSES, PENDING)}
     accepted = counted["accepted"]
     judged = accepted + counted["rejected"] + counted["undecided"]
     unverified = counted["unverified"] + counted[PENDING]
+    counts = {"strategy": strategy, "accepted": accepted, "judged": judged, "unverified": unverified}
     # Without a solver only structural checks and reviews decide; a share of those few would mislead.
     measured = judged > 0 and (accepted > 0 or unverified == 0)
-    if not measured:
-        return AcceptRate(strategy, accepted, judged, unverified, None, None, None)
-    low, high = exact_interval(accepted, judged)
-    return AcceptRate(strategy, accepted, judged, unverified, accepted / judged, low, high)
+    low, high = exact_interval(accepted, judged) if measured else (None, None)
+    return {**counts, "rate": accepted / judged if measured else None, "low": low, "high": high}

@@ -2,14 +2,14 @@
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from rephraser.checks.wording import likeness
+from rephraser.checks.text import likeness
 from rephraser.sets.store import load_set
 from rephraser.sets.types import SetEntry, SetHeader, set_hash
-from rephraser.verdict.successes import COUNTS, to_json
+from rephraser.verdict.successes import COUNTS
 from service.database import Database, in_parts
 from service.errors import DatabaseError, InputError
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
@@ -41,12 +41,7 @@ def export_set(
 
     `hf` is a folder that `datasets.load_dataset(TARGET)` reads without a network: typed parquet, a card, the
     manifest. The other forms are one file; the manifest is stored in a parquet file's schema, or for JSON
-    Lines in `TARGET.tagrpo.json`.
-
-    Raises:
-        InputError: the target exists, a bad license identifier, or a full disk.
-        NotFoundError: no such set.
-        DatabaseError: the set's members do not match its hash.
+    Lines in `TARGET.tagrpo.json`. A set whose members do not match its hash is refused.
     """
     if not _LICENSE.fullmatch(license_name):
         raise InputError(
@@ -54,9 +49,8 @@ def export_set(
         )
     if form == "hf":
         check_folder_target(target, overwrite=overwrite, mark=MANIFEST_NAME)
-    else:
-        for path in (manifest_path(target), target) if form == "jsonl" else (target,):
-            check_file_target(path, overwrite=overwrite)
+    for path in {"hf": (), "parquet": (target,), "jsonl": (manifest_path(target), target)}[form]:
+        check_file_target(path, overwrite=overwrite)
     with db.read() as session:
         whole = load_set(session, reference)
     header, entries = whole.header, whole.entries
@@ -106,9 +100,7 @@ def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, A
     return {
         "id": question.id,
         "question": question.text,
-        "answer": question.answer,
-        "level": question.level,
-        "subject": question.subject,
+        **{name: getattr(question, name) for name in ("answer", "level", "subject")},
         "kind": str(question.kind),
         **({} if images is None else {"images": [*images]}),
         "neighbors": [
@@ -118,7 +110,7 @@ def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, A
                 "posterior": neighbor.posterior,
                 "reviewed": neighbor.reviewed,
                 "likeness": likeness(question.text, neighbor.text),
-                **(to_json(neighbor.successes) or dict.fromkeys(("solver", *COUNTS))),
+                **{name: getattr(neighbor.successes, name, None) for name in ("solver", *COUNTS)},
             }
             for neighbor in entry.neighbors
         ],
@@ -151,18 +143,19 @@ def _pictured(entries: Sequence[SetEntry]) -> bool:
     return any(entry.question.images for entry in entries)
 
 
-def _images(entry: SetEntry, load: LoadImages) -> list[Image]:
-    ids = entry.question.images
-    images = load(ids) if ids else {}
-    return [images[id] for id in ids]
+def _rows(
+    entries: Sequence[SetEntry], load: LoadImages, to_cell: Callable[[Image], Any], *, pictured: bool
+) -> Iterator[dict[str, Any]]:
+    for entry in entries:
+        ids = entry.question.images
+        images = load(ids) if ids else {}
+        yield _to_row(entry, [to_cell(images[id]) for id in ids] if pictured else None)
 
 
 def _write_jsonl(path: Path, entries: Sequence[SetEntry], load: LoadImages) -> None:
-    pictured = _pictured(entries)
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for entry in entries:
-            images = [data_address(image) for image in _images(entry, load)] if pictured else None
-            file.write(json.dumps(_to_row(entry, images), ensure_ascii=False) + "\n")
+        for row in _rows(entries, load, data_address, pictured=_pictured(entries)):
+            file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages) -> int:
@@ -177,10 +170,7 @@ def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load
     size = 0
     with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
         for part in in_parts(entries, at_once):
-            rows = [
-                _to_row(entry, list(map(parquet_cell, _images(entry, load))) if pictured else None)
-                for entry in part
-            ]
+            rows = list(_rows(part, load, parquet_cell, pictured=pictured))
             table = pyarrow.Table.from_pylist(rows, schema=schema)
             writer.write_table(table)
             size += int(table.nbytes)
@@ -189,18 +179,12 @@ def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:
     """Return the manifest of an export: the version, its hash, spec and counts, and its writer."""
+    names = ("name", "version", "id", "parent_id", "content_hash", "created_at", "spec", "counts")
     manifest = {
         "format": FORMAT,
         "format_version": FORMAT_VERSION,
-        "name": header.name,
-        "version": header.version,
-        "id": header.id,
-        "parent_id": header.parent_id,
-        "content_hash": header.content_hash,
-        "created_at": header.created_at,
+        **{name: getattr(header, name) for name in names},
         "license": license_name,
-        "spec": header.spec,
-        "counts": header.counts,
         "exported_with": package_versions(),
     }
     return json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
-from evaluator.evals.evaluating import ProblemSet, note_golds
+from evaluator.evals.evaluating import ProblemSet
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.grading import Grader
 from rephraser.sets.store import find_set, load_entries
@@ -13,8 +13,8 @@ from service.database import Database
 
 
 def load_neighbors(
-    config: EvalConfig, db: Database, grader: Grader, note: Callable[[str], None]
-) -> ProblemSet:
+    config: EvalConfig, db: Database, note: Callable[[str], None], grader: Grader
+) -> list[ProblemSet]:
     """Return the questions of the set that a config names, each with its neighbors as one group.
 
     `config.limit` counts questions, not neighbors. The questions' golds are graded against themselves first.
@@ -27,8 +27,8 @@ def load_neighbors(
     originals = tuple(
         make_problem(each.text, each.answer, each.kind, images=each.images) for each in questions
     )
-    loaded = LoadedBenchmark(header.ref, header.ref, originals[: config.limit], {}, None)
-    note_golds(loaded, len(require_golds(loaded, grader, config.allow_bad_golds)), note)
+    loaded = LoadedBenchmark(header.ref, originals[: config.limit])
+    require_golds(loaded, grader, note, allow=config.allow_bad_golds)
     placed = []
     for entry, original in zip(entries, originals, strict=True):
         question = entry.question
@@ -38,11 +38,11 @@ def load_neighbors(
             place = (question.id, variant, neighbor.candidate_id, neighbor.strategy)
             placed.append(PlacedProblem(problem, *place))
     first = {entry.question.id for entry in entries[: config.limit]}
-    return ProblemSet(
+    problem_set = ProblemSet(
         label=header.ref,
-        suffix=f"{header.name}-{header.version}",
         source={"neighbor_set": header.id, "ref": header.ref, "content_hash": header.content_hash},
         size=len(entries),
         placed=placed,
         taken=[place for place in placed if place.group_id in first],
     )
+    return [problem_set]

@@ -12,10 +12,10 @@ from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rate_model import fit_rates
 from evaluator.signal.sources.eval_runs import load_runs
-from rephraser.checks.wording import choose_apart
+from rephraser.checks.text import choose_apart
 from rephraser.reviews.status import PENDING, STATUSES, status_query
-from rephraser.run.start import find_neighbor_run
-from rephraser.sets.counts import count_members, count_proposals, count_successes
+from rephraser.run.store import find_neighbor_run
+from rephraser.sets.counts import count_members, count_proposals
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import CandidateRow, StandingRow, VerdictRow
@@ -40,60 +40,35 @@ _ORDER: dict[Preference, tuple[str | None, ...]] = {
 
 @dataclass(frozen=True)
 class Adaptive:
-    """Neighbors only for questions that yield no gradient alone, in groups of `g` responses.
+    """Neighbors only for questions whose group of `g` responses is unmixed with probability `unmixed`.
 
-    Attributes:
-        unmixed: minimum probability of an unmixed group for which a question gets neighbors.
-        pilot: eval run whose responses to the questions count; None: the answers drawn for the verdicts.
+    `pilot` is the eval run whose responses to the questions count, instead of the answers drawn for verdicts.
     """
 
     g: int = 8
     unmixed: float = 0.5
     pilot: str | None = None
 
-    def __post_init__(self) -> None:
-        if self.g < 2 or not 0 < self.unmixed < 1:
-            raise InputError(
-                "adaptive needs a group of at least 2 responses and a probability between 0 and 1, not "
-                f"{self.g} and {self.unmixed}."
-            )
-
-    def needs(self, rate: tuple[int, int] | None) -> bool:
-        """Say whether a question needs neighbors; `rate` is correct and total answers, None if unknown."""
-        return rate is None or needs_neighbors(*rate, self.g, self.unmixed)
-
 
 @dataclass(frozen=True)
 class Selection:
-    """The candidates of the runs that become neighbors; None and empty do not restrict.
+    """The candidates of the runs that become neighbors; None and empty do not restrict."""
 
-    Attributes:
-        n: maximum per question.
-        include: statuses to include. If a question has more than n, earlier ones in this tuple come first.
-        only_with_neighbors: leave out questions without any neighbor (otherwise they stay and train alone).
-        min_distance: leave out candidates closer than this to their question or to a neighbor chosen before.
-        prefer: within a status these come first; within a difficulty those that are furthest apart.
-    """
-
-    n: int | None = None
-    include: tuple[str, ...] = ("accepted",)
+    n: int | None = None  # maximum per question
+    include: tuple[str, ...] = ("accepted",)  # statuses; earlier ones come first
     strategies: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
-    only_with_neighbors: bool = False
-    min_distance: float = 0.0
-    prefer: Preference = "any"
+    only_with_neighbors: bool = False  # otherwise questions without a neighbor stay and train alone
+    min_distance: float = 0.0  # to the question and to the neighbors chosen before
+    prefer: Preference = "any"  # within a status; within a difficulty those that are furthest apart
     adaptive: Adaptive | None = None
 
     def __post_init__(self) -> None:
-        if self.n is not None and self.n < 1:
-            raise InputError(f"n is {self.n}, but must be at least 1 neighbor per question.")
         unknown = [status for status in self.include if status not in STATUSES]
         if unknown or not self.include:
             raise InputError(
                 f"cannot include {', '.join(unknown) or 'nothing'}. Choose from {', '.join(STATUSES)}."
             )
-        if not 0 <= self.min_distance <= 1:
-            raise InputError(f"a distance must be between 0 and 1, but is {self.min_distance}.")
 
     def takes(self, candidate: Neighbor) -> bool:
         """Say whether a candidate may become a neighbor, before distances and n are applied."""
@@ -102,10 +77,6 @@ class Selection:
             and (not self.strategies or candidate.strategy in self.strategies)
             and (not self.models or candidate.model in self.models)
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the form stored in a version's spec."""
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(self).items()}
 
     def rank(self, neighbor: Neighbor) -> tuple[int, ...]:
         """Return a candidate's rank by status and preferred difficulty, lowest first."""
@@ -120,29 +91,25 @@ SPEC_FORMAT = 2
 
 @dataclass(frozen=True)
 class Draft:
-    """A version before it is written: its entries, and its header's values that do not follow from them.
-
-    `groups` are the correct and wrong answers to questions and neighbors, of the pilot or of the verdicts.
-    """
+    """A version before it is written: its entries, and its header's values that do not follow from them."""
 
     entries: tuple[SetEntry, ...]
     spec: Mapping[str, Any]
     counts: Mapping[str, Any]
-    groups: tuple[QuestionGroup, ...]
+    groups: tuple[QuestionGroup, ...]  # answers to questions and neighbors, of the pilot or of the verdicts
 
     def to_json(self, g: int) -> dict[str, Any]:
         """Return the counts, and what other choices of neighbors yield in groups of `g` responses."""
-        counts = {**count_members(self.entries), **count_successes(self.entries), **self.counts}
+        content: dict[str, Any] = {"counts": {**count_members(self.entries), **self.counts}}
         most = max(len(entry.neighbors) for entry in self.entries)
-        if not self.groups:
-            reason = "no answers were compared, so success rates are unknown"
-            return {"counts": counts, "choices": [], "no_choices": reason}
         try:
+            if not self.groups:
+                raise InputError("no answers were compared, so success rates are unknown")
             model = fit_rates(count_groups(self.groups))
             choices = compare_choices(self.groups, model, g, most if model.shift else 0)
         except InputError as error:
-            return {"counts": counts, "choices": [], "no_choices": str(error)}
-        return {"counts": counts, "choices": choices, "no_choices": None}
+            return {**content, "choices": [], "no_choices": str(error)}
+        return {**content, "choices": choices, "no_choices": None}
 
 
 def publish(
@@ -154,10 +121,6 @@ def publish(
     the first run in which it qualifies counts; if the answers of another run reject it, it is not accepted.
     If the newest version of the name has the same content and success counts, no new one is created.
     `filters` are fields of a `Selection`, if none is given.
-
-    Raises:
-        InputError: a bad name or selection, a run named twice, or no candidate qualifies.
-        NotFoundError: no such run.
     """
     check_name(name)
     with db.write() as session:
@@ -191,7 +154,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
         rate = rates.get(question.id)
         fitting = candidates.get(question.id, [])
         if adaptive is not None:
-            needed = adaptive.needs(rate)
+            needed = rate is None or needs_neighbors(*rate, adaptive.g, adaptive.unmixed)
             tallies["unknown" if rate is None else "in need" if needed else "alone"] += 1
             fitting = fitting if needed else []
         chosen, too_like = choose_apart(
@@ -222,7 +185,7 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
             | {"spec": run.spec, "versions": run.versions}
             for run in runs
         ],
-        "publish": selection.to_json(),
+        "publish": {key: list(v) if isinstance(v, tuple) else v for key, v in asdict(selection).items()},
         "packages": package_versions(),
     }
     ids = [entry.question.id for entry in entries]
@@ -242,16 +205,18 @@ def _read_candidates(session: Session, run: Run) -> list[tuple[str, Neighbor]]:
         .add_columns(CandidateRow.text, VerdictRow.evidence["counts"].label("counts"))
     )
     same = ("candidate_id", "text", "proposer", "strategy", "strategy_hash", "model", "reviewed")
-    candidates = []
-    for row in rows:
-        neighbor = Neighbor(
-            **{name: getattr(row, name) for name in same},
-            verdict=row.status or PENDING,
-            posterior=None,
-            successes=read_successes(row.counts, solvers),
+    return [
+        (
+            row.question_id,
+            Neighbor(
+                **{name: getattr(row, name) for name in same},
+                verdict=row.status or PENDING,
+                posterior=None,
+                successes=read_successes(row.counts, solvers),
+            ),
         )
-        candidates.append((row.question_id, neighbor))
-    return candidates
+        for row in rows
+    ]
 
 
 def _select(
@@ -281,10 +246,10 @@ def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Neighb
     """Return questions and their possible neighbors, with the answers drawn for the verdicts."""
     groups = []
     for question_id in ids:
-        counted = [each.successes for each in candidates.get(question_id, ()) if each.successes is not None]
+        counted = [each.successes for each in candidates.get(question_id, ()) if each.successes]
         if counted:
             prompts = [(counted[0].question_right, counted[0].question_drawn)]
-            prompts += [(successes.neighbor_right, successes.neighbor_drawn) for successes in counted]
+            prompts += [(each.neighbor_right, each.neighbor_drawn) for each in counted]
             samples = [PromptSample(place, right, n - right) for place, (right, n) in enumerate(prompts)]
             groups.append(QuestionGroup(question_id, tuple(samples)))
     return groups

@@ -9,14 +9,8 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rephraser.sets.counts import count_successes
-from rephraser.sets.export import (
-    FORMAT_VERSION,
-    MANIFEST_KEY,
-    MANIFEST_NAME,
-    SPLIT_FILE,
-    manifest_path,
-)
+from rephraser.sets.counts import count_members
+from rephraser.sets.export import FORMAT_VERSION, MANIFEST_KEY, MANIFEST_NAME, SPLIT_FILE, manifest_path
 from rephraser.sets.store import write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
 from rephraser.tables import CandidateRow, candidate_id, candidate_row
@@ -87,11 +81,8 @@ class ReadSet:
 def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
     """Publish an exported set as the next version of `name`, with the same content hash.
 
-    Missing questions and candidates are added. The counts of the run's proposals are left out if the rows
-    were edited.
-
-    Raises:
-        InputError: a question has another level or subject in this database.
+    Missing questions and candidates are added; a question that has another level or subject here is refused.
+    The counts of the run's proposals are left out if the rows were edited.
     """
     check_name(name)
     entries, described = read.entries, read.manifest
@@ -120,11 +111,8 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
 def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     """Return the questions of an exported set with their neighbors, without a database.
 
-    `source` is a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed.
-
-    Raises:
-        InputError: no such export, or one whose rows do not match its hash.
-        PrerequisiteError: the Hub cannot be reached, or denies access.
+    `source` is a file or folder of `tagrpo sets export`, or the Hub dataset to which one was pushed. Rows
+    that do not match their hash are refused.
     """
     path = Path(source).expanduser()
     if path.exists() or not hub.is_id(source):
@@ -135,38 +123,28 @@ def read_published(source: str, revision: str | None = None) -> list[SetEntry]:
     return list(read_set(path).entries)
 
 
-def _read_export(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
-    if path.is_dir():
-        described = path / MANIFEST_NAME
-        if not described.is_file():
-            raise InputError(
-                f"{path}: contains no {MANIFEST_NAME}, so it is not an export of a neighbor set."
-            )
-        return _read_parquet(path / SPLIT_FILE)[0], _read_manifest(described.read_bytes(), described)
-    if not path.is_file():
-        raise InputError(f"{path}: no such file or folder.")
-    if path.suffix == ".parquet":
-        return _read_parquet(path)
-    if path.suffix in {".jsonl", ".json"}:
-        beside = manifest_path(path)
-        rows = [row for _, row in read_objects(path)]
-        return rows, _read_manifest(beside.read_bytes(), beside) if beside.is_file() else None
-    raise InputError(f"{path}: not an export. Give a folder, a .parquet or a .jsonl file.")
-
-
 def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
     """Read an exported set: a folder, `.parquet` or `.jsonl`. A file without a manifest is taken as it is.
 
-    Raises:
-        InputError: a damaged file, an unusable row, or (unless `accept_changes`) edited rows.
+    Edited rows are refused unless `accept_changes`.
     """
     images = RowImages()
     rows, described = _read_export(path)
-    entries = _entries(rows, path, images)
-    content = set_hash(entries)
+    seen: dict[str, int] = {}
+    entries = []
+    for number, row in enumerate(rows, start=1):
+        place = f"{path}: row {number}"
+        entry = _read_entry(row, place, images)
+        if (first := seen.setdefault(entry.question.id, number)) != number:
+            raise InputError(f"{place}: repeats the question of row {first}. Give each question once.")
+        if len({neighbor.candidate_id for neighbor in entry.neighbors}) < len(entry.neighbors):
+            raise InputError(f"{place}: two neighbors have the same text. Give each once.")
+        entries.append(entry)
+    if not entries:
+        raise InputError(f"{path}: contains no rows.")
+    content, successes = set_hash(entries), count_members(entries).get("successes")
     edited = described is not None and (
-        described.content_hash != content
-        or described.counts.get("successes") != count_successes(entries).get("successes")
+        (described.content_hash, described.counts.get("successes")) != (content, successes)
     )
     if described is not None and edited and not accept_changes:
         raise InputError(
@@ -177,7 +155,27 @@ def read_set(path: Path, *, accept_changes: bool = False) -> ReadSet:
     return ReadSet(path, entries, described, edited, images)
 
 
-def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
+def _read_export(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
+    if not path.exists():
+        raise InputError(f"{path}: no such file or folder.")
+    described = path / MANIFEST_NAME if path.is_dir() else manifest_path(path)
+    if path.is_dir():
+        if not described.is_file():
+            raise InputError(
+                f"{path}: contains no {MANIFEST_NAME}, so it is not an export of a neighbor set."
+            )
+        rows, _ = _read_parquet(path / SPLIT_FILE)
+    elif path.suffix == ".parquet":
+        rows, text = _read_parquet(path)
+        return rows, None if text is None else _read_manifest(text, path)
+    elif path.suffix in {".jsonl", ".json"}:
+        rows = [row for _, row in read_objects(path)]
+    else:
+        raise InputError(f"{path}: not an export. Give a folder, a .parquet or a .jsonl file.")
+    return rows, _read_manifest(described.read_bytes(), described) if described.is_file() else None
+
+
+def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], bytes | None]:
     import pyarrow
     from pyarrow import parquet
 
@@ -185,8 +183,7 @@ def _read_parquet(path: Path) -> tuple[list[dict[str, Any]], _Manifest | None]:
         table = parquet.ParquetFile(path).read()
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path}: not a readable parquet file ({error}).") from error
-    text = (table.schema.metadata or {}).get(MANIFEST_KEY)
-    return table.to_pylist(), None if text is None else _read_manifest(text, path)
+    return table.to_pylist(), (table.schema.metadata or {}).get(MANIFEST_KEY)
 
 
 def _read_manifest(text: bytes, path: Path) -> _Manifest:
@@ -200,25 +197,7 @@ def _read_manifest(text: bytes, path: Path) -> _Manifest:
         ) from error
 
 
-def _entries(rows: Sequence[dict[str, Any]], path: Path, images: RowImages) -> list[SetEntry]:
-    seen: dict[str, int] = {}
-    entries = []
-    for number, row in enumerate(rows, start=1):
-        place = f"{path}: row {number}"
-        entry = _entry(row, place, images)
-        first = seen.setdefault(entry.question.id, number)
-        if first != number:
-            raise InputError(f"{place}: repeats the question of row {first}. Give each question once.")
-        texts = [neighbor.candidate_id for neighbor in entry.neighbors]
-        if len(set(texts)) < len(texts):
-            raise InputError(f"{place}: two neighbors have the same text. Give each once.")
-        entries.append(entry)
-    if not entries:
-        raise InputError(f"{path}: contains no rows.")
-    return entries
-
-
-def _entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
+def _read_entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
     """Return the entry of an exported row. Ids are recomputed; those in the row are ignored."""
     try:
         row = _Row.model_validate(values)
@@ -230,9 +209,8 @@ def _entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
         raise InputError(f'{place}: "{first["loc"][-1]}" is {first["input"]!r}: {first["msg"]}.') from error
     except ImageProblem as problem:
         raise InputError(f'{place}: "images": {problem}.') from problem
-    question = make_question(
-        row.question, row.answer, row.level, row.subject, row.kind or AnswerKind.LATEX, ids
-    )
+    kind = row.kind or AnswerKind.LATEX
+    question = make_question(row.question, row.answer, row.level, row.subject, kind, ids)
     neighbors = (Neighbor(candidate_id(question.id, each.text), **vars(each)) for each in row.neighbors)
     return SetEntry(question, tuple(neighbors))
 
@@ -240,16 +218,15 @@ def _entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:
     stored: dict[str, tuple[str | None, str | None]] = {}
     for part in in_parts([question.id for question in questions]):
-        for row in session.execute(
-            select(QuestionRow.id, QuestionRow.level, QuestionRow.subject).where(QuestionRow.id.in_(part))
-        ):
-            stored[row.id] = (row.level, row.subject)
+        query = select(QuestionRow.id, QuestionRow.level, QuestionRow.subject)
+        for id, level, subject in session.execute(query.where(QuestionRow.id.in_(part))):
+            stored[id] = level, subject
     for number, question in enumerate(questions, start=1):
-        here = stored.get(question.id)
-        if here is not None and here != (question.level, question.subject):
+        level, subject = stored.get(question.id, (question.level, question.subject))
+        if (level, subject) != (question.level, question.subject):
             raise InputError(
                 f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
-                f"{question.subject!r}, but {here[0]!r} and {here[1]!r} in this database. Questions never "
+                f"{question.subject!r}, but {level!r} and {subject!r} in this database. Questions never "
                 "change, and the set's hash covers both. Import into another database (--db)."
             )
     store_questions(session, questions)

@@ -1,23 +1,15 @@
 """Neighbor sets in the database: written once, found by name, version, tag or id."""
 
-import dataclasses
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from dataclasses import fields, replace
+from typing import Any
 
-from sqlalchemy import Table, delete, func, insert, select
+from sqlalchemy import delete, insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.sets.counts import count_members, count_successes
-from rephraser.sets.types import (
-    Neighbor,
-    NeighborSet,
-    PublishedSet,
-    SetEntry,
-    SetHeader,
-    set_hash,
-    set_id,
-)
+from rephraser.sets.counts import count_members
+from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
 from rephraser.tables import (
     CandidateRow,
     NeighborSetMemberRow,
@@ -25,7 +17,7 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
 )
-from rephraser.verdict.successes import Successes, to_json
+from rephraser.verdict.successes import Successes
 from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.questions.store import QUESTION_COLUMNS, as_question
@@ -34,9 +26,8 @@ from service.runs.store import check_name
 
 _VERSION = re.compile(r"v?(\d+)")
 _ID_PREFIX = "set_"
-# The bare tables: the ORM spends more on a statement than SQLite does.
-_QUESTIONS = cast(Table, NeighborSetQuestionRow.__table__)
-_MEMBERS = cast(Table, NeighborSetMemberRow.__table__)
+_HEADER = [field.name for field in fields(SetHeader)][:-1]  # without tags
+_NEIGHBOR = [field.name for field in fields(Neighbor)]
 
 
 def write_set(
@@ -53,15 +44,11 @@ def write_set(
     written last and seals the members. `counts` is added to the counts of the members.
     """
     check_name(name)
-    content = set_hash(entries)
-    versions = _headers(session, NeighborSetRow.name == name)
+    content, counted = set_hash(entries), count_members(entries)
+    versions = list_sets(session, name)
     newest = versions[-1] if versions else None
-    successes = count_successes(entries)
-    if (
-        newest is not None
-        and newest.content_hash == content
-        and newest.counts.get("successes") == successes.get("successes")
-    ):
+    same = [old for old in versions if old.content_hash == content]
+    if same and same[-1] is newest and newest.counts.get("successes") == counted.get("successes"):
         return PublishedSet(newest, created=False)
     header = SetHeader(
         id="",
@@ -70,17 +57,14 @@ def write_set(
         parent_id=newest.id if newest else None,
         content_hash=content,
         spec=dict(spec),
-        counts={**count_members(entries), **successes, **counts},
+        counts={**counted, **counts},
         created_at=utc_now(),
         tags=(),
     )
-    header = dataclasses.replace(header, id=set_id(header))
+    header = replace(header, id=set_id(header))
     _insert_members(session, header.id, entries)
-    row = dataclasses.asdict(header)
-    del row["tags"]
-    session.execute(insert(NeighborSetRow).values(row))
-    same = next((old.ref for old in versions if old.content_hash == content), None)
-    return PublishedSet(header, created=True, same_as=same)
+    session.execute(insert(NeighborSetRow).values({name: getattr(header, name) for name in _HEADER}))
+    return PublishedSet(header, created=True, same_as=same[0].ref if same else None)
 
 
 def find_set(session: Session, reference: str) -> SetHeader:
@@ -90,7 +74,7 @@ def find_set(session: Session, reference: str) -> SetHeader:
         NotFoundError: nothing matches, or the start of an id matches several; the message lists the options.
     """
     name, at, version = reference.partition("@")
-    versions = _headers(session, NeighborSetRow.name == name)
+    versions = list_sets(session, name)
     if not versions and not at and reference.startswith(_ID_PREFIX):
         by_id = _headers(session, NeighborSetRow.id.startswith(reference, autoescape=True))
         if len(by_id) > 1:
@@ -108,7 +92,7 @@ def find_set(session: Session, reference: str) -> SetHeader:
         return versions[-1]
     number = _VERSION.fullmatch(version)
     for header in versions:
-        if (number and header.version == int(number[1])) or version in header.tags:
+        if version in header.tags or (number and header.version == int(number[1])):
             return header
     versions_there = ", ".join(
         "@".join((name, str(key))) for header in versions for key in (header.version, *header.tags)
@@ -157,8 +141,7 @@ def member_ids(session: Session, header_id: str, question_id: str) -> frozenset[
 
 def neighbor_columns(member: Any) -> tuple[Any, ...]:
     """Return the columns for `read_neighbor`, of a row of members joined with its candidate."""
-    own = ("proposer", "strategy", "strategy_hash", "model", "verdict", "posterior", "reviewed", "successes")
-    return (member.candidate_id, CandidateRow.text, *(getattr(member, name) for name in own))
+    return tuple(CandidateRow.text if name == "text" else getattr(member, name) for name in _NEIGHBOR)
 
 
 def read_neighbor(columns: Sequence[Any]) -> Neighbor:
@@ -185,10 +168,10 @@ def tag(session: Session, reference: str, tag_name: str) -> SetHeader:
 
 def untag(session: Session, name: str, tag_name: str) -> None:
     """Remove a tag; the version it points to stays."""
-    here = (NeighborSetTagRow.name == name) & (NeighborSetTagRow.tag == tag_name)
-    if session.scalar(select(func.count()).select_from(NeighborSetTagRow).where(here)) == 0:
+    row = NeighborSetTagRow
+    removing = delete(row).where(row.name == name, row.tag == tag_name).returning(row.tag)
+    if session.execute(removing).first() is None:
         raise NotFoundError(f"set {name!r} has no tag {tag_name!r}.")
-    session.execute(delete(NeighborSetTagRow).where(here))
 
 
 def _headers(session: Session, *where: Any) -> list[SetHeader]:
@@ -197,14 +180,11 @@ def _headers(session: Session, *where: Any) -> list[SetHeader]:
         select(NeighborSetTagRow.set_id, NeighborSetTagRow.tag).order_by(NeighborSetTagRow.tag)
     ):
         tags.setdefault(set_row, []).append(tag_name)
-    rows = session.scalars(
-        select(NeighborSetRow).where(*where).order_by(NeighborSetRow.name, NeighborSetRow.version)
+    columns = (getattr(NeighborSetRow, name) for name in _HEADER)
+    rows = session.execute(
+        select(*columns).where(*where).order_by(NeighborSetRow.name, NeighborSetRow.version)
     )
-    names = [field.name for field in dataclasses.fields(SetHeader) if field.name != "tags"]
-    return [
-        SetHeader(**{name: getattr(row, name) for name in names}, tags=tuple(tags.get(row.id, ())))
-        for row in rows
-    ]
+    return [SetHeader(**row._mapping, tags=tuple(tags.get(row.id, ()))) for row in rows]
 
 
 def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry]) -> None:
@@ -213,11 +193,14 @@ def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry
     for position, entry in enumerate(entries):
         questions.append({"set_id": header_id, "position": position, "question_id": entry.question.id})
         for place, neighbor in enumerate(entry.neighbors, start=1):
-            member = {**vars(neighbor), "set_id": header_id, "question_id": entry.question.id}
-            member["successes"] = to_json(neighbor.successes)
+            successes = neighbor.successes and vars(neighbor.successes)
+            member = {**vars(neighbor), "successes": successes, "set_id": header_id, "position": place}
             del member["text"]
-            members.append({**member, "position": place})
-    if questions:
-        session.execute(insert(_QUESTIONS), questions)
-    if members:
-        session.execute(insert(_MEMBERS), members)
+            members.append({**member, "question_id": entry.question.id})
+    table: Any  # bare, since the ORM spends more on a statement than SQLite does
+    for table, rows in (
+        (NeighborSetQuestionRow.__table__, questions),
+        (NeighborSetMemberRow.__table__, members),
+    ):
+        if rows:
+            session.execute(insert(table), rows)

@@ -17,11 +17,8 @@ POSTERIOR_DIGITS = 6
 class Neighbor:
     """A candidate as a member of a set, with its verdict at publication.
 
-    Attributes:
-        posterior: of "same problem", rounded to 6 digits, in earlier sets; None in new ones.
-        reviewed: whether the verdict comes from a human decision.
-        successes: of a solver on question and neighbor; None if answers were not compared. Not part of the
-            content hash, which covers only what is trained on.
+    `posterior`, of "same problem", is set in earlier sets only. `successes` are not part of the content hash,
+    which covers only what is trained on.
     """
 
     candidate_id: str
@@ -48,10 +45,7 @@ class SetEntry:
 class SetHeader:
     """A version without its members.
 
-    Attributes:
-        content_hash: SHA-256 over the members, the same wherever the same members are published.
-        parent_id: the previous version of the same name; None for the first.
-        spec: its provenance: runs with their settings and versions, filters, packages; or the import.
+    `spec` is its provenance: runs with their settings and versions, filters, packages; or the import.
     """
 
     id: str
@@ -117,19 +111,24 @@ def canonical_posterior(value: float | None) -> float | None:
 
 
 def entry_hash(entry: SetEntry) -> str:
-    """Return the SHA-256 of a question with its neighbors.
+    """Return the SHA-256 of a question with its neighbors, in order and without their success counts.
 
-    It covers the question's text, answer, labels, kind (except latex) and images (if any), and every neighbor
-    in order without its success counts: these grow with every verdict and change nothing that is trained on.
-    The id covers their hash in the version's counts.
+    These grow with every verdict. The id covers their hash in the version's counts.
     """
     question = entry.question
+    hashed = ("text", "proposer", "strategy", "strategy_hash", "model", "verdict", "reviewed")
+    neighbors: list[Json] = [
+        # Spelled out, so that the hash does not depend on how a language prints floats.
+        {"posterior": None if each.posterior is None else f"{each.posterior:.{POSTERIOR_DIGITS}f}"}
+        | {name: getattr(each, name) for name in hashed}
+        for each in entry.neighbors
+    ]
     value: dict[str, Json] = {
         "question": question.text,
         "answer": question.answer,
         "level": question.level,
         "subject": question.subject,
-        "neighbors": [_neighbor(neighbor) for neighbor in entry.neighbors],
+        "neighbors": neighbors,
     }
     if question.kind != AnswerKind.LATEX:
         value["kind"] = str(question.kind)
@@ -149,29 +148,5 @@ def set_hash(entries: Iterable[SetEntry]) -> str:
 
 def set_id(header: SetHeader) -> str:
     """Return the required id of a version: it covers the header except the time and the tags."""
-    return content_id(
-        "set",
-        {
-            "name": header.name,
-            "version": header.version,
-            "parent": header.parent_id,
-            "content": header.content_hash,
-            "spec": header.spec,
-            "counts": header.counts,
-        },
-    )
-
-
-def _neighbor(neighbor: Neighbor) -> dict[str, Json]:
-    posterior = neighbor.posterior
-    return {
-        "text": neighbor.text,
-        "proposer": neighbor.proposer,
-        "strategy": neighbor.strategy,
-        "strategy_hash": neighbor.strategy_hash,
-        "model": neighbor.model,
-        "verdict": neighbor.verdict,
-        # Spelled out, so that the hash does not depend on how a language prints floats.
-        "posterior": None if posterior is None else f"{posterior:.{POSTERIOR_DIGITS}f}",
-        "reviewed": neighbor.reviewed,
-    }
+    covered = {name: getattr(header, name) for name in ("name", "version", "spec", "counts")}
+    return content_id("set", {**covered, "parent": header.parent_id, "content": header.content_hash})

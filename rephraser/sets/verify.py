@@ -1,11 +1,12 @@
 """Verification of a published version: recompute everything possible and compare it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from typing import NamedTuple
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from rephraser.sets.counts import count_members, count_successes
+from rephraser.sets.counts import count_members
 from rephraser.sets.store import find_set, load_entries
 from rephraser.sets.types import SetEntry, SetHeader, set_hash, set_id
 from rephraser.tables import NeighborSetMemberRow, NeighborSetRow, ProposalRow, candidate_id
@@ -15,18 +16,12 @@ from service.runs.tables import RunRow
 _SHOWN = 5
 
 
-@dataclass(frozen=True)
-class VerifyReport:
+class VerifyReport(NamedTuple):
     """Result of a verification: the hash of the present members, and one sentence for each problem."""
 
     header: SetHeader
     derived_hash: str
-    problems: tuple[str, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Whether nothing differs."""
-        return not self.problems
+    problems: list[str]
 
 
 def verify(session: Session, reference: str) -> VerifyReport:
@@ -51,7 +46,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
     counted = count_members(entries)
     problems += [
         f"the members have {key} = {value}, but the set records {header.counts.get(key)}"
-        for key, value in (counted | {"successes": count_successes(entries).get("successes")}).items()
+        for key, value in ({"successes": None} | counted).items()
         if header.counts.get(key) != value
     ]
     wrong = [*_wrong_ids(entries), *_find_unproposed(session, header, entries)]
@@ -64,7 +59,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
         problems.append(f"{stored} neighbors are stored, but {counted['neighbors']} belong to its questions")
     if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
         problems.append(f"its parent {header.parent_id} is missing")
-    return VerifyReport(header, derived, tuple(problems))
+    return VerifyReport(header, derived, problems)
 
 
 def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
@@ -82,15 +77,11 @@ def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry
     ]
 
 
-def _wrong_ids(entries: list[SetEntry]) -> list[str]:
-    wrong: list[str] = []
+def _wrong_ids(entries: list[SetEntry]) -> Iterator[str]:
     for entry in entries:
         question = entry.question
         if question_id(question.text, question.answer, question.kind, question.images) != question.id:
-            wrong.append(f"the text, answer or images of question {question.id} do not match its id")
-        wrong += [
-            f"the text of neighbor {neighbor.candidate_id} does not match its id"
-            for neighbor in entry.neighbors
-            if candidate_id(question.id, neighbor.text) != neighbor.candidate_id
-        ]
-    return wrong
+            yield f"the text, answer or images of question {question.id} do not match its id"
+        for neighbor in entry.neighbors:
+            if candidate_id(question.id, neighbor.text) != neighbor.candidate_id:
+                yield f"the text of neighbor {neighbor.candidate_id} does not match its id"

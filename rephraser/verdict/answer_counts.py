@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AnswerCounts:
-    """Counts by answer class of the original question and of a candidate.
+    """Counts by answer class of the original question and of a candidate, in the same arbitrary order.
 
-    A class is a set of mutually equal answers. Both tuples list the same classes in the same arbitrary order.
-    The class of the gold answer may have no hits; `gold` is None if the gold's class is unknown. Answers
-    without a parsed result belong to no class and are counted separately: a solver cut off at its token limit
-    is no evidence about the problem. So are unsettled answers, whose comparison stayed unknown: they are
-    neither shared nor new. Truncated answers are those among the unparsed whose response was cut off.
+    A class is a set of mutually equal answers. `gold` is the place of the gold answer's class, which may have
+    no hits; None if it is unknown. Answers without a parsed result belong to no class: a solver cut off at
+    its token limit is no evidence about the problem. Truncated answers are those of them whose response was
+    cut off. Unsettled answers, whose comparison stayed unknown, are neither shared nor new.
     """
 
     original: tuple[int, ...]
@@ -26,45 +25,25 @@ class AnswerCounts:
     original_truncated: int = 0
     candidate_truncated: int = 0
 
-    @property
-    def original_total(self) -> int:
-        """Answers to the original that belong to a class."""
-        return sum(self.original)
+    def drawn(self, side: str) -> int:
+        """Return the number of answers to a side ("original" or "candidate"), parsed or not."""
+        classes: tuple[int, ...] = getattr(self, side)
+        return sum(classes) + int(getattr(self, f"{side}_unparsed") + getattr(self, f"{side}_unsettled"))
 
-    @property
-    def candidate_total(self) -> int:
-        """Answers to the candidate that belong to a class."""
-        return sum(self.candidate)
-
-    @property
-    def original_drawn(self) -> int:
-        """All answers to the original, parsed or not."""
-        return self.original_total + self.original_unparsed + self.original_unsettled
-
-    @property
-    def candidate_drawn(self) -> int:
-        """All answers to the candidate, parsed or not."""
-        return self.candidate_total + self.candidate_unparsed + self.candidate_unsettled
+    def correct(self, side: str) -> int:
+        """Return the number of correct answers to a side; 0 if the gold class is unknown."""
+        classes: tuple[int, ...] = getattr(self, side)
+        return 0 if self.gold is None else classes[self.gold]
 
     @property
     def unsettled(self) -> int:
         """Answers of either side whose class is uncertain."""
         return self.original_unsettled + self.candidate_unsettled
 
-    @property
-    def original_gold(self) -> int:
-        """Correct answers to the original; 0 if the gold class is unknown."""
-        return 0 if self.gold is None else self.original[self.gold]
-
-    @property
-    def candidate_gold(self) -> int:
-        """Correct answers to the candidate; 0 if the gold class is unknown."""
-        return 0 if self.gold is None else self.candidate[self.gold]
-
     def wrong(self) -> list[tuple[int, int]]:
         """Return (original, candidate) counts of every class except the gold's."""
-        pairs = list(zip(self.original, self.candidate, strict=True))
-        return pairs if self.gold is None else pairs[: self.gold] + pairs[self.gold + 1 :]
+        pairs = enumerate(zip(self.original, self.candidate, strict=True))
+        return [pair for place, pair in pairs if place != self.gold]
 
 
 def count_answers(

@@ -44,20 +44,14 @@ def judge(
 ) -> Judgement:
     """Judge from answers whether a candidate asks the same problem as its question.
 
-    If a premise was dropped, nothing is accepted: a solver that fills it in from memory gives the original's
-    answers.
-
     The rule accepts if O >= accept_overlap, O > accept_over_new M and, if accept_gold_from answers to the
-    original are correct, an answer to the candidate is. It rejects if O = 0, no candidate answer is correct,
-    M >= reject_new and T >= reject_original_top.
+    original are correct, an answer to the candidate is; never if a premise was dropped, since a solver that
+    fills it in from memory gives the original's answers. It rejects if O = 0, no candidate answer is correct,
+    M >= reject_new and T >= reject_original_top; never if the gold class is unknown or an answer unsettled.
 
-    Otherwise it is undecided: before the last look more answers are sampled, after it they cannot tell. It is
-    also undecided with fewer candidate answers than the first look needs, or if more than
-    `max_unparsed_share` of a side's answers are unparsed or unsettled. A candidate is never rejected if the
-    gold class is unknown or an answer is unsettled. Unverified: one side has no answers.
-
-    The function is stateless: it judges the given counts, and the error rates hold only if it is called at
-    the looks of the rule.
+    Otherwise it is undecided, also with fewer candidate answers than the first look needs, or if more than
+    `max_unparsed_share` of a side's answers are unparsed or unsettled. Unverified: one side has no answers.
+    The error rates hold only at the looks of the rule.
     """
     shared, new, top = overlap(counts), new_top(counts), original_top(counts)
     verdict, reason = _too_few_answers(counts, rule) or _by_overlap(counts, rule, shared, new, top)
@@ -72,9 +66,10 @@ def judge(
 
 def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, str] | None:
     for side, fewest in (("original", 1), ("candidate", rule.looks[0])):
-        drawn, unparsed, unsettled, truncated = (
-            getattr(counts, f"{side}_{name}") for name in ("drawn", "unparsed", "unsettled", "truncated")
+        unparsed, unsettled, truncated = (
+            getattr(counts, f"{side}_{name}") for name in ("unparsed", "unsettled", "truncated")
         )
+        drawn = counts.drawn(side)
         if drawn == 0:
             return Verdict.UNVERIFIED, f"No answers to the {side} were sampled, so none were compared."
         if drawn < fewest:
@@ -94,7 +89,7 @@ def _too_few_answers(counts: AnswerCounts, rule: OverlapRule) -> tuple[Verdict, 
 def _by_overlap(
     counts: AnswerCounts, rule: OverlapRule, shared: int, new: int, top: int
 ) -> tuple[Verdict, str]:
-    size = counts.candidate_total
+    size, solved, correct = sum(counts.candidate), counts.correct("original"), counts.correct("candidate")
     sharing = f"{shared} of {size} candidate answers are shared with the original"
     if shared >= rule.accept_overlap:
         if shared <= rule.accept_over_new * new:
@@ -102,10 +97,10 @@ def _by_overlap(
                 f"{sharing}, but a new answer was given {_times(new)}: acceptance needs more than "
                 f"{rule.accept_over_new * new} shared answers."
             )
-        expected = rule.accept_gold_from is not None and counts.original_gold >= rule.accept_gold_from
-        if expected and counts.candidate_gold == 0:  # it may be one of the original's mistakes
+        expected = rule.accept_gold_from is not None and solved >= rule.accept_gold_from
+        if expected and correct == 0:  # it may be one of the original's mistakes
             return Verdict.UNDECIDED, (
-                f"{sharing}, but none is correct, while {counts.original_gold} answers to the original are."
+                f"{sharing}, but none is correct, while {solved} answers to the original are."
             )
         return Verdict.ACCEPTED, (
             f"{sharing} ({rule.accept_overlap} needed); the most frequent new answer was given {_times(new)}."
@@ -119,9 +114,9 @@ def _by_overlap(
             "No answer is shared, but the gold answer could not be compared with the others: the new answer "
             f"given {_times(new)} may be correct."
         )
-    if counts.candidate_gold > 0:
+    if correct > 0:
         return Verdict.UNDECIDED, (
-            f"No answer is shared, but {counts.candidate_gold} candidate answers are correct, while no "
+            f"No answer is shared, but {correct} candidate answers are correct, while no "
             "answer to the original is."
         )
     if top < rule.reject_original_top:

@@ -24,28 +24,16 @@ class OverlapRule:
 
     The defaults meet three error rates at once, both if a candidate's success is a shift of its question's
     and if it is unrelated to it; see docs/studies/verdicts.md.
-
-    Attributes:
-        accept_overlap: accept from this many shared answers.
-        accept_over_new: accept only with more than this many times as many shared answers as the candidate's
-            largest new class has.
-        accept_gold_from: if this many answers to the original are correct, accept only with a correct answer
-            to the candidate; None requires none.
-        reject_new: reject needs a new class with this many hits on the candidate.
-        reject_original_top: reject needs a class with this many hits on the original.
-        original_samples: answers drawn once for the original.
-        looks: numbers of candidate answers after which a verdict is possible; more looks inflate the errors.
-        max_unparsed_share: with a larger share of unparsed answers on either side, the verdict is undecided.
     """
 
-    accept_overlap: int = 9
-    accept_over_new: int = 2
-    accept_gold_from: int | None = 5
-    reject_new: int = 11
-    reject_original_top: int = 5
-    original_samples: int = 32
-    looks: tuple[int, ...] = (12, 16)
-    max_unparsed_share: float = 0.5
+    accept_overlap: int = 9  # accept from this many shared answers
+    accept_over_new: int = 2  # and from more than this many times the candidate's largest new class
+    accept_gold_from: int | None = 5  # with this many correct answers to the original, one must be correct
+    reject_new: int = 11  # reject needs a new class with this many hits on the candidate
+    reject_original_top: int = 5  # and a class with this many hits on the original
+    original_samples: int = 32  # drawn once
+    looks: tuple[int, ...] = (12, 16)  # answers at which a verdict is possible; more looks inflate the errors
+    max_unparsed_share: float = 0.5  # of either side; with more the verdict is undecided
 
     def __post_init__(self) -> None:
         _check_sampling(self.original_samples, self.looks, self.max_unparsed_share)

@@ -12,10 +12,7 @@ COUNTS = ("question_right", "question_drawn", "neighbor_right", "neighbor_drawn"
 
 @dataclass(frozen=True)
 class Successes:
-    """Correct answers of `solver` among those to a question and to its neighbor.
-
-    Several solvers of a run are counted together and named together. Answers without a result count as wrong.
-    """
+    """Correct answers of the solvers to a question and to its neighbor; unreadable ones count as wrong."""
 
     solver: str
     question_right: int
@@ -38,10 +35,9 @@ class Successes:
         """
         question, of_question = _posterior(self.question_right, self.question_drawn)
         neighbor, of_neighbor = _posterior(self.neighbor_right, self.neighbor_drawn)
-        apart = neighbor - question
-        if abs(apart) <= sqrt(of_question + of_neighbor):
+        if abs(neighbor - question) <= sqrt(of_question + of_neighbor):
             return "level"
-        return "easier" if apart > 0 else "harder"
+        return "easier" if neighbor > question else "harder"
 
 
 def read_successes(counts: Mapping[str, Any] | None, solvers: Iterable[str]) -> Successes | None:
@@ -62,11 +58,6 @@ def solver_name(solver: Mapping[str, Any]) -> str:
     """Return a solver's model; for a local checkpoint, its folder's name and its weights' hash."""
     model, weights = str(solver.get("model")), (solver.get("engine") or {}).get("weights")
     return f"{Path(model).name} ({weights})" if weights else model
-
-
-def to_json(successes: Successes | None) -> dict[str, Any] | None:
-    """Return the stored form."""
-    return None if successes is None else dict(vars(successes))
 
 
 def _posterior(right: int, drawn: int) -> tuple[float, float]:

@@ -1,7 +1,6 @@
 """Candidates of a run or a question, in pages, with the evidence and the cost of each."""
 
 import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from typing import Any
@@ -9,8 +8,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.checks.finding import FINDINGS, Finding
-from rephraser.reviews.status import CandidateStatus, read_status, status_query
+from rephraser.checks.structure import FINDINGS
+from rephraser.reviews.status import CandidateStatus, status_query
 from rephraser.reviews.store import find_candidate, reviews_of
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
@@ -24,62 +23,12 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import Successes, read_successes
 from service.answer_kinds import AnswerKind
-from service.asks.attempts import unpack
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
 from service.errors import InputError, NotFoundError
 from service.questions.question import Question
 from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD, RunRow
-
-
-@dataclass(frozen=True)
-class AnswerClass:
-    """Answers that are equal: how often the original and the candidate got one of them."""
-
-    answer: str
-    original: int
-    candidate: int
-    gold: bool
-
-
-@dataclass(frozen=True)
-class Evidence:
-    """The evidence for a verdict; answer fields are empty or None if no answers were compared.
-
-    `unparsed` responses have no answer; `unsettled` answers could not be compared in time.
-    """
-
-    findings: tuple[Finding, ...]
-    classes: tuple[AnswerClass, ...]
-    original_unparsed: int
-    candidate_unparsed: int
-    overlap: int | None
-    new_top: int | None
-    original_top: int | None
-    solvers: tuple[str, ...]
-    by_solver: dict[str, dict[str, int]]
-    original_unsettled: int = 0
-    candidate_unsettled: int = 0
-
-
-def read_evidence(evidence: Mapping[str, Any]) -> Evidence:
-    """Return stored evidence as values. Keys that are missing (an older version, no answers) stay empty."""
-    counts = evidence.get("counts") or {}
-    numbers: dict[str, Any] = {name: evidence.get(name) for name in ("overlap", "new_top", "original_top")}
-    for name in ("original_unparsed", "candidate_unparsed", "original_unsettled", "candidate_unsettled"):
-        numbers[name] = counts.get(name, 0)
-    classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=False)
-    return Evidence(
-        findings=tuple(Finding(each["name"], each["detail"]) for each in evidence.get("findings", ())),
-        classes=tuple(
-            AnswerClass(str(answer), original, candidate, place == counts.get("gold"))
-            for place, (answer, original, candidate) in enumerate(classes)
-        ),
-        solvers=tuple(evidence.get("solvers", ())),
-        by_solver=dict(evidence.get("by_solver", {})),
-        **numbers,
-    )
 
 
 def page_answers(
@@ -91,20 +40,16 @@ def page_answers(
     limit: int = 50,
 ) -> list[dict[str, Any]]:
     """Return the first `limit` responses of a solver to a question or candidate, with their answers."""
+    ask = AskRow
     replies = session.scalars(
         select(AskBodyRow.reply)
-        .join(AskRow, AskRow.id == AskBodyRow.ask_id)
-        .where(
-            AskRow.scope == solver_id,
-            AskRow.kind == ANSWER,
-            AskRow.about == subject_id,
-            AskRow.state == ANSWERED,
-            AskBodyRow.reply.is_not(None),
-        )
-        .order_by(AskRow.place)
+        .join(ask, ask.id == AskBodyRow.ask_id)
+        .where(ask.scope == solver_id, ask.kind == ANSWER, ask.about == subject_id)
+        .where(ask.state == ANSWERED, AskBodyRow.reply.is_not(None))
+        .order_by(ask.place)
         .limit(limit)
     )
-    choices = [choice for reply in replies if reply is not None for choice in read_reply(unpack(reply))[0]]
+    choices = [choice for reply in replies if reply is not None for choice in read_reply(reply)[0]]
     return [
         {
             "ordinal": ordinal,
@@ -119,50 +64,39 @@ def page_answers(
 def proposing_exchange(session: Session, ask_id: int) -> dict[str, Any]:
     """Return a request for candidates: its messages, the text of the reply, and the reply as it was sent."""
     body = session.get_one(AskBodyRow, ask_id)
-    reply = None if body.reply is None else unpack(body.reply)
     return {
-        "prompt": json.loads(unpack(body.request))["messages"],
-        "text": None if reply is None else read_reply(reply)[0][0].text,
-        "body": reply,
+        "prompt": json.loads(body.request)["messages"],
+        "text": None if body.reply is None else read_reply(body.reply)[0][0].text,
+        "body": body.reply,
     }
 
 
 @dataclass(frozen=True)
 class CandidateFilters:
-    """Which candidates are wanted, "pending" ones too; None does not restrict.
-
-    `finding` is the name of a finding of the structural checks, in any verdict of the run.
-    """
+    """Which candidates are wanted, "pending" ones too; None does not restrict."""
 
     run_id: str | None = None
     question_id: str | None = None
     status: str | None = None
     strategy: str | None = None
-    finding: str | None = None
+    finding: str | None = None  # name of a structural finding, in any verdict of the run
 
 
 @dataclass(frozen=True, kw_only=True)
 class NeighborCard(CandidateStatus):
-    """A proposal with its text, where it stands and why.
-
-    Attributes:
-        verdict, verdict_reason: what the run itself says; None and empty while it has not judged.
-        ask_id: of the request it came from; None for rules and files.
-        usd, prompt_tokens, completion_tokens: of that request, which all its candidates share.
-        likeness: of its wording to the question's, 0 to 1.
-    """
+    """A proposal with its text, where it stands and why."""
 
     proposal_id: int
     run_id: str
     run: str
     text: str
-    ask_id: int | None
-    usd: float | None
+    ask_id: int | None  # None for rules and files
+    usd: float | None  # of the request, which all its candidates share
     prompt_tokens: int | None
     completion_tokens: int | None
-    verdict: str | None
+    verdict: str | None  # the run's own; None while it has not judged
     verdict_reason: str
-    evidence: Evidence
+    evidence: dict[str, Any]  # as stored with the verdict; {} without one
     reviewer: str | None
     review_reason: str | None
     likeness: float
@@ -210,15 +144,13 @@ def page_run(
     if filters.finding is not None and filters.finding not in FINDINGS:
         near = get_close_matches(filters.finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
         raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")
-    fitting = _filtered(select(StandingRow.proposal_id), filters).subquery()
-    total = session.scalar(select(func.count()).select_from(fitting)) or 0
+    total = session.scalar(_filtered(select(func.count(StandingRow.proposal_id)), filters)) or 0
     place = None
     if after is not None:
-        candidate = find_candidate(session, after)
-        in_run = (ProposalRow.run_id == run.id, ProposalRow.candidate_id == candidate.id)
-        place = session.scalar(select(ProposalRow.id).where(*in_run))
+        id = find_candidate(session, after).id
+        place = session.scalar(select(ProposalRow.id).filter_by(run_id=run.id, candidate_id=id))
         if place is None:
-            raise InputError(f"{candidate.id} is not a candidate of run {run.name!r}. Give one that is.")
+            raise InputError(f"{id} is not a candidate of run {run.name!r}. Give one that is.")
     cards = page_candidates(session, filters, after=place, limit=limit + 1)
     return cards[:limit], total, cards[limit - 1].candidate_id if len(cards) > limit else None
 
@@ -237,37 +169,24 @@ def candidate_record(
     `raw` adds the exchanges with the proposer. `answers_cost` is the cost of its answers in all runs.
     """
     runs = []
-    for run_id, name, ask_id in session.execute(
-        select(ProposalRow.run_id, RunRow.name, ProposalRow.ask_id)
-        .join(RunRow, RunRow.id == ProposalRow.run_id)
-        .where(ProposalRow.candidate_id == candidate.id)
-        .order_by(RunRow.created_at, ProposalRow.id)
-    ).all():
+    for card in read_cards(session, candidate.id):
         row = VerdictRow
-        verdicts = session.execute(
-            select(row.status, row.reason, row.final, row.evidence, row.created_at)
-            .where(row.run_id == run_id, row.candidate_id == candidate.id)
-            .order_by(row.id)
-        )
-        standing = asdict(read_status(session, run_id, candidate.id))
-        del standing["question_id"], standing["candidate_id"]
-        of_ask = select(func.count()).where(ProposalRow.ask_id == ask_id)
+        judged = select(row.status, row.reason, row.final, row.evidence, row.created_at).order_by(row.id)
+        verdicts = session.execute(judged.where(row.run_id == card.run_id, row.candidate_id == candidate.id))
+        standing = [field.name for field in fields(CandidateStatus)][2:]  # without the ids
+        of_ask = select(func.count()).where(ProposalRow.ask_id == card.ask_id)
         entry = {
-            "run": name,
-            "run_id": run_id,
-            **standing,
-            "cost": None if ask_id is None else _cost(session, AskRow.id == ask_id),
-            "candidates_of_request": 1 if ask_id is None else session.scalar(of_ask),
+            **{name: getattr(card, name) for name in ("run", "run_id", *standing)},
+            "cost": None if card.ask_id is None else _cost(session, AskRow.id == card.ask_id),
+            "candidates_of_request": 1 if card.ask_id is None else session.scalar(of_ask),
             "verdicts": [verdict._asdict() for verdict in verdicts],
         }
-        if raw and ask_id is not None:
-            entry["exchange"] = proposing_exchange(session, ask_id)
+        if raw and card.ask_id is not None:
+            entry["exchange"] = proposing_exchange(session, card.ask_id)
         runs.append(entry)
     return {
         "candidate": candidate.id,
-        "text": candidate.text,
-        "created_at": candidate.created_at,
-        "likeness": candidate.likeness,
+        **{name: getattr(candidate, name) for name in ("text", "created_at", "likeness")},
         "question": asdict(question),
         "runs": runs,
         "answers_cost": _cost(session, AskRow.kind == ANSWER, AskRow.about == candidate.id),
@@ -279,15 +198,9 @@ def _cards() -> Select[*tuple[Any, ...]]:
     return (
         status_query()
         .add_columns(
-            StandingRow.proposal_id,
-            StandingRow.run_id,
-            RunRow.name.label("run"),
-            CandidateRow.text,
-            CandidateRow.likeness,
-            ProposalRow.ask_id,
-            AskRow.cost_pico,
-            AskRow.prompt_tokens,
-            AskRow.completion_tokens,
+            *(StandingRow.proposal_id, StandingRow.run_id, RunRow.name.label("run")),
+            *(CandidateRow.text, CandidateRow.likeness, ProposalRow.ask_id),
+            *(AskRow.cost_pico, AskRow.prompt_tokens, AskRow.completion_tokens),
             VerdictRow.status.label("verdict"),
             func.coalesce(VerdictRow.reason, "").label("verdict_reason"),
             VerdictRow.evidence,
@@ -306,20 +219,15 @@ def _card(row: Any) -> NeighborCard:
     return NeighborCard(
         **values,
         usd=None if cost_pico is None else cost_pico / PICO_PER_USD,
-        evidence=read_evidence(evidence),
+        evidence=evidence,
         successes=read_successes(evidence.get("counts"), evidence.get("by_solver", ())),
     )
 
 
 def _filtered(query: Any, filters: CandidateFilters) -> Any:
-    for column, value in (
-        (StandingRow.run_id, filters.run_id),
-        (StandingRow.question_id, filters.question_id),
-        (StandingRow.status, filters.status),
-        (StandingRow.strategy, filters.strategy),
-    ):
-        if value is not None:
-            query = query.where(column == value)
+    for name in ("run_id", "question_id", "status", "strategy"):
+        if (value := getattr(filters, name)) is not None:
+            query = query.where(getattr(StandingRow, name) == value)
     if filters.finding is not None:
         row = CandidateFindingRow
         of_proposal = (row.run_id == StandingRow.run_id, row.candidate_id == StandingRow.candidate_id)
@@ -329,15 +237,11 @@ def _filtered(query: Any, filters: CandidateFilters) -> Any:
 
 def _cost(session: Session, *asks: ColumnElement[bool]) -> dict[str, float]:
     """Return requests with their tokens; `usd` counts known prices only, `unpriced` the other requests."""
-    rows = session.execute(
-        select(AskRow.prompt_tokens, AskRow.completion_tokens, AskRow.cost_pico, AskRow.worst_pico).where(
-            *asks, AskRow.state != SENT
-        )
-    ).all()
-    return {
-        "requests": len(rows),
-        "prompt_tokens": sum(prompt or 0 for prompt, _, _, _ in rows),
-        "completion_tokens": sum(completion or 0 for _, completion, _, _ in rows),
-        "usd": sum((worst or 0) if cost is None else cost for _, _, cost, worst in rows) / PICO_PER_USD,
-        "unpriced": sum(worst is None and cost is None for _, _, cost, worst in rows),
-    }
+    row = AskRow
+    pico = func.coalesce(row.cost_pico, row.worst_pico)
+    sums = (func.coalesce(func.sum(each), 0) for each in (row.prompt_tokens, row.completion_tokens, pico))
+    counted = select(func.count(), *sums, func.count(pico)).where(*asks, row.state != SENT)
+    requests, prompt, completion, cost, priced = session.execute(counted).one()
+    tokens = {"prompt_tokens": int(prompt), "completion_tokens": int(completion)}
+    cost = int(cost) / PICO_PER_USD
+    return {"requests": requests, **tokens, "usd": cost, "unpriced": requests - priced}

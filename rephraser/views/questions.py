@@ -3,18 +3,13 @@
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, CompoundSelect, Select, exists, func, select, union_all
+from sqlalchemy import ColumnElement, Select, exists, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from rephraser.sets.store import find_set
-from rephraser.tables import (
-    CandidateFindingRow,
-    CandidateRow,
-    NeighborSetQuestionRow,
-    StandingRow,
-)
+from rephraser.tables import CandidateFindingRow, CandidateRow, NeighborSetQuestionRow, StandingRow
 from rephraser.views.suspects import find_suspects
 from service.questions.question import Question
 from service.questions.store import as_question, get_set
@@ -30,41 +25,30 @@ class QuestionFilters:
 
     `status`, `strategy`, `model`, `finding` and `run_id` are of one and the same candidate of the question:
     "rejected" and "format" finds questions with a rejected candidate of that strategy.
-
-    Attributes:
-        text: words that must all stand in the question, or its answer, or one of its candidates, whatever the
-            case of ASCII letters; what stands between quotation marks is looked for as it is.
-        finding: name of a finding of the structural checks, in any verdict.
-        suspect: only questions whose gold the solvers contradict (`rephraser.views.suspects`).
     """
 
-    text: str | None = None
+    text: str | None = None  # words that the question, its answer or one of its candidates contains
     subject: str | None = None
     level: str | None = None
     status: str | None = None
     strategy: str | None = None
     model: str | None = None
-    finding: str | None = None
+    finding: str | None = None  # name of a structural finding, in any verdict
     run_id: str | None = None
     question_set: str | None = None
     neighbor_set: str | None = None
-    suspect: bool = False
+    suspect: bool = False  # whose gold the solvers contradict
 
 
-@dataclass(frozen=True)
-class ListedQuestion:
+class ListedQuestion(NamedTuple):
     """A question with the number of its proposals by status, over all runs."""
 
     question: Question
     candidates: dict[str, int]
 
 
-@dataclass(frozen=True)
-class QuestionPage:
-    """Some questions in order of id; `after` is the id to go on from, None at the end.
-
-    `before` is the id to go back from, None at the start.
-    """
+class QuestionPage(NamedTuple):
+    """Some questions in order of id, and the ids to go on and back from; None at the end or start."""
 
     questions: tuple[ListedQuestion, ...]
     after: str | None
@@ -81,16 +65,18 @@ def page_questions(
 ) -> QuestionPage:
     """Return up to `limit` questions behind the id `after`, or those right before the id `before`; by key."""
     query, key = _matching(session, filters)
-    if before is not None:
-        ids = list(session.scalars(query.where(key < before).order_by(key.desc()).limit(limit + 1)))
-        page, earlier, later = ids[:limit][::-1], len(ids) > limit, True
-    else:
-        # Every id is behind "": the index is entered by key on the first page too.
-        ids = list(session.scalars(query.where(key > (after or "")).order_by(key).limit(limit + 1)))
-        page, earlier, later = ids[:limit], after is not None, len(ids) > limit
+    # Every id is behind "": the index is entered by key on the first page too.
+    place, order = (key > (after or ""), key) if before is None else (key < before, key.desc())
+    ids = list(session.scalars(query.where(place).order_by(order).limit(limit + 1)))
+    more, page = len(ids) > limit, ids[:limit] if before is None else ids[:limit][::-1]
+    earlier, later = (after is not None, more) if before is None else (more, True)
     rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(page)))
     questions = {row.id: as_question(row) for row in rows}
-    counts = _count_candidates(session, page)
+    counts: dict[str, dict[str, int]] = defaultdict(dict)
+    of_question = (StandingRow.question_id, StandingRow.status)
+    counted = select(*of_question, func.count()).group_by(*of_question)
+    for id, status, number in session.execute(counted.where(StandingRow.question_id.in_(page))):
+        counts[id][status] = number
     return QuestionPage(
         tuple(ListedQuestion(questions[id], counts[id]) for id in page),
         page[-1] if page and later else None,
@@ -102,10 +88,7 @@ def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bo
     """Return how many questions match, and whether that is all: counting rows stops at 10,000."""
     if filters == QuestionFilters(subject=filters.subject, level=filters.level):
         known = select(func.count()).select_from(QuestionRow)
-        for column, value in ((QuestionRow.subject, filters.subject), (QuestionRow.level, filters.level)):
-            if value is not None:
-                known = known.where(column == value)
-        return int(session.scalar(known) or 0), True
+        return session.scalar(known.where(*_question_conditions(session, filters))) or 0, True
     query, _ = _matching(session, filters)
     counted = query.limit(COUNTED_AT_MOST + 1).subquery()
     number = session.scalar(select(func.count()).select_from(counted)) or 0
@@ -115,13 +98,7 @@ def count_questions(session: Session, filters: QuestionFilters) -> tuple[int, bo
 def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], InstrumentedAttribute[str]]:
     """Return the query of the ids, which walks the index of one filter, and the column they stand in."""
     about_question = _question_conditions(session, filters)
-    wanted = (
-        (StandingRow.status, filters.status),
-        (StandingRow.strategy, filters.strategy),
-        (StandingRow.model, filters.model),
-        (StandingRow.run_id, filters.run_id),
-    )
-    about_candidate = [column == value for column, value in wanted if value is not None]
+    about_candidate = _equal(StandingRow, filters, "status", "strategy", "model", "run_id")
     key: InstrumentedAttribute[str]
     query: Select[Any]
     if filters.finding is not None:
@@ -147,19 +124,16 @@ def _matching(session: Session, filters: QuestionFilters) -> tuple[Select[str], 
     return query.group_by(key), key
 
 
+def _equal(row: Any, filters: QuestionFilters, *names: str) -> list[ColumnElement[bool]]:
+    values = {name: getattr(filters, name) for name in names}
+    return [getattr(row, name) == value for name, value in values.items() if value is not None]
+
+
 def _question_conditions(session: Session, filters: QuestionFilters) -> list[ColumnElement[bool]]:
-    conditions: list[ColumnElement[bool]] = []
-    if filters.subject is not None:
-        conditions.append(QuestionRow.subject == filters.subject)
-    if filters.level is not None:
-        conditions.append(QuestionRow.level == filters.level)
+    conditions = _equal(QuestionRow, filters, "subject", "level")
     if filters.question_set is not None:
-        wanted = get_set(session, filters.question_set)
-        conditions.append(
-            exists().where(
-                QuestionSetMemberRow.set_id == wanted.id, QuestionSetMemberRow.question_id == QuestionRow.id
-            )
-        )
+        member, wanted = QuestionSetMemberRow, get_set(session, filters.question_set)
+        conditions.append(exists().where(member.set_id == wanted.id, member.question_id == QuestionRow.id))
     if filters.neighbor_set is not None:
         header = find_set(session, filters.neighbor_set)
         # SQLite would test `exists` on every question of the database; a set is smaller.
@@ -167,9 +141,18 @@ def _question_conditions(session: Session, filters: QuestionFilters) -> list[Col
         conditions.append(QuestionRow.id.in_(members))
     if filters.suspect:
         suspects = find_suspects(session, run_id=filters.run_id)
-        conditions.append(QuestionRow.id.in_({suspect.question_id for suspect in suspects}))
+        conditions.append(QuestionRow.id.in_({suspect["question_id"] for suspect in suspects}))
     if terms := search_terms(filters.text or ""):
-        conditions.append(QuestionRow.id.in_(_holding(terms)))
+        searched = (
+            (QuestionRow.id, QuestionRow.text),
+            (QuestionRow.id, QuestionRow.answer),
+            (CandidateRow.question_id, CandidateRow.text),
+        )
+        rows = (
+            select(id).where(*(text.icontains(term, autoescape=True) for term in terms))
+            for id, text in searched
+        )
+        conditions.append(QuestionRow.id.in_(union_all(*rows)))
     return conditions
 
 
@@ -179,30 +162,3 @@ def search_terms(words: str) -> list[str]:
     SQLite's texts end at the character 0, and so does a search.
     """
     return [quoted or word for quoted, word in _TERM.findall(words.split("\0", 1)[0])]
-
-
-def _holding(terms: list[str]) -> CompoundSelect[str]:
-    """Return a query for questions whose text, or one of whose candidates, contains all terms."""
-    searched = (
-        (QuestionRow.id, QuestionRow.text),
-        (QuestionRow.id, QuestionRow.answer),
-        (CandidateRow.question_id, CandidateRow.text),
-    )
-    return union_all(
-        *(
-            select(id).where(*(text.icontains(term, autoescape=True) for term in terms))
-            for id, text in searched
-        )
-    )
-
-
-def _count_candidates(session: Session, question_ids: list[str]) -> dict[str, dict[str, int]]:
-    counts: dict[str, dict[str, int]] = defaultdict(dict)
-    rows = session.execute(
-        select(StandingRow.question_id, StandingRow.status, func.count())
-        .where(StandingRow.question_id.in_(question_ids))
-        .group_by(StandingRow.question_id, StandingRow.status)
-    )
-    for question_id, status, number in rows:
-        counts[question_id][status] = number
-    return counts

@@ -1,11 +1,7 @@
-"""Runs with their size, cost and progress.
-
-How many questions of a run have their neighbors, what happened to the rest, what it cost.
-"""
+"""Runs with their size, cost and progress."""
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 from sqlalchemy import func, select
@@ -14,22 +10,17 @@ from sqlalchemy.orm import Session
 from rephraser.proposing.parsing import Outcome
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict import Verdict
 from rephraser.views.suspects import find_suspects
 from service.asks.tables import AskRow
 from service.runs.progress import frequent_errors, progress_of
-from service.runs.spending import LedgerLine, known_cost, read_ledger
+from service.runs.spending import known_cost, read_ledger
 from service.runs.store import Run, list_runs, run_question_ids
 from service.runs.tables import RunQuestionRow
 
 ERRORS_SHOWN = 20
-
-
-def proposed_by(spec: Mapping[str, Any]) -> str:
-    """Return the model of a run's spec, or "rules" or "file"."""
-    return str(spec["model"] if spec["proposer"] == "llm" else spec["proposer"])
 
 
 def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
@@ -37,7 +28,10 @@ def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
 
     The cost is None if a price is not known; the spec is in `runs show`.
     """
-    questions, candidates = _count_by_run(session, RunQuestionRow), _count_by_run(session, ProposalRow)
+    questions, candidates = (
+        dict(session.execute(select(row.run_id, func.count()).group_by(row.run_id)).all())
+        for row in (RunQuestionRow, ProposalRow)
+    )
     records = []
     for run in list_runs(session):
         if run.kind == KIND:
@@ -53,32 +47,14 @@ def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
     return records
 
 
-@dataclass(frozen=True)
-class RunSummary:
-    """A run in numbers. `complete` counts questions with all n neighbors (unverified, if no solver)."""
+def summarize(session: Session, run: Run) -> dict[str, Any]:
+    """Return the state of a run as one JSON object.
 
-    run: str
-    run_id: str
-    questions: int
-    complete: int
-    wanted: int
-    compared_answers: bool
-    questions_by_neighbors: dict[int, int]
-    candidates: dict[str, int]  # by status
-    findings: dict[str, int]  # candidates by the findings of their structural checks
-    unreadable: dict[str, int]  # what was wrong with answers of the proposer
-    open_questions: int
-    failed_questions: int  # lack a request that failed
-    final_questions: int  # need a request that failed for good
-    errors: dict[str, int]
-    suspects: int  # questions whose gold the solvers contradict
-    unreadable_questions: int  # of whose own answers too few can be read for any verdict
-    unfinished: list[dict[str, Any]]  # questions with fewer neighbors than wanted, and why
-    ledger: tuple[LedgerLine, ...]
-
-
-def summarize(session: Session, run: Run) -> RunSummary:
-    """Return the state of a run as the database has it."""
+    `complete` counts questions with all n neighbors (unverified, if no solver). `unreadable` is what was
+    wrong with answers of the proposer, `suspects` counts questions whose gold the solvers contradict, and
+    `unreadable_questions` those of whose own answers too few can be read for any verdict. `failed_questions`
+    lack a request that failed, `final_questions` one that failed for good.
+    """
     spec = RunSpec.from_json(run.spec)
     question_ids = run_question_ids(session, run.id)
     statuses: dict[str, list[CandidateStatus]] = {}
@@ -90,34 +66,34 @@ def summarize(session: Session, run: Run) -> RunSummary:
     }
     unreadable = _unreadable_questions(session, run.id, spec)
     [progress] = progress_of(session, [run])
-    by_status = Counter(
-        "awaiting answers" if not c.final else str(c.status) for cs in statuses.values() for c in cs
-    )
+    by_status = _count_statuses([each for candidates in statuses.values() for each in candidates])
     unfinished = [
         {"question_id": id, "neighbors": count, "reason": _why(statuses.get(id, []), id in unreadable)}
         for id, count in neighbors.items()
         if count < spec.n
     ]
-    return RunSummary(
-        run=run.name,
-        run_id=run.id,
-        questions=len(question_ids),
-        complete=sum(count >= spec.n for count in neighbors.values()),
-        wanted=spec.n,
-        compared_answers=bool(spec.solvers),
-        questions_by_neighbors=dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
-        candidates=dict(sorted(by_status.items())),
-        findings=finding_counts(session, run.id),
-        unreadable=_unreadable(session, run.id),
-        open_questions=progress.open,
-        failed_questions=progress.failed,
-        final_questions=progress.final,
-        errors=frequent_errors(session, run.id, limit=ERRORS_SHOWN),
-        suspects=len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
-        unreadable_questions=len(unreadable),
-        unfinished=unfinished,
-        ledger=tuple(read_ledger(session, run.id)),
-    )
+    outcome = AskRow.outcome
+    bad = select(outcome, func.count()).where(AskRow.scope == run.id, outcome != Outcome.OK.value)
+    return {
+        "run": run.name,
+        "run_id": run.id,
+        "questions": len(question_ids),
+        "complete": sum(count >= spec.n for count in neighbors.values()),
+        "wanted": spec.n,
+        "compared_answers": bool(spec.solvers),
+        "questions_by_neighbors": dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
+        "candidates": by_status,
+        "findings": finding_counts(session, run.id),
+        "unreadable": {str(name): count for name, count in session.execute(bad.group_by(outcome))},
+        "open_questions": progress.open,
+        "failed_questions": progress.failed,
+        "final_questions": progress.final,
+        "errors": frequent_errors(session, run.id, limit=ERRORS_SHOWN),
+        "suspects": len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
+        "unreadable_questions": len(unreadable),
+        "unfinished": unfinished,
+        "ledger": read_ledger(session, run.id),
+    }
 
 
 def finding_counts(session: Session, run_id: str) -> dict[str, int]:
@@ -127,26 +103,17 @@ def finding_counts(session: Session, run_id: str) -> dict[str, int]:
     return dict(session.execute(query.order_by(counted.desc(), name)).all())
 
 
-def _count_by_run(session: Session, table: type[RunQuestionRow] | type[ProposalRow]) -> dict[str, int]:
-    counted = select(table.run_id, func.count().label("number")).group_by(table.run_id)
-    return {row.run_id: row.number for row in session.execute(counted)}
+def _count_statuses(candidates: Iterable[CandidateStatus]) -> dict[str, int]:
+    words = (str(each.status) if each.final else "awaiting answers" for each in candidates)
+    return dict(sorted(Counter(words).items()))
 
 
-def _why(candidates: list[Any], unreadable: bool) -> str:
-    counts = Counter("awaiting answers" if not c.final else str(c.status) for c in candidates)
-    reasons = [f"{count} {status}" for status, count in sorted(counts.items())] or ["no candidate"]
-    return ", ".join(
-        reasons + ["too many answers to the question are truncated or cannot be parsed"] * unreadable
-    )
-
-
-def _unreadable(session: Session, run_id: str) -> dict[str, int]:
-    rows = session.execute(
-        select(AskRow.outcome, func.count())
-        .where(AskRow.scope == run_id, AskRow.outcome.is_not(None), AskRow.outcome != Outcome.OK.value)
-        .group_by(AskRow.outcome)
-    )
-    return {str(outcome): count for outcome, count in rows}
+def _why(candidates: Iterable[CandidateStatus], unreadable: bool) -> str:
+    reasons = [f"{count} {status}" for status, count in _count_statuses(candidates).items()]
+    reasons = reasons or ["no candidate"]
+    if unreadable:
+        reasons.append("too many answers to the question are truncated or cannot be parsed")
+    return ", ".join(reasons)
 
 
 def _unreadable_questions(session: Session, run_id: str, spec: RunSpec) -> set[str]:

@@ -5,7 +5,6 @@ A wrong gold shows in this way, and so does a mistake that the solver always mak
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
 from sqlalchemy import select
@@ -13,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from rephraser.tables import StandingRow, VerdictRow
 from rephraser.verdict.successes import solver_name
-from service.database.expressions import json_item
 from service.questions.tables import QuestionRow
 from service.runs.tables import RunRow
 
@@ -21,66 +19,38 @@ AGREEMENT = 0.75
 MIN_ANSWERS = 12
 
 
-@dataclass(frozen=True)
-class Suspect:
-    """A question of a run with the answer that its solvers agree on.
-
-    Attributes:
-        agreed: the answer, as one of the solvers wrote it.
-        question_agreeing, neighbor_agreeing: answers that are `agreed`, of all drawn to the question, and to
-            its accepted neighbors together.
-        gold_given: answers that equal the gold, to question and neighbors.
-    """
-
-    run: str
-    question_id: str
-    question: str
-    gold: str
-    agreed: str
-    question_agreeing: int
-    question_drawn: int
-    neighbor_agreeing: int
-    neighbor_drawn: int
-    gold_given: int
-    neighbors: int
-    solvers: tuple[str, ...]
-
-    @property
-    def share(self) -> float:
-        """Of all answers to question and neighbors that are the agreed one."""
-        return (self.question_agreeing + self.neighbor_agreeing) / (self.question_drawn + self.neighbor_drawn)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form."""
-        return {**asdict(self), "share": round(self.share, 4)}
-
-
 def find_suspects(
     session: Session, *, run_id: str | None = None, question_id: str | None = None
-) -> list[Suspect]:
+) -> list[dict[str, Any]]:
     """Return the suspect questions of one run or of all, the most agreed on first.
 
     A question is suspect if at least 75% of the answers to it, and of those to its accepted neighbors
-    together, are one answer that is not the gold, and each side has at least 12 answers. Answers that could
-    not be read or compared count as drawn, so that they never make a question suspect.
+    together, are one answer that is not the gold (`agreed`, as one of the solvers wrote it), and each side
+    has at least 12 answers. Answers that could not be read or compared count as drawn, so that they never
+    make a question suspect.
     """
+    sides = ("question", "neighbor")
     suspects = [
         suspect
         for suspect in _agreed(session, run_id, question_id)
-        if min(suspect.question_drawn, suspect.neighbor_drawn) >= MIN_ANSWERS
-        and suspect.question_agreeing >= AGREEMENT * suspect.question_drawn
-        and suspect.neighbor_agreeing >= AGREEMENT * suspect.neighbor_drawn
+        if all(
+            suspect[f"{side}_drawn"] >= MIN_ANSWERS
+            and suspect[f"{side}_agreeing"] >= AGREEMENT * suspect[f"{side}_drawn"]
+            for side in sides
+        )
     ]
+    for suspect in suspects:
+        agreeing, drawn = (sum(suspect[f"{side}_{what}"] for side in sides) for what in ("agreeing", "drawn"))
+        suspect["share"] = round(agreeing / drawn, 4)
+    names = ("question_id", "run")
     return sorted(
         suspects,
-        key=lambda suspect: (-suspect.share, -suspect.neighbor_drawn, suspect.question_id, suspect.run),
+        key=lambda each: (-each["share"], -each["neighbor_drawn"], *(each[name] for name in names)),
     )
 
 
-def _agreed(session: Session, of_run: str | None, of_question: str | None) -> Iterator[Suspect]:
+def _agreed(session: Session, of_run: str | None, of_question: str | None) -> Iterator[dict[str, Any]]:
     """Every question with accepted neighbors whose most frequent answer is not the gold."""
-    gold = VerdictRow.evidence[("counts", "gold")].as_integer()
-    of_gold = json_item(VerdictRow.evidence, "counts", "original", gold)
     query = (
         select(
             *(StandingRow.run_id, StandingRow.question_id, QuestionRow.text, QuestionRow.answer),
@@ -90,9 +60,7 @@ def _agreed(session: Session, of_run: str | None, of_question: str | None) -> It
         .join(QuestionRow, QuestionRow.id == StandingRow.question_id)
         .where(
             StandingRow.status == "accepted",
-            gold.is_not(None),
-            # Most verdicts end here, before they are read.
-            VerdictRow.evidence["original_top"].as_float() > of_gold,
+            VerdictRow.evidence[("counts", "gold")].as_integer().is_not(None),
         )
     )
     if of_run is not None:
@@ -101,28 +69,29 @@ def _agreed(session: Session, of_run: str | None, of_question: str | None) -> It
         query = query.where(StandingRow.question_id == of_question)
     by_question: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
     for run, question_id, text, answer, counts in session.execute(query):
-        by_question[run, question_id, text, answer].append(counts)
+        if max(counts["original"]) > counts["original"][counts["gold"]]:
+            by_question[run, question_id, text, answer].append(counts)
     named = {run for run, *_ in by_question}
     runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
     for (run, question_id, text, answer), verdicts in by_question.items():
         # The answers to the question are those of the verdict with the most of them.
         asked = max(verdicts, key=lambda counts: _drawn(counts, "original"))
         top = _top(asked)
-        yield Suspect(
-            run=runs[run].name,
-            question_id=question_id,
-            question=text,
-            gold=answer,
-            agreed=str(asked["classes"][top]),
-            question_agreeing=asked["original"][top],
-            question_drawn=_drawn(asked, "original"),
-            neighbor_agreeing=sum(counts["candidate"][_top(counts)] for counts in verdicts),
-            neighbor_drawn=sum(_drawn(counts, "candidate") for counts in verdicts),
-            gold_given=asked["original"][asked["gold"]]
+        yield {
+            "run": runs[run].name,
+            "question_id": question_id,
+            "question": text,
+            "gold": answer,
+            "agreed": str(asked["classes"][top]),
+            "question_agreeing": asked["original"][top],
+            "question_drawn": _drawn(asked, "original"),
+            "neighbor_agreeing": sum(counts["candidate"][_top(counts)] for counts in verdicts),
+            "neighbor_drawn": sum(_drawn(counts, "candidate") for counts in verdicts),
+            "gold_given": asked["original"][asked["gold"]]
             + sum(counts["candidate"][counts["gold"]] for counts in verdicts),
-            neighbors=len(verdicts),
-            solvers=tuple(solver_name(solver) for solver in runs[run].spec["solvers"]),
-        )
+            "neighbors": len(verdicts),
+            "solvers": [solver_name(solver) for solver in runs[run].spec["solvers"]],
+        }
 
 
 def _top(counts: Mapping[str, Any]) -> int:

@@ -16,58 +16,39 @@ from service.writing import write_text
 from trainer_adapter.runs.run_folder import RunFolder
 
 STATE = "demo.json"
-FORMAT, FORMAT_VERSION = "tagrpo demo", 1
+_KIND = {"format": "tagrpo demo", "format_version": 1}
 _LOCK = ".lock"
 
 
 @dataclass
 class DemoFolder:
-    """A demo's folder, held by this process.
-
-    Attributes:
-        path: where.
-        fixed: what was asked for when it was made, and may not change.
-        done: seconds that each finished step took, by its key.
-        reported: what the report is about, as `DemoPlan.compared` says it; None before there is one.
-    """
+    """A demo's folder, held by this process."""
 
     path: Path
-    fixed: Mapping[str, Any]
-    done: dict[str, float] = field(default_factory=dict)
-    reported: Mapping[str, Any] | None = None
+    fixed: Mapping[str, Any]  # settings that may not change
+    done: dict[str, float] = field(default_factory=dict)  # seconds of each finished step, by its key
+    reported: Mapping[str, Any] | None = None  # the report's subject, as of `DemoPlan.compared`
 
     def finish(self, key: str, seconds: float) -> None:
-        """Write down that a step is done; only then does a later run leave it out."""
+        """Write down that a step is done; only then does a later run skip it."""
         self.done[key] = round(seconds, 1)
         self.write()
 
     def report(self, compared: Mapping[str, Any]) -> None:
-        """Write down that the report is there, and what it is about: with other recipes it is another one."""
+        """Write down the subject of the report: with other recipes it is another one."""
         self.reported = compared
         self.write()
 
     def write(self) -> None:
         """Write the state, at one stroke."""
-        content = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "asked": dict(self.fixed),
-            "written_at": utc_now(),
-            "done": self.done,
-            "reported": self.reported,
-        }
-        text = json.dumps(content, indent=1) + "\n"
-        write_text(self.path / STATE, text, overwrite=True)
+        content = {**_KIND, "written_at": utc_now(), "asked": dict(self.fixed), "done": self.done}
+        content["reported"] = self.reported
+        write_text(self.path / STATE, json.dumps(content, indent=1) + "\n", overwrite=True)
 
 
 @contextmanager
 def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
-    """Hold the folder of a demo, new or begun; nobody else can work in it meanwhile.
-
-    Raises:
-        InputError: it cannot be written, another demo works in it, it holds something else, its database is
-            gone, or it was made with other settings.
-    """
+    """Hold the folder of a demo, new or begun; no other process can work in it meanwhile."""
     try:
         plan.folder.mkdir(parents=True, exist_ok=True)
         lock = (plan.folder / _LOCK).open("w")
@@ -87,11 +68,10 @@ def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
 
 
 def is_trained(folder: Path, steps: int) -> bool:
-    """Return whether the training run in `folder` came to its end, at its last step."""
+    """Return whether the training run in `folder` ended at its last step."""
     run = RunFolder(folder)
     attempts = run.attempts()
-    ended_well = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
-    return ended_well and run.checkpoint() == steps
+    return bool(attempts) and attempts[-1].finished and run.checkpoint() == steps
 
 
 def clear_part(made: Sequence[Path]) -> bool:
@@ -125,10 +105,8 @@ def _read(plan: DemoPlan) -> DemoFolder:
         return new
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: cannot be read ({error}). Choose another --folder.") from error
-    if not isinstance(content, dict) or content.get("format") != FORMAT:
-        raise InputError(f"{path}: not a demo's state file. Choose another --folder.")
-    if content.get("format_version") != FORMAT_VERSION:
-        raise InputError(f"{path}: was written by another version of tagrpo. Choose another --folder.")
+    if not isinstance(content, dict) or [content.get(name) for name in _KIND] != list(_KIND.values()):
+        raise InputError(f"{path}: not a demo's state file of this version. Choose another --folder.")
     asked, done = content["asked"], content["done"]
     changed = [
         f"{name} was {asked.get(name)}, now {value}"

@@ -38,26 +38,15 @@ _PLAIN = (
 
 @dataclass(frozen=True)
 class Step:
-    """One command of the demo.
+    """One command of the demo."""
 
-    Attributes:
-        chapter: one of `CHAPTERS`.
-        title: a few words.
-        words: what it does and what to look at.
-        arguments: after `tagrpo`, or `sandbox` and those after `python -m sandbox`.
-        attention: what exit code 3 means here, where the demo goes on after it; empty where it does not.
-        training: what it starts or goes on with; None for all others.
-        makes: what it makes and does not make twice. Where all of it is there the step is done: it appears
-            at one stroke. Where a kill left a part, that is removed before.
-    """
-
-    chapter: str
+    chapter: str  # one of `CHAPTERS`
     title: str
-    words: str
-    arguments: tuple[str, ...]
-    attention: str = ""
-    training: Training | None = None
-    makes: tuple[Path, ...] = ()
+    words: str  # what it does and what to look at
+    arguments: tuple[str, ...]  # after `tagrpo`, or `sandbox` and those after `python -m sandbox`
+    attention: str = ""  # what exit code 3 means, if the demo continues after it
+    training: Training | None = None  # what it starts or resumes
+    makes: tuple[Path, ...] = ()  # if all of it exists, the step is done; a part that a kill left is removed
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -177,7 +166,7 @@ def _neighbors(plan: DemoPlan) -> Iterator[Step]:
 
 
 def _set(plan: DemoPlan) -> Iterator[Step]:
-    folder, db = plan.folder, _db(plan)
+    folder, db, export = plan.folder, _db(plan), ("sets", "export", f"{QUESTIONS}@1", "--format")
     yield Step(
         CHAPTERS[1],
         "Publish",
@@ -194,17 +183,7 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
         CHAPTERS[1],
         "Export for Hugging Face",
         "A dataset with a card that documents the origin of every neighbor.",
-        (
-            "sets",
-            "export",
-            f"{QUESTIONS}@1",
-            "--format",
-            "hf",
-            "--out",
-            str(folder / "hf"),
-            "--overwrite",
-            *db,
-        ),
+        (*export, "hf", "--out", str(folder / "hf"), "--overwrite", *db),
     )
     yield Step(
         CHAPTERS[1],
@@ -212,16 +191,7 @@ def _set(plan: DemoPlan) -> Iterator[Step]:
         "Training files with one row per question, which contains its neighbors. The prompt is the question "
         "without an instruction.",
         (
-            *(
-                "sets",
-                "export",
-                f"{QUESTIONS}@1",
-                "--format",
-                "verl",
-                "--out",
-                str(folder / "verl"),
-                "--overwrite",
-            ),
+            *(*export, "verl", "--out", str(folder / "verl"), "--overwrite"),
             *("--tokenizer", str(plan.policy), "--instruction", ""),
             *("--max-prompt-tokens", str(LONGEST_PROMPT), *db),
         ),

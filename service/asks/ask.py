@@ -1,7 +1,6 @@
 """`await asker.ask(request)`: every answer is paid for once, stored before use, and kept."""
 
 import asyncio
-import json
 import logging
 import random
 import time
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from service.asks import attempts
 from service.asks import request as kinds
-from service.asks.attempts import NO_ROOM, Attempt, Ended, pack, unpack
+from service.asks.attempts import NO_ROOM, Attempt, Ended
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Reply, Request, read_reply
@@ -104,14 +103,22 @@ class Models:
 
 
 @dataclass
-class Totals:
-    """Counts of what this process sent and received."""
+class Outcome:
+    """What this process did for a run. `stopped` says in a word why it ended before the run was done.
 
+    `done` tasks were finished, `failed` ones need a request that failed for good, `open` ones are left.
+    """
+
+    done: int = 0
+    failed: int = 0
+    open: int = 0
     sent: int = 0
     answered: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
     completion_tokens: int = 0
     pico_usd: int = 0
+    stopped: str | None = None
+    message: str | None = None
+    failures: Counter[str] = field(default_factory=Counter)
 
 
 class Asker:
@@ -126,30 +133,20 @@ class Asker:
         self.store, self.run_id, self.worker, self.models = store, run_id, worker, models
         self.stopping = asyncio.Event()
         self.stopped: Stopped | None = None
-        self.totals = Totals()
+        self.outcome = Outcome()
         self.answering: set[str] = set()  # the models that have answered the run
         self.last_answer_s = time.monotonic()
         self._backends: dict[str, BatchJobs] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
-        self._in_flight: set[int] = set()
-        self._settlements = self._begun = 0
+        self.in_flight: set[int] = set()  # attempts that wait for a reply
+        self._begun = 0
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
-        self._settled, self._at_cap = asyncio.Event(), asyncio.Lock()
-
-    @property
-    def in_flight(self) -> int:
-        """Number of attempts that wait for a reply."""
-        return len(self._in_flight)
+        self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
 
     async def ask(self, request: Request) -> Answer:
-        """Return the answer, from the store if it is there.
+        """Return the answer, from the store if it is there; raise `Failed`, `Stopped` or `NotStored`.
 
         An ask goes on if its caller is cancelled: what was sent is paid, and so it is stored.
-
-        Raises:
-            Failed: the request has no answer.
-            Stopped: nothing more is sent.
-            NotStored: a replay lacks the answer.
         """
         task = self._under_way.get(request.key)
         if task is None:
@@ -172,7 +169,6 @@ class Asker:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
-        self._settled.set()
         for endpoint in self.models.endpoints.values():
             endpoint.wake()
 
@@ -192,18 +188,14 @@ class Asker:
             task.cancel()
 
     async def find(self, request: Request) -> Answer | None:
-        """Return the stored answer, None if there is none.
-
-        Raises:
-            Failed: the request failed for good.
-        """
+        """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
         row = await self.store.read(attempts.find, request.key)
         if row is None:
             return None
         if row.state == FINAL:
             kind, _, message = row.error.partition(": ")
             raise Failed(kind, message, final=True)
-        choices, tokens, model = read_reply(unpack(row.reply))
+        choices, tokens, model = read_reply(row.reply)
         return Answer(row.id, choices, model, *tokens, row.seeded)
 
     def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
@@ -244,32 +236,27 @@ class Asker:
         Returns the answer, the pause before the next attempt, or None if another process sends the request.
         """
         async with endpoint.slot(self.stopping) as server:
-            ask_id = await self._begin(self.attempt(request, worst_pico(request, endpoint.price)))
+            worst = worst_pico(request, endpoint.price)
+            ask_id = await self._begin(Attempt(request, self.run_id, self.worker, worst))
             if ask_id is None:
                 return None
-            self._in_flight.add(ask_id)
-            self.totals.sent += 1
+            self.in_flight.add(ask_id)
+            self.outcome.sent += 1
             began = time.monotonic()
             try:
                 reply = await endpoint.send(request, server)
+                assert reply.content  # raises the fault of a reply that cannot be used
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
         seconds = time.monotonic() - began
-        try:
-            answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
-        except Fault as fault:
-            return await self._fail(request, ask_id, fault, faults)
+        answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
     async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
-        """Store a failed attempt after the earlier `faults`; return the pause before the next one.
-
-        Raises:
-            Failed: the request is given up.
-        """
+        """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up."""
         faults.append(fault)
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
         final = self.is_final(fault, request.model) or time_outs >= self.models.retries.time_outs
@@ -285,51 +272,20 @@ class Asker:
             raise Failed(fault.kind, fault.message, final=final)
         return pause_s
 
-    def attempt(self, request: Request, worst: int | None, job: str | None = None) -> Attempt:
-        """Return the row of an attempt that is about to be sent."""
-        body = {
-            "messages": [{"role": each.role, "content": each.content} for each in request.messages],
-            "prompt": request.prompt,
-            "sampling": dict(request.sampling),
-            "seed": request.seed,
-            "n": request.n,
-        }
-        return Attempt(
-            request.key,
-            self.run_id,
-            request.scope,
-            request.kind,
-            request.about,
-            request.draw,
-            request.model,
-            self.worker,
-            worst,
-            pack(json.dumps(body)),
-            job,
-        )
-
     async def _begin(self, attempt: Attempt) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
         if (begun := await self._try(attempt)) == NO_ROOM:
-            async with self._at_cap:  # one at a time tries again, the others queue for the lock
-                begun = await self._wait_for_room(attempt)
+            async with self._at_cap, self._settled:  # one at a time tries again
+                while (begun := await self._try(attempt)) == NO_ROOM:
+                    if not self.in_flight:
+                        account = await self.store.read(READ_ACCOUNT, self.run_id)
+                        raise Stopped(
+                            BUDGET,
+                            f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next "
+                            "request might cost more than what is left",
+                        )
+                    await self._settled.wait()
         return begun if isinstance(begun, int) else None
-
-    async def _wait_for_room(self, attempt: Attempt) -> int | str:
-        while True:
-            seen, self._settled = self._settlements, asyncio.Event()
-            if (begun := await self._try(attempt)) != NO_ROOM:
-                return begun
-            if seen != self._settlements:
-                continue
-            if not self._in_flight:
-                account = await self.store.read(READ_ACCOUNT, self.run_id)
-                raise Stopped(
-                    BUDGET,
-                    f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next request "
-                    "might cost more than what is left",
-                )
-            await self._settled.wait()
 
     async def _try(self, attempt: Attempt) -> int | str:
         if self.stopped is not None:
@@ -342,18 +298,14 @@ class Asker:
         return begun
 
     async def keep(self, model: str, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
-        """Store a reply and its cost before anyone can use it; `model` as in the request.
-
-        Raises:
-            Fault: the reply cannot be used; nothing was stored.
-        """
+        """Store a reply and its cost before anyone can use it, unless it is a `Fault`."""
         choices, tokens, answered_by = reply.content
         cost = cost_pico(price, *tokens) if any(tokens) else None
-        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, pack(reply.body)))
-        self.totals.answered += 1
+        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, reply.body))
+        self.outcome.answered += 1
         self.answering.add(model)
-        self.totals.completion_tokens += tokens[1]
-        self.totals.pico_usd += cost or 0
+        self.outcome.completion_tokens += tokens[1]
+        self.outcome.pico_usd += cost or 0
         self._failed_in_a_row[model], self.last_answer_s = 0, time.monotonic()
         return Answer(ask_id, choices, answered_by, *tokens, reply.seeded)
 
@@ -367,9 +319,9 @@ class Asker:
         try:
             await self.store.write(attempts.end, ended)
         finally:
-            self._in_flight.discard(ended.ask_id)
-            self._settlements += 1
-            self._settled.set()
+            self.in_flight.discard(ended.ask_id)
+            async with self._settled:
+                self._settled.notify()
 
     def is_final(self, fault: Fault, model: str) -> bool:
         """Return whether the same request would fail again.
@@ -380,7 +332,7 @@ class Asker:
 
     def count_failure(self, fault: Fault, model: str) -> None:
         """Count a request that is given up; stop if every other one would fail too."""
-        self.totals.failures[fault.kind] += 1
+        self.outcome.failures[fault.kind] += 1
         if fault.kind in kinds.FATAL:
             self.stop(fault.kind, fault.message)
         elif fault.kind != kinds.CONTENT_FILTER and not (
@@ -394,11 +346,7 @@ class Asker:
                 self.stop(FAILING, words)
 
     async def pause(self, seconds: float) -> None:
-        """Wait, unless the run stops meanwhile.
-
-        Raises:
-            Stopped: it does.
-        """
+        """Wait; raise `Stopped` if the run stops meanwhile."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.stopping.wait()

@@ -4,16 +4,17 @@ At every moment `caps.committed_pico` is the sum of the costs of the runs under 
 case until its cost is known.
 """
 
+import json
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import zstandard
 from sqlalchemy import Table, bindparam, case, insert, select, update
 from sqlalchemy.orm import Session
 
+from service.asks.request import Request
 from service.asks.store import dead_workers, one_by_one
 from service.asks.tables import ANSWERED, FINAL, LOST, SENT, AskBodyRow, AskRow, JobRow
 from service.database import upsert
@@ -22,33 +23,42 @@ from service.runs.tables import CapRow, RunRow
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
 
-NOBODY = 0
-"""The worker of a job that no process waits for."""
-# A small window: the compressor clears its tables for each reply. Level 3 takes 1.7 times as long for 2%.
-_PACKER = zstandard.ZstdCompressor(
-    compression_params=zstandard.ZstdCompressionParameters.from_level(1, source_size=16_384)
-)
-_UNPACKER = zstandard.ZstdDecompressor()
-
 _asks: Table = AskRow.__table__  # type: ignore[assignment]
 _bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
 
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt before it is sent. `worst_pico` None: the price is not known."""
+    """A request before it is sent, by a process for a run. `worst_pico` None: the price is not known."""
 
-    key: bytes
+    request: Request
     run_id: str
-    scope: str
-    kind: str
-    about: str
-    place: int
-    model: str
     worker: int
     worst_pico: int | None
-    body: bytes
     job: str | None = None
+
+    @property
+    def key(self) -> bytes:
+        return self.request.key
+
+    @property
+    def row(self) -> dict[str, Any]:
+        request = self.request
+        return {
+            **{name: getattr(request, name) for name in ("key", "scope", "kind", "about", "model")},
+            **{name: getattr(self, name) for name in ("run_id", "worker", "worst_pico", "job")},
+            "place": request.draw,
+            "state": SENT,
+            "seeded": True,
+        }
+
+    @property
+    def body(self) -> str:
+        """What is kept of the request, without the bytes of its images."""
+        request = self.request
+        messages = [{"role": each.role, "content": each.content} for each in request.messages]
+        named = ("prompt", "sampling", "seed", "n")
+        return json.dumps({"messages": messages, **{name: getattr(request, name) for name in named}})
 
 
 @dataclass(frozen=True)
@@ -62,7 +72,7 @@ class Ended:
     completion_tokens: int = 0
     seconds: float = 0.0
     seeded: bool = True
-    reply: bytes | None = None
+    reply: str | None = None
     error: str | None = None
 
 
@@ -73,7 +83,7 @@ _FIND = (
 )
 _END = (
     update(_asks)
-    .where(_asks.c.id == bindparam("ask"))
+    .where(_asks.c.id == bindparam("new_ask_id"))
     .values(
         # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
         state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
@@ -85,7 +95,9 @@ _END = (
         ended_at=bindparam("new_ended_at"),
     )
 )
-_REPLY = update(_bodies).where(_bodies.c.ask_id == bindparam("ask")).values(reply=bindparam("new_reply"))
+_REPLY = (
+    update(_bodies).where(_bodies.c.ask_id == bindparam("new_ask_id")).values(reply=bindparam("new_reply"))
+)
 _BEGUN = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico).where(
     _asks.c.id.in_(bindparam("ids", expanding=True))
 )
@@ -118,97 +130,70 @@ def answering_models(session: Session, run_id: str) -> set[str]:
 
 
 def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
-    """Reserve the worst case of attempts and note that they are sent.
+    """Reserve the worst case of attempts of one run and note that they are sent.
 
     Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
     """
-    granted = _reserve(session, attempts)
+    run_id, granted, connection = attempts[0].run_id, attempts, session.connection()
+    if not _commit_money(session, run_id, sum(each.worst_pico or 0 for each in attempts), to_cap=True):
+        granted = [
+            each for each in attempts if _commit_money(session, run_id, each.worst_pico or 0, to_cap=True)
+        ]
     _give_up_lost(session, [attempt.key for attempt in attempts])
-    rows = [
-        {name: value for name, value in vars(each).items() if name != "body"}
-        | {"state": SENT, "seeded": True}
-        for each in sorted(granted, key=lambda each: each.key)
-    ]
     made: dict[bytes, int] = {}
-    if rows:
+    if granted:
+        rows = [each.row for each in sorted(granted, key=lambda each: each.key)]
         added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
-        made = {bytes(key): ask_id for ask_id, key in session.connection().execute(added, rows)}
-    bodies = [
-        {"ask_id": made[attempt.key], "request": attempt.body} for attempt in granted if attempt.key in made
-    ]
-    if bodies:
-        session.connection().execute(insert(_bodies), bodies)
-    refused = [attempt for attempt in granted if attempt.key not in made]
-    _commit_money(session, ((each.run_id, -(each.worst_pico or 0)) for each in refused))
+        made = {bytes(key): ask_id for ask_id, key in connection.execute(added, rows)}
+        _commit_money(session, run_id, -sum(each.worst_pico or 0 for each in granted if each.key not in made))
+    if made:
+        bodies = [{"ask_id": made[each.key], "request": each.body} for each in granted if each.key in made]
+        connection.execute(insert(_bodies), bodies)
     allowed = {attempt.key for attempt in granted}
     return [made.get(each.key, ELSEWHERE) if each.key in allowed else NO_ROOM for each in attempts]
 
 
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     """Store the outcomes of attempts, settle their costs."""
-    connection = session.connection()
+    connection, changes = session.connection(), Counter[str]()
     begun = {row.id: row for row in connection.execute(_BEGUN, {"ids": [each.ask_id for each in ended]})}
-    known = [(begun[each.ask_id], each) for each in ended if begun[each.ask_id].run_id is not None]
+    for each in ended:
+        run_id, worst = begun[each.ask_id].run_id, begun[each.ask_id].worst_pico or 0
+        if run_id is not None and each.cost_pico is not None:
+            changes[run_id] += each.cost_pico - worst
     # Money first, as `begin` does: two processes that take rows in one order never wait for each other.
-    _commit_money(
-        session,
-        (
-            (ask.run_id, each.cost_pico - (ask.worst_pico or 0))
-            for ask, each in known
-            if each.cost_pico is not None
-        ),
-    )
-    names = ("state", "cost_pico", "prompt_tokens", "completion_tokens", "seconds", "seeded", "error")
+    for run_id, pico in sorted(changes.items()):
+        _commit_money(session, run_id, pico)
     now = time.time()
     connection.execute(
         _END,
         [
-            {"ask": each.ask_id, "keeps_key": each.state in (ANSWERED, FINAL), "new_ended_at": now}
-            | {f"new_{name}": getattr(each, name) for name in names}
+            {f"new_{name}": value for name, value in vars(each).items() if name != "reply"}
+            | {"keeps_key": each.state in (ANSWERED, FINAL), "new_ended_at": now}
             for each in ended
         ],
     )
-    replies = [{"ask": each.ask_id, "new_reply": each.reply} for each in ended if each.reply is not None]
+    replies = [
+        {"new_ask_id": each.ask_id, "new_reply": each.reply} for each in ended if each.reply is not None
+    ]
     if replies:
         connection.execute(_REPLY, replies)
     return [None] * len(ended)
 
 
-def _reserve(session: Session, attempts: Sequence[Attempt]) -> list[Attempt]:
-    """Commit the money of as many attempts as fit: all of a run by one statement if they do."""
-    granted: list[Attempt] = []
-    for run_id in sorted({attempt.run_id for attempt in attempts}):
-        mine = [attempt for attempt in attempts if attempt.run_id == run_id]
-        groups = [mine] if _fits(session, mine) else [[each] for each in mine if _fits(session, [each])]
-        granted += [attempt for group in groups for attempt in group]
-    return granted
-
-
-def _fits(session: Session, attempts: Sequence[Attempt]) -> bool:
-    cap_id = session.scalar(select(RunRow.cap_id).where(RunRow.id == attempts[0].run_id))
+def _commit_money(session: Session, run_id: str, pico: int, *, to_cap: bool = False) -> bool:
+    """Add to what the runs under a run's cap cost; with `to_cap` return False if it would exceed the cap."""
+    if not pico and not to_cap:
+        return True
+    cap_id = session.scalar(select(RunRow.cap_id).where(RunRow.id == run_id))
     if cap_id is None:
         return True
-    committed = CapRow.committed_pico + sum(attempt.worst_pico or 0 for attempt in attempts)
-    reserving = update(CapRow).where(CapRow.id == cap_id, committed <= CapRow.max_pico)
-    result: Any = session.execute(
-        reserving.values(committed_pico=committed), execution_options={"synchronize_session": False}
-    )
+    committed = CapRow.committed_pico + pico
+    change = update(CapRow).where(CapRow.id == cap_id).values(committed_pico=committed)
+    if to_cap:
+        change = change.where(committed <= CapRow.max_pico)
+    result: Any = session.execute(change, execution_options={"synchronize_session": False})
     return bool(result.rowcount)
-
-
-def _commit_money(session: Session, changes: Iterable[tuple[str, int]]) -> None:
-    sums: dict[str, int] = defaultdict(int)
-    for run_id, pico in changes:
-        sums[run_id] += pico
-    for run_id, pico in sorted(sums.items()):
-        if pico:
-            cap_id = select(RunRow.cap_id).where(RunRow.id == run_id).scalar_subquery()
-            session.execute(
-                update(CapRow)
-                .where(CapRow.id == cap_id)
-                .values(committed_pico=CapRow.committed_pico + pico)
-                .execution_options(synchronize_session=False)
-            )
 
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
@@ -224,16 +209,6 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
     )
 
 
-def pack(text: str) -> bytes:
-    """Compress JSON text as bodies are stored."""
-    return _PACKER.compress(text.encode("utf-8", "surrogatepass"))
-
-
-def unpack(data: bytes) -> str:
-    """Return the text of a stored body."""
-    return _UNPACKER.decompress(data).decode("utf-8", "surrogatepass")
-
-
 # Batch jobs: stored before a job is sent, so that none is paid for twice.
 
 
@@ -244,7 +219,7 @@ def begin_job(session: Session, job: tuple[str, Sequence[Attempt]]) -> list[int 
     begun = begin(session, attempts)
     if any(isinstance(each, int) for each in begun):
         first = attempts[0]
-        values = {"run_id": first.run_id, "model": first.model, "worker": first.worker}
+        values = {"run_id": first.run_id, "model": first.request.model, "worker": first.worker}
         session.execute(insert(JobRow).values(tag=tag, collected=False, **values))
     return begun
 

@@ -10,10 +10,7 @@ from service.asks.request import Reply, Request
 
 
 class Endpoint(Protocol):
-    """Answers single requests.
-
-    `ask` owns retries, pauses between attempts, money and storage; an endpoint sends one attempt at a time
-    and decides how many are in flight.
+    """Sends single attempts and decides how many are in flight; `ask` owns everything else.
 
     `price` None: not known. `engine` describes weights and engine of a model on this machine. `waits_for`
     says what is in flight, `notices` what the user should know of the answers so far, and `enforces_schema`
@@ -77,11 +74,7 @@ class Endpoint(Protocol):
         ...
 
     async def send(self, request: Request, server: Any) -> Reply:
-        """Send one attempt.
-
-        Raises:
-            Fault: it failed.
-        """
+        """Send one attempt; raise a `Fault` if it failed."""
         ...
 
     def wake(self) -> None:

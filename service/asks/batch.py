@@ -10,24 +10,28 @@ download the results of a finished job once more to price it.
 
 import asyncio
 import json
+import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from service.asks import attempts as rows
 from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
-from service.asks.attempts import ELSEWHERE, NOBODY
+from service.asks.attempts import ELSEWHERE
 from service.asks.faults import classify, kind_of_status, shorten
 from service.asks.money import worst_pico
-from service.asks.remote import RemoteEndpoint
-from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Reply, Request
+from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
+from service.database import in_parts
 from service.errors import DatabaseError, InputError, PrerequisiteError
 from service.runs.tables import PICO_PER_USD
+
+if TYPE_CHECKING:
+    from service.asks.remote import RemoteEndpoint
 
 BATCH_PRICE = 0.5
 """Share of the price of single requests."""
@@ -47,6 +51,7 @@ OUTAGE_S = 86_400.0
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 STORED_AT_ONCE = 200
+ENDED = ("completed", "failed", "expired", "cancelled")
 PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 TAG = "tagrpo"
 """The entry in a job's metadata that holds its tag."""
@@ -65,15 +70,15 @@ class _Job:
     may_have_arrived: bool = True
 
 
-def check_batch(endpoint: RemoteEndpoint) -> None:
-    """Refuse an open endpoint that takes no batch jobs."""
+def check_batch(endpoint: "RemoteEndpoint") -> None:
+    """Refuse an endpoint that takes no batch jobs."""
     if len(endpoint.bases) > 1:
         raise InputError(
             f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
         )
-    if endpoint.provider.base is None and endpoint.provider.name != "openai":
+    if endpoint.base is None and endpoint.provider != "openai":
         raise PrerequisiteError(
-            f"{endpoint.spelling}: {endpoint.provider.name} does not support OpenAI's batch API. Remove "
+            f"{endpoint.spelling}: {endpoint.provider} does not support OpenAI's batch API. Remove "
             "batch=true, or give the base_url of a server that supports it."
         )
 
@@ -82,16 +87,15 @@ class BatchJobs:
     """Answers the requests of one run for one model by batch jobs, a few at a time; a backend of `ask`."""
 
     def __init__(
-        self, endpoint: RemoteEndpoint, asker: Asker, *, poll_s: float = 60.0, quiet_s: float = QUIET_S
+        self, endpoint: "RemoteEndpoint", asker: Asker, *, poll_s: float = 60.0, quiet_s: float = QUIET_S
     ) -> None:
         """Set up; nothing is sent. The endpoint is open; `poll_s` is the time between two looks at a job."""
         self._endpoint, self._asker = endpoint, asker
         self._poll_s, self._quiet_s = poll_s, min(quiet_s, poll_s)
         self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
-        self._client = endpoint.provider.openai_client(120.0)
+        self._client = endpoint.openai_client()
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
-        self._waiting: dict[bytes, asyncio.Future[Any]] = {}
-        self._pending: dict[bytes, Request] = {}
+        self._waiting: dict[bytes, tuple[Request, asyncio.Future[Any]]] = {}
         self._in_jobs: set[bytes] = set()
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,9 +105,7 @@ class BatchJobs:
     async def obtain(self, request: Request) -> Answer:
         """Return the answer when a job delivers it.
 
-        Raises:
-            Failed: the request has no answer.
-            Stopped: the run stops; the provider goes on with its jobs, and the next process collects them.
+        If the run stops, the provider goes on with its jobs, and the next process collects them.
         """
         if request.prompt is not None:
             raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
@@ -111,14 +113,12 @@ class BatchJobs:
         while True:
             if self._error is not None:
                 raise self._error
-            self._waiting[request.key] = done = asyncio.get_running_loop().create_future()
-            if request.key not in self._in_jobs:
-                self._pending[request.key] = request
+            done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+            self._waiting[request.key] = request, done
             try:
                 outcome = await done  # an answer, a fault and whether it is final, or None: it was not sent
             finally:
                 del self._waiting[request.key]
-                self._pending.pop(request.key, None)
             if outcome is None:
                 if (stored := await self._asker.find(request)) is not None:
                     return stored
@@ -150,44 +150,49 @@ class BatchJobs:
                 for tag in await store.write(rows.take_over, mine):
                     self._start(_Job(tag, *await store.read(rows.read_job, tag)))
                 size = -1
-                while not self._pending or size < len(self._pending) < self._largest:
-                    size = len(self._pending)
+                while not (pending := self._pending()) or size < len(pending) < self._largest:
+                    size = len(pending)
                     await self._asker.pause(self._quiet_s)
                 if len(self._tasks) >= self._at_once or not await self._make_job():
                     await self._asker.pause(self._quiet_s)
         except Exception as error:
             self._refuse_all(error)
 
+    def _pending(self) -> list[Request]:
+        """Return the requests that wait and are in no job."""
+        return [
+            request
+            for key, (request, done) in self._waiting.items()
+            if key not in self._in_jobs and not done.done()
+        ]
+
     async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
 
-        Raises:
-            Stopped: the caps leave no room, and no job runs that may turn out cheaper.
+        If there is no room, the run stops unless other jobs run, which may turn out cheaper.
         """
-        requests = list(self._pending.values())[: self._largest]
-        bodies = await asyncio.to_thread(lambda: [self._body(request) for request in requests])
-        sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
-        in_one_file = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
+        requests = self._pending()[: self._largest]
+        bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
         worst = [worst_pico(request, self._price) for request in requests]
-        others_run = bool(self._tasks)  # asked before the account is read: a job that ends in between frees money
+        others_run = bool(self._tasks)  # before the account is read: a job that ends in between frees money
         account = await self._asker.store.read(READ_ACCOUNT, self._asker.run_id)
-        left = None if account.max_usd is None else (account.max_usd - account.committed_usd) * PICO_PER_USD
-        totals = accumulate(each or 0 for each in worst)
-        fitting = sum(left is None or total <= round(left) for total in totals)
-        enough, limit = fitting >= LEAST_SHARE * len(requests), self._asker.models.max_requests
-        count = min(fitting, in_one_file) if enough else 0
-        if limit is not None:
-            count = min(count, limit - self._asker.totals.sent)
-        if count <= 0:
+        left = math.inf
+        if account.max_usd is not None:
+            left = round((account.max_usd - account.committed_usd) * PICO_PER_USD)
+        affordable = _count_fitting((each or 0 for each in worst), left)
+        limit = self._asker.models.max_requests
+        allowed = len(requests) if limit is None else limit - self._asker.outcome.sent
+        if (few := affordable < LEAST_SHARE * len(requests)) or allowed <= 0:
             if others_run:
                 return False
-            if enough:
+            if not few:
                 raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
-            few = f"{fitting:,} of {len(requests):,} requests"
-            raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers only {few}")
-        tag = uuid.uuid4().hex
+            covered = f"{affordable:,} of {len(requests):,} requests"
+            raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers only {covered}")
+        in_one_file = max(1, _count_fitting((len(body) + LINE_BYTES for body in bodies), BYTES_PER_JOB))
+        tag, count = uuid.uuid4().hex, min(affordable, allowed, in_one_file)
         attempts = [
-            self._asker.attempt(request, pico, tag)
+            rows.Attempt(request, self._asker.run_id, self._asker.worker, pico, tag)
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
         begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
@@ -197,20 +202,14 @@ class BatchJobs:
             if isinstance(ask_id, int):
                 keys[ask_id], sent[ask_id] = request.key, body
             elif ask_id == ELSEWHERE:
-                self._pending.pop(request.key, None)
                 self._deliver(request.key, None)
         if keys:
-            self._asker.totals.sent += len(keys)
+            self._asker.outcome.sent += len(keys)
             self._start(_Job(tag, keys, bodies=sent))
         return bool(keys)
 
-    def _body(self, request: Request) -> str:
-        return json.dumps(self._endpoint.provider.body(request, self._endpoint.leave_out(request)))
-
     def _start(self, job: _Job) -> None:
-        for key in job.keys.values():
-            self._in_jobs.add(key)
-            self._pending.pop(key, None)
+        self._in_jobs |= {*job.keys.values()}
         task = asyncio.create_task(self._carry_out(job))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -226,7 +225,9 @@ class BatchJobs:
             if job.remote_id is None:
                 await self._give_up(job, "the provider never received the batch job")
             else:
-                ended = await self._wait(job.remote_id)
+                look = partial(self._client.batches.retrieve, job.remote_id)
+                while (ended := await self._call(look, OUTAGE_S)).status not in ENDED:
+                    await self._asker.pause(self._poll_s)
                 message = _error_message(ended)
                 answered = ended.request_counts.completed if ended.request_counts else 0
                 if "enqueued token limit" in message.lower() and not answered:
@@ -237,12 +238,10 @@ class BatchJobs:
             await store.write(rows.change_job, (job.tag, closing))
         except Exception as error:
             self._refuse_all(error)
-            with suppress(DatabaseError):
-                if job.may_have_arrived:  # another process may ask for it
-                    closing = {"worker": NOBODY}
-                else:
+            if not job.may_have_arrived:  # otherwise the next process asks for it
+                with suppress(DatabaseError):
                     await self._give_up(job, str(error))
-                await store.write(rows.change_job, (job.tag, closing))
+                    await store.write(rows.change_job, (job.tag, closing))
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
@@ -260,59 +259,52 @@ class BatchJobs:
 
     async def _collect(self, ended: Any, job: _Job) -> None:
         """Store what a job brought for each of its requests; a second time gives the same."""
-        left = {str(ask_id) for ask_id in job.keys}
+        reason = _error_message(ended) or f"the batch job {ended.status} without answering this request"
+        entries: dict[str, Any] = {str(ask_id): {"error": {"message": reason}} for ask_id in job.keys}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
             file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
-            entries: dict[str, Any] = {}
             for line in file.content.splitlines():
                 with suppress(ValueError, AttributeError):
                     entry = json.loads(line)
-                    entries[str(entry.get("custom_id"))] = entry
-            known = [entries[name] for name in entries if name in left]
-            left -= entries.keys()
-            for start in range(0, len(known), STORED_AT_ONCE):
-                part = known[start : start + STORED_AT_ONCE]
-                await asyncio.gather(*(self._keep(job, int(each["custom_id"]), each) for each in part))
-        reason = _error_message(ended) or f"the batch job {ended.status} without answering this request"
-        for name in left:
-            await self._fail(job, int(name), Fault(SERVER_ERROR, reason))
+                    if (name := str(entry.get("custom_id"))) in entries:
+                        entries[name] = entry
+        for part in in_parts([*entries.items()], STORED_AT_ONCE):
+            await asyncio.gather(*(self._keep(job, int(name), entry) for name, entry in part))
 
     async def _keep(self, job: _Job, ask_id: int, entry: Mapping[str, Any]) -> None:
         """Store an answer or a refusal."""
         response = entry.get("response") or {}
         status, body = int(response.get("status_code") or 0), response.get("body") or {}
+        outcome: Answer | tuple[Fault, bool]
         try:
             if status != 200:
-                raise _refusal(status, entry.get("error") or body)
-            reply = Reply(self._endpoint.redact(json.dumps(body)), seeded=self._endpoint.takes("seed"))
-            self._deliver(
-                job.keys[ask_id], await self._asker.keep(self._endpoint.model, ask_id, reply, self._price)
-            )
+                error = entry.get("error") or body
+                inner = error.get("error", error)
+                message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
+                raise Fault(kind_of_status(status, message) if status else SERVER_ERROR, message)
+            reply = self._endpoint.clean_reply(json.dumps(body), seeded=self._endpoint.takes("seed"))
+            outcome = await self._asker.keep(self._endpoint.model, ask_id, reply, self._price)
         except Fault as fault:
-            await self._fail(job, ask_id, fault)
-
-    async def _fail(self, job: _Job, ask_id: int, fault: Fault) -> None:
-        """Store a failed attempt."""
-        final = self._asker.is_final(fault, self._endpoint.model)
-        await self._asker.end_failed(ask_id, fault, final=final)
-        self._deliver(job.keys[ask_id], (fault, final))
+            outcome = fault, self._asker.is_final(fault, self._endpoint.model)
+            await self._asker.end_failed(ask_id, fault, final=outcome[1])
+        self._deliver(job.keys[ask_id], outcome)
 
     async def _give_up(self, job: _Job, message: str) -> None:
         """Note that no request of a job was sent: they cost nothing, and are sent again."""
         fault = Fault(SERVER_ERROR, message)
         await asyncio.gather(*(self._asker.end_failed(ask_id, fault, final=False) for ask_id in job.keys))
-        self._asker.totals.sent -= 0 if job.bodies is None else len(job.keys)
+        self._asker.outcome.sent -= 0 if job.bodies is None else len(job.keys)
         for key in job.keys.values():
             self._deliver(key, None)
 
     def _deliver(self, key: bytes, outcome: Answer | tuple[Fault, bool] | None) -> None:
         self._in_jobs.discard(key)
-        if key in self._waiting and not self._waiting[key].done():
-            self._waiting[key].set_result(outcome)
+        if key in self._waiting and not (done := self._waiting[key][1]).done():
+            done.set_result(outcome)
 
     def _refuse_all(self, error: Exception) -> None:
         self._error = error
-        for done in self._waiting.values():
+        for _, done in self._waiting.values():
             if not done.done():
                 done.set_exception(error)
 
@@ -362,14 +354,6 @@ class BatchJobs:
                 return remote_id
         return None
 
-    async def _wait(self, remote_id: str) -> Any:
-        """Return the state of a job once it has ended."""
-        while True:
-            state = await self._call(partial(self._client.batches.retrieve, remote_id), OUTAGE_S)
-            if state.status in ("completed", "failed", "expired", "cancelled"):
-                return state
-            await self._asker.pause(self._poll_s)
-
     async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
         """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
         retries, began, attempt = self._asker.models.retries, time.monotonic(), 0
@@ -393,8 +377,6 @@ def _error_message(job: Any) -> str:
     return shorten("; ".join(str(error.message) for error in errors))
 
 
-def _refusal(status: int, error: Mapping[str, Any]) -> Fault:
-    """Return the fault of a line of results without an answer."""
-    inner = error.get("error", error)
-    message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
-    return Fault(kind_of_status(status, message) if status else SERVER_ERROR, message, status=status or None)
+def _count_fitting(sizes: Iterable[float], room: float) -> int:
+    """Return how many of these, from the first on, fit into `room` together."""
+    return sum(total <= room for total in accumulate(sizes))

@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
@@ -19,14 +20,9 @@ _NEVER_SENT = _BAD_ADDRESS.union(
     ("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"),
     ("ClientConnectorError", "ClientConnectorDNSError"),
 )
-_TIMED_OUT = {
-    "TimeoutError",
-    "Timeout",
-    "APITimeoutError",
-    "ReadTimeout",
-    "WriteTimeout",
-    "SocketTimeoutError",
-}
+_TIMED_OUT = {"TimeoutError", "Timeout", "APITimeoutError"}.union(
+    ("ReadTimeout", "WriteTimeout", "SocketTimeoutError")
+)
 _CUT = {"ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"}.union(
     ("ClientPayloadError", "ServerDisconnectedError", "ClientOSError")
 )
@@ -158,7 +154,7 @@ def _chain(error: BaseException) -> list[BaseException]:
     return links
 
 
-def parse_retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+def parse_retry_after(headers: Mapping[str, str]) -> float | None:
     """Return the seconds that a server asks to wait, or None.
 
     Reads `retry-after-ms`, and `retry-after` in seconds or as an HTTP date (RFC 9110, 10.2.3). A date in the
@@ -166,15 +162,12 @@ def parse_retry_after(headers: Mapping[str, str], now: datetime | None = None) -
     """
     lower = {name.lower(): value for name, value in headers.items()}
     for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        try:
+        with suppress(ValueError):
             seconds = float(lower.get(name, "")) * scale
-        except ValueError:
-            continue
-        if 0 <= seconds < float("inf"):
-            return seconds
+            if 0 <= seconds < float("inf"):
+                return seconds
     try:
         due = parsedate_to_datetime(lower.get("retry-after", ""))
     except ValueError:
         return None
-    due = due if due.tzinfo is not None else due.replace(tzinfo=UTC)
-    return max(0.0, (due - (now or datetime.now(UTC))).total_seconds())
+    return max(0.0, (due.replace(tzinfo=due.tzinfo or UTC) - datetime.now(UTC)).total_seconds())

@@ -25,21 +25,19 @@ class Price:
         return Price(self.prompt * factor, self.completion * factor)
 
 
-def find_price(model: str, given: tuple[float, float] | None = None) -> Price | None:
-    """Return the price of a model: what the user gives (prompt, response), else litellm's,
-    None if it is not known.
+def find_price(
+    model: str, given: tuple[float, float] | None = None, *, required: bool = False
+) -> Price | None:
+    """Return the price of a model: what the user gives (prompt, response), else litellm's.
+
+    None if it is not known; that is an error if it is `required`.
     """
     if given is not None:
         return Price(*given)
-    from service.asks.providers import known_price
+    from service.asks.remote import known_price
 
-    return known_price(model)
-
-
-def require_price(model: str, given: tuple[float, float] | None = None) -> Price:
-    """Return the price of a model."""
-    price = find_price(model, given)
-    if price is None:
+    price = known_price(model)
+    if price is None and required:
         raise BudgetError(
             f"tagrpo does not know the price of {model}, so it cannot enforce the cap. Set the model's "
             "`price`, such as price=[10,30]: USD per million prompt tokens and response tokens ([0,0] if it "

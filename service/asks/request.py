@@ -268,10 +268,8 @@ class Fault(Exception):
 def read_reply(body: str) -> tuple[tuple[Choice, ...], tuple[int, int], str]:
     """Return the choices, (prompt, completion) tokens and model of a completion's JSON body.
 
-    Half characters, where a server cut a reply inside of one, become U+FFFD.
-
-    Raises:
-        Fault: the body holds no choice, is no completion, or the server broke the answer off.
+    Half characters, where a server cut a reply inside of one, become U+FFFD. A body without choices, and an
+    answer that the server broke off, are a `Fault`.
     """
     try:
         parsed = json.loads(body)

@@ -5,25 +5,26 @@ rests a server that refuses connections, and it would be a second owner of retri
 """
 
 import asyncio
+import json
 import logging
 import time
 from abc import abstractmethod
 from collections import deque
-from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from service.asks import request as kinds
 from service.asks.backend import Endpoint
-from service.asks.faults import classify, shorten
+from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.redaction import redact
-from service.asks.request import Fault, Reply, Request
+from service.asks.request import Fault, Reply, Request, chat_messages, optional_fields
 from service.errors import PrerequisiteError
-from service.models.settings import SHORTEST_TIMEOUT_S
+from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
 
 if TYPE_CHECKING:
-    import httpx
+    import aiohttp
 
 _LOG = logging.getLogger("tagrpo.servers")
 
@@ -110,7 +111,7 @@ class ServedEndpoint(Endpoint):
         self.servers = tuple(servers)
         self.serving: Serving = {}
         self._timeout_s, self._tokens_per_s = timeout_s, tokens_per_s
-        self._waiting: deque[asyncio.Future[Server | None]] = deque()
+        self._waiting: deque[asyncio.Future[Server]] = deque()
 
     @abstractmethod
     async def look(self, server: Server) -> Serving | Fault:
@@ -142,35 +143,33 @@ class ServedEndpoint(Endpoint):
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
         """Wait for a server with room and hold a place there; any server after `stopping` is set."""
-        server = await self._next(stopping)
+        turn: asyncio.Future[Server] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
+        self._hand_out(to_all=stopping.is_set())
+        server = await turn
         try:
             yield server
         finally:
             server.in_flight -= 1
             self._hand_out()
 
-    async def _next(self, stopping: asyncio.Event) -> Server:
-        server = None if self._waiting else self._choose()
-        while server is None and not stopping.is_set():
-            turn: asyncio.Future[Server | None] = asyncio.get_running_loop().create_future()
-            self._waiting.append(turn)
-            try:
-                if (server := await turn) is not None:
-                    return server
-            except asyncio.CancelledError:
-                if turn.done() and not turn.cancelled() and (given := turn.result()) is not None:
-                    given.in_flight -= 1
-                    self._hand_out()
-                raise
-        server = server or self.servers[0]
-        self._take(server)
-        return server
-
     def wake(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
-        for turn in waiting:
+        self._hand_out(to_all=True)
+
+    def _hand_out(self, *, to_all: bool = False) -> None:
+        """Give the least loaded servers with room to those who wait; with `to_all` any server to the rest."""
+        while self._waiting and (server := self._choose() or (self.servers[0] if to_all else None)):
+            turn = self._waiting.popleft()
             if not turn.done():
-                turn.set_result(None)
+                server.taken_at = time.monotonic()
+                server.in_flight += 1
+                turn.set_result(server)
+
+    def _choose(self) -> Server | None:
+        now = time.monotonic()
+        all_fail = all(server.fault is not None for server in self.servers)
+        roomy = (server for server in self.servers if server.has_room(now, all_fail=all_fail))
+        return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
 
     def _note_failure(self, server: Server, fault: Fault, began: float) -> Fault:
         """Adapt to a fault of a request sent at `began`; return what it means for the request.
@@ -244,23 +243,80 @@ class ServedEndpoint(Endpoint):
             if server.in_flight
         )
 
-    def _choose(self) -> Server | None:
-        """Return the least loaded server with room."""
-        now = time.monotonic()
-        all_fail = all(server.fault is not None for server in self.servers)
-        roomy = (server for server in self.servers if server.has_room(now, all_fail=all_fail))
-        return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
 
-    def _take(self, server: Server) -> None:
-        server.taken_at = time.monotonic()
-        server.in_flight += 1
+class PlainEndpoint(ServedEndpoint):
+    """A vLLM server that tagrpo started itself on this machine, asked by plain HTTP.
 
-    def _hand_out(self) -> None:
-        while self._waiting and (server := self._choose()) is not None:
-            turn = self._waiting.popleft()
-            if not turn.done():
-                self._take(server)
-                turn.set_result(server)
+    It queues by itself, so its concurrency does not adapt. It takes every setting, and costs nothing.
+    """
+
+    def __init__(
+        self,
+        base: str,
+        served_name: str,
+        *,
+        max_concurrency: int = 256,
+        timeout_s: float | None = None,
+        tokens_per_s: float = TOKENS_PER_S,
+    ) -> None:
+        """Set up; nothing is sent. `base` ends in `/v1`; for the rest see `ServedEndpoint`."""
+        self.base, self.served_name = base, served_name
+        self._session: aiohttp.ClientSession | None = None
+        server = Server(base, base, max_concurrency, limit=max_concurrency)
+        super().__init__([server], timeout_s, tokens_per_s)
+
+    @property
+    def model(self) -> str:
+        return self.served_name
+
+    async def open(self) -> None:
+        """Connect and query the served model; close it if that fails, too."""
+        import aiohttp
+
+        self._session = aiohttp.ClientSession(
+            headers={"Content-Type": "application/json"},
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
+        await self.survey()
+
+    async def look(self, server: Server) -> Serving | Fault:
+        return await look_at(self.base, self.served_name, None)
+
+    async def complete(
+        self, request: Request, server: Server, timeout_s: float, token_ids: Sequence[int] | None = None
+    ) -> Reply:
+        """Send one attempt; `token_ids` replace the chat."""
+        assert self._session is not None, "the endpoint is closed"
+        body = {"model": self.served_name, **vllm_settings(request.sampling), **optional_fields(request)}
+        body |= request.extra
+        page = "chat/completions" if request.prompt is None and token_ids is None else "completions"
+        if request.prompt is not None:
+            body["prompt"] = request.prompt
+        elif token_ids is not None:
+            body["prompt"] = [token_ids]
+            body.pop("chat_template_kwargs", None)
+        else:
+            body["messages"] = chat_messages(request)
+        async with self._session.post(f"{self.base}/{page}", data=json.dumps(body).encode()) as response:
+            text = (await response.read()).decode("utf-8", "replace")
+        if response.status != 200:
+            raise fault_of_status(response.status, text, response.headers)
+        return Reply(text)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+
+def vllm_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
+    """Return decoding settings as vLLM spells them, neutral ones too: it would take others from the model."""
+    sent = {name: value for name, value in sampling.items() if value is not None}
+    if sent.get("top_k") == 0:
+        sent["top_k"] = -1  # all tokens, in every version of vLLM
+    if stop := sent.pop("stop", None):
+        sent["stop"] = list(stop)
+    return sent
 
 
 async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
@@ -271,7 +327,7 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
     try:
         async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
             response = await http.get(url)
-            version = _json_object(await http.get(f"{base.removesuffix('/v1')}/version")).get("version")
+            described = await http.get(f"{base.removesuffix('/v1')}/version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         return Fault(
             kinds.CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}")
@@ -293,16 +349,10 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
                 kinds.UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
             )
         entry = entries.get(model, {})
-    details = {"engine": entry.get("owned_by"), "version": version, "root": entry.get("root")}
+    details = {"engine": entry.get("owned_by"), "version": None, "root": entry.get("root")}
+    with suppress(ValueError, AttributeError):  # a server without this page
+        details["version"] = described.json().get("version")
     serving: Serving = {name: text for name, text in details.items() if text and isinstance(text, str)}
     if isinstance(length := entry.get("max_model_len"), int):
         serving["max_model_len"] = length
     return serving
-
-
-def _json_object(response: "httpx.Response") -> dict[str, Any]:
-    try:
-        page = response.json() if response.status_code == 200 else None
-    except ValueError:
-        return {}
-    return page if isinstance(page, dict) else {}

@@ -5,7 +5,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, LargeBinary, text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.database.base import BY_KEY_ALONE, Base
+from service.database.base import BY_KEY_ALONE, Base, CompressedText
 
 OPEN, DONE, FAILED_TASK = "open", "done", "failed"
 """States of a task; a failed one needs a request that failed for good."""
@@ -46,13 +46,6 @@ class TaskRow(Base):
 _IN_A_JOB, _UNDER_WAY = text("job IS NOT NULL"), text("state = 'sent'")
 
 
-COST_COLUMNS = (
-    *("run_id", "kind", "model", "state", "cost_pico", "worst_pico"),
-    *("prompt_tokens", "completion_tokens"),
-)
-"""What a ledger reads; an index holds it, in the order in which it is summed."""
-
-
 class AskRow(Base):
     """One attempt: an HTTP request, or a line of a batch job, that may be billed."""
 
@@ -82,19 +75,23 @@ class AskRow(Base):
         Index(None, "run_id", "ended_at"),
         Index(None, "about", "kind"),
         Index(None, "scope"),
-        Index("ix_asks_costs", *COST_COLUMNS),
+        Index(  # what a ledger reads, in the order in which it is summed
+            "ix_asks_costs",
+            *("run_id", "kind", "model", "state", "cost_pico", "worst_pico"),
+            *("prompt_tokens", "completion_tokens"),
+        ),
         Index("ix_asks_job", "job", sqlite_where=_IN_A_JOB, postgresql_where=_IN_A_JOB),
         Index("ix_asks_sent", "run_id", sqlite_where=_UNDER_WAY, postgresql_where=_UNDER_WAY),
     )
 
 
 class AskBodyRow(Base):
-    """Request and reply as zstd-compressed JSON, separate from the header."""
+    """Request and reply as JSON, separate from the header."""
 
     __tablename__ = "ask_bodies"
     ask_id: Mapped[int] = mapped_column(ForeignKey("asks.id", ondelete="CASCADE"), primary_key=True)
-    request: Mapped[bytes] = mapped_column(LargeBinary)
-    reply: Mapped[bytes | None] = mapped_column(LargeBinary)
+    request: Mapped[str] = mapped_column(CompressedText)
+    reply: Mapped[str | None] = mapped_column(CompressedText)
 
 
 class NoteRow(Base):

@@ -4,10 +4,9 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 
 from service.asks import store as rows
-from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Stopped
+from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
 from service.asks.attempts import answering_models
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
@@ -23,81 +22,28 @@ Work = Callable[[Asker, str], Awaitable[None]]
 """Does one task, given its item. Raises `Failed` or `Stopped` as `Asker.ask` does."""
 
 
-@dataclass(frozen=True)
-class Progress:
-    """State of a run: tasks of all processes; requests, tokens and dollars of this process."""
-
-    done: int
-    total: int
-    answered: int
-    failed: int
-    requests_per_s: float
-    tokens_per_s: float
-    usd: float
-    seconds_left: float | None
-
-    @property
-    def words(self) -> str:
-        """Rate, cost and time left, for a progress line."""
-        parts = [f"{self.requests_per_s:.2f} requests/s", f"{self.tokens_per_s:,.0f} tokens/s"]
-        if self.usd:
-            parts.append(f"${self.usd:.2f}")
-        if self.failed:
-            parts.append(f"{self.failed:,} requests failed")
-        if self.seconds_left is not None:
-            parts.append(f"about {_duration(self.seconds_left)} left")
-        return ", ".join(parts)
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
-
-
-@dataclass
-class Outcome:
-    """What this process did. `stopped` says in a word why it ended before the run was done.
-
-    `done` tasks were finished, `failed` ones need a request that failed for good, `open` ones are left.
-    """
-
-    done: int = 0
-    failed: int = 0
-    open: int = 0
-    sent: int = 0
-    stopped: str | None = None
-    message: str | None = None
-    failures: dict[str, int] = field(default_factory=dict)
-
-
 async def work_on(
     store: Store,
     run_id: str,
     do_task: Work,
     models: Models,
-    report: Callable[[Progress], None] = lambda progress: None,
+    report: Callable[[int, int, str], None] = lambda *_: None,
 ) -> Outcome:
     """Do the open tasks of a run, concurrently with other processes.
 
-    The first SIGINT or SIGTERM stops sending and lets requests in flight finish; a second one drops them.
-
-    Returns:
-        What was done, once no task is left that this process can do.
+    Ends once no task is left that this process can do. `report` gets the number of finished tasks, that of
+    all tasks, and a few words. The first SIGINT or SIGTERM stops sending and lets requests in flight finish;
+    a second one drops them.
     """
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)
     asker.answering = await store.read(answering_models, run_id)
-    tasks = _Tasks(store, asker, do_task, models.at_once)
-    watching = [
-        asyncio.create_task(_beat(store, worker, asker, models.stall_s)),
-        asyncio.create_task(_report(store, asker, report)),
-    ]
+    tasks = _Tasks(asker, do_task)
+    watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
 
     def interrupt() -> bool:
         asker.stop(INTERRUPTED, "interrupted")
-        return asker.in_flight > 0
+        return bool(asker.in_flight)
 
     try:
         with finish_on_signals(interrupt, grace_s=models.grace_s):
@@ -108,25 +54,21 @@ async def work_on(
         await tasks.cancel()
         raise
     finally:
-        for task in watching:
-            task.cancel()
-        await asyncio.gather(*watching, return_exceptions=True)
+        watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
         await asker.close()
         await store.write(rows.leave, worker)
-    outcome, counts = tasks.outcome, await store.read(rows.count_tasks, run_id)
-    outcome.open, outcome.sent = counts.get(OPEN, 0), asker.totals.sent
-    outcome.failures = dict(asker.totals.failures)
-    if asker.stopped is not None and outcome.stopped is None:
-        outcome.stopped, outcome.message = asker.stopped.kind, str(asker.stopped)
-    return outcome
+    asker.outcome.open = (await store.read(rows.count_tasks, run_id)).get(OPEN, 0)
+    if asker.stopped is not None and asker.outcome.stopped is None:
+        asker.outcome.stopped, asker.outcome.message = asker.stopped.kind, str(asker.stopped)
+    return asker.outcome
 
 
 class _Tasks:
     """The tasks that this process does at a time."""
 
-    def __init__(self, store: Store, asker: Asker, do_task: Work, at_once: int) -> None:
-        self.outcome = Outcome()
-        self._store, self._asker, self._do_task, self._at_once = store, asker, do_task, at_once
+    def __init__(self, asker: Asker, do_task: Work) -> None:
+        self._store, self._asker, self._do_task = asker.store, asker, do_task
         self._left_open: set[int] = set()
         self._running: set[asyncio.Task[None]] = set()
         # Not `asyncio.wait`, which looks at all tasks each time.
@@ -136,11 +78,12 @@ class _Tasks:
     async def run(self) -> None:
         """Do each open task once; at the end wait for those of other processes, which may die."""
         me, all_claimed = (self._asker.run_id, self._asker.worker), False
+        at_once = self._asker.models.at_once
         while True:
-            must_end = self.outcome.stopped is not None or self._asker.stopping.is_set()
-            room = self._at_once - len(self._running)
+            must_end = self._asker.outcome.stopped is not None or self._asker.stopping.is_set()
+            room = at_once - len(self._running)
             try:
-                if not must_end and (not self._running or (room >= self._at_once / 4 and not all_claimed)):
+                if not must_end and (not self._running or (room >= at_once / 4 and not all_claimed)):
                     wish = (*me, room, frozenset(self._left_open))
                     claimed = await self._store.write(rows.claim, wish)
                     all_claimed = len(claimed) < room
@@ -171,18 +114,18 @@ class _Tasks:
         await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _do(self, position: int, item: str) -> None:
-        state, error = OPEN, None
+        state, error, outcome = OPEN, None, self._asker.outcome
         try:
             await self._do_task(self._asker, item)
             state = DONE
-            self.outcome.done += 1
+            outcome.done += 1
         except Stopped as stopped:
-            if self.outcome.stopped is None:
-                self.outcome.stopped, self.outcome.message = stopped.kind, str(stopped)
+            if outcome.stopped is None:
+                outcome.stopped, outcome.message = stopped.kind, str(stopped)
         except Failed as failed:
             if failed.kind != IN_A_JOB:
                 state, error = (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
-            self.outcome.failed += failed.final
+            outcome.failed += failed.final
         finally:
             if state == OPEN:
                 self._left_open.add(position)
@@ -190,46 +133,46 @@ class _Tasks:
             await self._store.write(rows.finish, ended)
 
 
-async def _beat(store: Store, worker: int, asker: Asker, stall_s: float) -> None:
-    warned = 0.0
+async def _beat(asker: Asker) -> None:
+    """Show that this process is alive, and say what it waits for after a long time without an answer."""
+    stall_s, warned = asker.models.stall_s, 0.0
     while True:
         await asyncio.sleep(min(BEAT_S, stall_s))
-        await store.write(rows.beat, worker)
+        await asker.store.write(rows.beat, asker.worker)
         silent_s = time.monotonic() - asker.last_answer_s
         if asker.in_flight and silent_s >= stall_s and warned != asker.last_answer_s:
             warned = asker.last_answer_s
-            waits = "; ".join(
-                filter(None, (endpoint.waits_for for endpoint in asker.models.endpoints.values()))
-            )
-            requests = "request" if asker.in_flight == 1 else "requests"
-            _LOG.warning(
-                "no answer for %.0f s: %d %s in flight. %s", silent_s, asker.in_flight, requests, waits
-            )
+            waits = "; ".join(filter(None, (each.waits_for for each in asker.models.endpoints.values())))
+            requests = f"{len(asker.in_flight)} request{'s' * (len(asker.in_flight) != 1)}"
+            _LOG.warning("no answer for %.0f s: %s in flight. %s", silent_s, requests, waits)
 
 
-async def _report(store: Store, asker: Asker, report: Callable[[Progress], None]) -> None:
-    began, done_before = time.monotonic(), None
+async def _report(asker: Asker, report: Callable[[int, int, str], None]) -> None:
+    """Report finished tasks of all processes, all tasks, and this process's rate and cost, time and again."""
+    began, done_before, outcome = time.monotonic(), None, asker.outcome
     before = _generated_tokens(asker)  # a server on this machine answers several runs
     while True:
-        counts = await store.read(rows.count_tasks, asker.run_id)
+        counts = await asker.store.read(rows.count_tasks, asker.run_id)
         done, total = counts.get(DONE, 0) + counts.get(FAILED_TASK, 0), sum(counts.values())
         done_before = done if done_before is None else done_before
-        seconds, totals = time.monotonic() - began, asker.totals
-        tokens = max(_generated_tokens(asker) - before, totals.completion_tokens)
-        rate = (done - done_before) / seconds if seconds else 0.0
-        report(
-            Progress(
-                done=done,
-                total=total,
-                answered=totals.answered,
-                failed=sum(totals.failures.values()),
-                requests_per_s=totals.answered / seconds if seconds else 0.0,
-                tokens_per_s=tokens / seconds if seconds else 0.0,
-                usd=totals.pico_usd / PICO_PER_USD,
-                seconds_left=(total - done) / rate if rate else None,
-            )
-        )
+        seconds = time.monotonic() - began or 1e-9
+        tokens = max(_generated_tokens(asker) - before, outcome.completion_tokens)
+        words = [f"{outcome.answered / seconds:.2f} requests/s", f"{tokens / seconds:,.0f} tokens/s"]
+        if outcome.pico_usd:
+            words.append(f"${outcome.pico_usd / PICO_PER_USD:.2f}")
+        if outcome.failures:
+            words.append(f"{outcome.failures.total():,} requests failed")
+        if done > done_before:
+            words.append(f"about {_duration((total - done) * seconds / (done - done_before))} left")
+        report(done, total, ", ".join(words))
         await asyncio.sleep(REPORT_S)
+
+
+def _duration(seconds: float) -> str:
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def _generated_tokens(asker: Asker) -> int:

@@ -5,11 +5,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect
 from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
-from service.database import sqlite
+from service.database import schema, sqlite
 from service.database.place import Place, Server, parse_place
 from service.database.postgresql import PostgresDatabase
 from service.database.sqlite import SqliteDatabase
@@ -18,11 +18,6 @@ from service.errors import ConnectionLostError, DatabaseError
 R = TypeVar("R")
 
 _TRIES = 3
-
-KNOWN_REVISIONS = ("1.3", "1.4", "1.5")
-"""The schema's revisions, as in migrations/versions, the newest last."""
-
-HEAD_REVISION = KNOWN_REVISIONS[-1]
 
 
 class Database:
@@ -41,26 +36,20 @@ class Database:
         return self.place
 
     @classmethod
-    def open(cls, place: str | Place, *, create: bool = True, read_only: bool = False) -> "Database":
-        """Open the database at a path or URL; a new or empty one gets its tables, none is ever upgraded.
+    def open(
+        cls, place: str | Place, *, create: bool = True, read_only: bool = False, upgrade: bool = False
+    ) -> "Database":
+        """Open the database at a path or URL; a new or empty one gets its tables.
 
         With `create=False` a file that cannot be written, as in a shared folder of results, is opened for
-        reading; `write` then says so.
+        reading; `write` then says so. Only `upgrade` brings an older schema to the newest revision.
         """
-        return cls._open(place, create=create, read_only=read_only, upgrade=False)
-
-    @classmethod
-    def upgrade(cls, place: str | Place) -> "Database":
-        """Open the database at a path or URL and bring its schema to the newest revision."""
-        return cls._open(place, create=False, read_only=False, upgrade=True)
-
-    @classmethod
-    def _open(cls, place: str | Place, *, create: bool, read_only: bool, upgrade: bool) -> "Database":
         place = parse_place(place)
-        if isinstance(place, Server):
-            database = cls(PostgresDatabase(place, read_only=read_only))
-        else:
-            database = cls(SqliteDatabase.at(place, create=create, read_only=read_only))
+        database = cls(
+            PostgresDatabase(place, read_only=read_only)
+            if isinstance(place, Server)
+            else SqliteDatabase(place, create=create, read_only=read_only)
+        )
         try:
             database._check_schema(create=create, upgrade=upgrade)
         except BaseException:
@@ -69,7 +58,7 @@ class Database:
         return database
 
     def close(self) -> None:
-        self.connections.close()
+        self.connections.engine.dispose()
 
     def __enter__(self) -> "Database":
         return self
@@ -123,11 +112,12 @@ class Database:
             yield connection
 
     def _check_schema(self, *, create: bool, upgrade: bool) -> None:
+        newest = schema.REVISIONS[-1].name
         with self._connection(write=False) as connection:
             revision = self._revision(connection)
-        if revision == HEAD_REVISION:
+        if revision == newest:
             return
-        if revision is None and not self.connections.may_make_schema(create=create):
+        if revision is None and (self.read_only or not create):
             raise DatabaseError(
                 f"{self.place}: the database is empty. Fill it with `tagrpo questions import`, or choose "
                 "another one with --db."
@@ -137,17 +127,17 @@ class Database:
             copied = "Copy it to a folder where you have write access. " if locked_up else ""
             raise DatabaseError(
                 f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
-                f"has {HEAD_REVISION}). {copied}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
+                f"has {newest}). {copied}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
                 "db upgrade`."
             )
         with self._connection(write=True) as connection:
             # Another process may have been quicker; the write lock is ours now, so look again.
             revision = self._revision(connection)
-            if revision != HEAD_REVISION:
+            if revision is None:
                 self.connections.check_before_schema(connection)
-                from service.database.schema import create_schema, migrate
-
-                (create_schema if revision is None else migrate)(connection)
+                schema.create_schema(connection)
+            else:
+                schema.migrate(connection, revision)
 
     def _revision(self, connection: Connection) -> str | None:
         """Return the schema's revision, None of an empty file."""
@@ -159,11 +149,12 @@ class Database:
             raise DatabaseError(
                 f"{self.place}: {kind} database that is not from tagrpo. Choose another one with --db."
             )
-        revision = str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
-        if revision not in KNOWN_REVISIONS:
+        revision = str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar())
+        if revision not in (known.name for known in schema.REVISIONS):
             raise DatabaseError(
                 f"{self.place}: written by another version of tagrpo (schema {revision}, this version has "
-                f"{HEAD_REVISION}). Upgrade with `pip install -U tagrpo`, or choose another file with --db."
+                f"{schema.REVISIONS[-1].name}). Upgrade with `pip install -U tagrpo`, or choose another file "
+                "with --db."
             )
         return revision
 

@@ -1,7 +1,6 @@
 """The file system of a database: WAL needs shared memory, which network file systems lack."""
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 
 from service.errors import DatabaseError
@@ -18,27 +17,19 @@ WAYS_OUT = (
 )
 
 
-def file_system_of(path: Path, mounts: Sequence[tuple[str, str]]) -> str | None:
-    """Return the type of the file system that holds an absolute path, by mounts as (place, type).
-
-    Of mounts the one with the longest prefix counts, and the last of those on one place. None: no mount.
-    """
-    holding = [(place, kind) for place, kind in mounts if path.is_relative_to(place)]
-    return max(reversed(holding), key=lambda mount: len(mount[0]), default=("", None))[1]
-
-
-def is_network(kind: str) -> bool:
-    """Say whether a type of file system may be shared by machines; FUSE ones mostly are."""
-    return kind in NETWORK or kind.startswith("fuse.")
-
-
 def network_file_system(path: Path) -> str | None:
-    """Return the type of the network file system that holds the path; None: it is local, or not known."""
+    """Return the type of the network file system that holds the path; None: it is local, or not known.
+
+    The mount with the longest path counts, and the last of those on one place.
+    """
     import psutil  # takes longer to load than most commands need
 
-    mounts = [(each.mountpoint, each.fstype) for each in psutil.disk_partitions(all=True)]
-    kind = file_system_of(path.resolve(), mounts)
-    return kind if kind is not None and is_network(kind) else None
+    whole = path.resolve()
+    mounts = [each for each in psutil.disk_partitions(all=True) if whole.is_relative_to(each.mountpoint)]
+    if not mounts:
+        return None
+    kind: str = max(reversed(mounts), key=lambda each: len(each.mountpoint)).fstype
+    return kind if kind in NETWORK or kind.startswith("fuse.") else None
 
 
 def chosen_journal() -> str:

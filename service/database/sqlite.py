@@ -28,25 +28,14 @@ WRITE_OPTION = "tagrpo_write"
 class SqliteDatabase:
     """The connections to a database in a file."""
 
-    def __init__(self, place: Path, *, read_only: bool) -> None:
+    def __init__(self, place: Path, *, create: bool, read_only: bool) -> None:
+        """Open a file, for reading alone if it cannot be written and need not be made."""
+        check_file(place, create=create and not read_only)
+        read_only = read_only or (not create and not can_be_written(place))
+        if not read_only or is_open_elsewhere(place):
+            check_place(place)
         self.place, self.read_only = place, read_only
-        self.engine = create_sqlite_engine(place, read_only=read_only)
-
-    @classmethod
-    def at(cls, path: Path, *, create: bool, read_only: bool) -> "SqliteDatabase":
-        """Return the database of a file, for reading alone if it cannot be written and need not be made."""
-        check_file(path, create=create and not read_only)
-        read_only = read_only or (not create and not can_be_written(path))
-        if not read_only or is_open_elsewhere(path):
-            check_place(path)
-        return cls(path, read_only=read_only)
-
-    def may_make_schema(self, *, create: bool) -> bool:
-        """Say whether tables may be made in it where it has none."""
-        return not self.read_only
-
-    def close(self) -> None:
-        self.engine.dispose()
+        self.engine = _create_engine(place, read_only=read_only)
 
     def explained(self) -> AbstractContextManager[None]:
         """Turn SQLite errors into actionable messages."""
@@ -94,7 +83,7 @@ class SqliteDatabase:
         return whole.stat().st_size + (log.stat().st_size if log.exists() else 0)
 
 
-def create_sqlite_engine(path: Path, *, read_only: bool) -> Engine:
+def _create_engine(path: Path, *, read_only: bool) -> Engine:
     """Return an engine on `path`; connections use WAL, foreign keys and a busy time-out of 60 s.
 
     With `TAGRPO_JOURNAL=rollback` it is a rollback journal, for file systems that know no WAL.
@@ -171,41 +160,32 @@ def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError
     if "locking protocol" in text or ("disk I/O error" in text and kind is not None):
         where = f" on {kind}" if kind is not None else ""
         return DatabaseError(f"{path}: SQLite's locks do not work{where} ({text}). {WAYS_OUT}.")
-    if "disk I/O error" in text:
-        return DatabaseError(
-            f"{path}: {text}; the last step was not written. Free space on its disk or in your quota, or "
-            "check in `dmesg` whether the disk fails. Then run the same command again to resume. `tagrpo db "
-            "check` reports whether the file is intact."
-        )
-    if "disk is full" in text:
-        return DatabaseError(
-            f"{path}: {text}; the last step was not written. Free space on its disk and run the same "
-            "command again to resume."
-        )
-    if "readonly" in text or "read-only" in text:
-        return DatabaseError(
-            f"{path}: the database cannot be written ({text}). Check the permissions of the file and of its "
-            "folder, or choose another one with --db."
-        )
-    if "not a database" in text:
-        return DatabaseError(f"{path}: not an SQLite database. Choose another one with --db.")
-    if "malformed" in text or "corrupt" in text:
-        return DatabaseError(
-            f"{path}: the database is damaged ({text}). Keep a copy of the file and of its -wal file, and "
-            "check the damage with `tagrpo db check`. Then restore a backup, or try `sqlite3 FILE .recover`."
-        )
     if "unable to open" in text and is_open_elsewhere(path) and not can_be_written(path):
         return DatabaseError(
             f"{path}: its last changes are in {path.name}-wal, which SQLite cannot read in a read-only "
             "folder. Copy the file and its -wal file to a writable folder."
         )
-    if "unable to open" in text:
-        return DatabaseError(f"{path}: the database cannot be opened ({text}). Check that its folder exists.")
-    if "locked" in text or "busy" in text:
-        return DatabaseError(
-            f"{path}: another process has locked the database for {BUSY_TIMEOUT_S} s. Try again."
-        )
-    return None
+    described = (message for words, message in _DESCRIPTIONS.items() if any(word in text for word in words))
+    message = next(described, None)
+    return None if message is None else DatabaseError(f"{path}: {message.format(text=text)}")
+
+
+_DESCRIPTIONS = {
+    ("disk I/O error",): "{text}; the last step was not written. Free space on its disk or in your quota, or "
+    "check in `dmesg` whether the disk fails. Then run the same command again to resume. `tagrpo db check` "
+    "reports whether the file is intact.",
+    ("disk is full",): "{text}; the last step was not written. Free space on its disk and run the same "
+    "command again to resume.",
+    ("readonly", "read-only"): "the database cannot be written ({text}). Check the permissions of the file "
+    "and of its folder, or choose another one with --db.",
+    ("not a database",): "not an SQLite database. Choose another one with --db.",
+    ("malformed", "corrupt"): "the database is damaged ({text}). Keep a copy of the file and of its -wal "
+    "file, and check the damage with `tagrpo db check`. Then restore a backup, or try "
+    "`sqlite3 FILE .recover`.",
+    ("unable to open",): "the database cannot be opened ({text}). Check that its folder exists.",
+    ("locked", "busy"): f"another process has locked the database for {BUSY_TIMEOUT_S} s. Try again.",
+}
+"""What SQLite's errors mean and what to do, by words in them."""
 
 
 def can_be_written(path: Path) -> bool:

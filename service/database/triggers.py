@@ -24,23 +24,6 @@ def on_creation(row: type[Base], *statements: str, dialect: str = "sqlite") -> N
         event.listen(row.__table__, "after_create", ddl)
 
 
-def statement_trigger(row: type[Base], name: str, verb: str, body: str) -> None:
-    """Have statements run after each statement that changed rows, on PostgreSQL.
-
-    `body` reads what was changed from the tables `new_rows` (INSERT, UPDATE) and `old_rows` (UPDATE, DELETE).
-    """
-    tables = ("" if verb == "INSERT" else " OLD TABLE AS old_rows") + (
-        "" if verb == "DELETE" else " NEW TABLE AS new_rows"
-    )
-    on_creation(
-        row,
-        _function(name, f"{body} RETURN NULL;"),
-        f"CREATE TRIGGER {name} AFTER {verb} ON {row.__tablename__} REFERENCING{tables} "
-        f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()",
-        dialect="postgresql",
-    )
-
-
 def count_new_rows(
     row: type[Base], name: str, into: str, keys: Mapping[str, str], sums: Mapping[str, str]
 ) -> None:
@@ -61,12 +44,13 @@ def count_new_rows(
     )
     summed = ", ".join([*keys.values(), *(f"SUM(CAST({value} AS INTEGER))" for value in sums.values())])
     places = ", ".join(str(place) for place in range(1, len(keys) + 1))
-    statement_trigger(
+    counted = f"SELECT {summed} FROM new_rows AS made GROUP BY {places} ORDER BY {places} {on_conflict}"
+    on_creation(
         row,
-        name,
-        "INSERT",
-        f"INSERT INTO {into} ({names}) SELECT {summed} FROM new_rows AS made GROUP BY {places} "
-        f"ORDER BY {places} {on_conflict}".replace("NEW.", "made."),
+        _function(name, f"INSERT INTO {into} ({names}) {counted.replace('NEW.', 'made.')} RETURN NULL;"),
+        f"CREATE TRIGGER {name} AFTER INSERT ON {row.__tablename__} REFERENCING NEW TABLE AS new_rows "
+        f"FOR EACH STATEMENT EXECUTE FUNCTION {name}()",
+        dialect="postgresql",
     )
 
 

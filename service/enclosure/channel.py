@@ -69,10 +69,6 @@ def decode(value: Any, known: Decode) -> Any:
         raise Malformed(f"not a valid value: {str(value)[:100]}") from error
 
 
-def _dict(pairs: Any, known: Decode) -> dict[Any, Any]:
-    return {decode(key, known): decode(each, known) for key, each in pairs}
-
-
 _COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
 _TYPES: dict[str, type] = {
     each.__name__: each
@@ -83,7 +79,7 @@ _READERS: dict[str, Callable[[Any, Decode], Any]] = {
     "tuple": lambda content, known: tuple(decode(each, known) for each in content),
     "set": lambda content, known: {decode(each, known) for each in content},
     "frozenset": lambda content, known: frozenset(decode(each, known) for each in content),
-    "dict": _dict,
+    "dict": lambda content, known: {decode(key, known): decode(each, known) for key, each in content},
     "bytes": lambda content, known: bytes.fromhex(content),
     "bytearray": lambda content, known: bytearray.fromhex(content),
     "complex": lambda content, known: complex(*content),

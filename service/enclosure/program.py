@@ -128,14 +128,10 @@ def _raised(error: BaseException) -> dict[str, Any]:
         return {"raised": "Exception", "class": "Exception", "text": ""}
 
 
-def _items(value: Any) -> list[Any]:
-    return list(itertools.islice(value, _MAX_ITEMS))
-
-
 _DO: dict[str, Callable[..., Any]] = {
     "get": getattr,
     "set": setattr,
-    "items": _items,
+    "items": lambda value: list(itertools.islice(value, _MAX_ITEMS)),
     "next": next,
     "len": len,
     "item": operator.getitem,

@@ -6,8 +6,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from service.asks.backend import Endpoint
@@ -27,14 +26,6 @@ _TURN_S = 0.1
 """How long the loop decodes before new requests can join."""
 
 
-@dataclass(eq=False)
-class _Pending:
-    """A request whose responses are being drawn."""
-
-    rows: "list[Row]"
-    done: asyncio.Future[None]
-
-
 class TransformersEndpoint(Endpoint):
     """Draws responses in this process.
 
@@ -47,7 +38,7 @@ class TransformersEndpoint(Endpoint):
         """Set up; nothing is loaded yet."""
         self.config = config
         self._decoder: Decoder | None = None
-        self._pending: set[_Pending] = set()
+        self._pending: dict[asyncio.Future[None], list[Row]] = {}
         self._loop: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._slots: asyncio.Semaphore | None = None
@@ -68,7 +59,7 @@ class TransformersEndpoint(Endpoint):
         import torch
         import transformers
 
-        from service.engines.loading import find_device, find_dtype
+        from service.engines.loading import find_device, find_dtype, name_gpu
 
         device = find_device(self.config.device or "auto")
         images = {}
@@ -80,8 +71,8 @@ class TransformersEndpoint(Endpoint):
             "torch": torch.__version__,
             "weights": checkpoint.weights,
             "dtype": find_dtype(self.config.dtype or "auto", checkpoint),
-            "device": device.kind,
-            "gpu": device.gpu,
+            "device": device.type,
+            "gpu": name_gpu(device),
             "chat_template": checkpoint.renderer.template_id,
             **images,
         }
@@ -121,14 +112,14 @@ class TransformersEndpoint(Endpoint):
         """Draw the responses of a request."""
         prompt, room = self.checkpoint.renderer.fit(request, self.checkpoint.context)
         rows = self._rows(request, prompt, room)
-        pending = _Pending(rows, asyncio.get_running_loop().create_future())
-        self._pending.add(pending)
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._pending[done] = rows
         if self._loop is None or self._loop.done():
             self._loop = asyncio.create_task(self._run())
         try:
-            await pending.done
+            await done
         finally:
-            self._pending.discard(pending)
+            self._pending.pop(done, None)
         return Reply(self._body(request, prompt, rows), seeded=request.seed is not None)
 
     def _rows(self, request: Request, prompt: Prompt, room: int) -> "list[Row]":
@@ -142,7 +133,7 @@ class TransformersEndpoint(Endpoint):
             names = ", ".join(unknown)
             raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a remote server.")
         sampling = Sampling(**settings | {"stop": tuple(settings.get("stop", ()))})
-        ends = _StopTexts(self.checkpoint.tokenizer, sampling.stop) if sampling.stop else None
+        ends = partial(self._ends_with, sampling.stop) if sampling.stop else None
         images = (lambda: self._encode(prompt)) if prompt.images else None
         first = secrets.randbits(31) if request.seed is None else request.seed
         number = request.n if sampling.temperature else 1
@@ -150,6 +141,18 @@ class TransformersEndpoint(Endpoint):
             Row(prompt.token_ids, room, first + place, sampling, self._stop_ids, ends=ends, images=images)
             for place in range(number)
         ]
+
+    def _ends_with(self, stops: Sequence[str], tokens: Sequence[int]) -> bool:
+        # The last token completes the text, and a token has at least one byte of it.
+        window = max(len(text.encode()) for text in stops) + 8
+        tail = self._decode(tokens[-window:])
+        return any(text in tail for text in stops)
+
+    def _decode(self, tokens: Sequence[int]) -> str:
+        text: str = self.checkpoint.tokenizer.decode(
+            tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False
+        )
+        return text
 
     def _encode(self, prompt: Prompt) -> dict[str, Any]:
         import torch
@@ -165,25 +168,26 @@ class TransformersEndpoint(Endpoint):
     async def _run(self) -> None:
         """Decode in a thread until no request is left; requests join and finish between two turns."""
         assert self._decoder is not None
-        queued: set[_Pending] = set()
+        queued: dict[asyncio.Future[None], list[Row]] = {}
         try:
             while self._pending:
                 if self._stopping.is_set():
                     raise Fault(SERVER_ERROR, "the run stopped before the response was finished")
-                for pending in self._pending - queued:
-                    self._decoder.add(pending.rows)
-                queued = set(self._pending)
+                for done in self._pending.keys() - queued.keys():
+                    self._decoder.add(self._pending[done])
+                queued = dict(self._pending)
                 await asyncio.to_thread(self._turn, self._decoder)
-                for pending in queued:
-                    if all(row.stop_reason for row in pending.rows) and not pending.done.done():
-                        pending.done.set_result(None)
-                self._pending -= {pending for pending in queued if pending.done.done()}
+                for done, rows in queued.items():
+                    if all(row.stop_reason for row in rows) and not done.done():
+                        done.set_result(None)
+                    if done.done():
+                        self._pending.pop(done, None)
         except Exception as error:
             self._decoder.clear()
             known = isinstance(error, InputError | PrerequisiteError)
-            for pending in self._pending:
-                if not pending.done.done():
-                    pending.done.set_exception(Fault(SETTINGS, str(error)) if known else error)
+            for done in self._pending:
+                if not done.done():
+                    done.set_exception(Fault(SETTINGS, str(error)) if known else error)
             self._pending.clear()
 
     @staticmethod
@@ -198,9 +202,10 @@ class TransformersEndpoint(Endpoint):
         choices = []
         for row in rows:
             tokens = row.tokens[:-1] if row.tokens[-1] in self._stop_ids else row.tokens
-            text = _decode(self.checkpoint.tokenizer, tokens)
-            if isinstance(row.ends, _StopTexts) and row.stop_reason == "stop":
-                text = row.ends.cut(text)
+            text = self._decode(tokens)
+            if row.stop_reason == "stop":
+                places = [place for stop in row.how.stop if (place := text.find(stop)) >= 0]
+                text = text[: min(places, default=len(text))]
             choices.append(
                 {
                     "text": prompt.restore_thought(text),
@@ -228,7 +233,7 @@ class TransformersEndpoint(Endpoint):
 
     @property
     def notices(self) -> Sequence[str]:
-        return (*self.checkpoint.renderer.notices, *(self._decoder.notices if self._decoder else ()))
+        return self.checkpoint.renderer.notices
 
     async def close(self) -> None:
         """Drop unfinished requests and free the weights' memory."""
@@ -241,28 +246,3 @@ class TransformersEndpoint(Endpoint):
 
             self._decoder = None
             free_memory()
-
-
-@dataclass(frozen=True)
-class _StopTexts:
-    """Texts that end a response and are not part of it."""
-
-    tokenizer: Any
-    texts: tuple[str, ...]
-
-    def __call__(self, tokens: Sequence[int]) -> bool:
-        # The last token completes the text, and a token has at least one byte of it.
-        window = max(len(text.encode()) for text in self.texts) + 8
-        tail = _decode(self.tokenizer, tokens[-window:])
-        return any(text in tail for text in self.texts)
-
-    def cut(self, text: str) -> str:
-        """Return a response up to the first of these texts."""
-        return text[
-            : min((place for stop in self.texts if (place := text.find(stop)) >= 0), default=len(text))
-        ]
-
-
-def _decode(tokenizer: Any, tokens: Sequence[int]) -> str:
-    text: str = tokenizer.decode(tokens, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-    return text

@@ -8,30 +8,12 @@ never swaps two tokens. So a response does not depend on its batch.
 from collections import Counter
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 
 from service.errors import InputError
 from service.models.settings import Sampling
 
-_BLOCK = 256
 _FIRST_LOOK = 256
-
-
-class Uniforms:
-    """The random numbers in [0, 1) of one response, one per token: Philox keyed by the response's seed."""
-
-    def __init__(self, seed: int) -> None:
-        self._generator = np.random.Generator(np.random.Philox(key=seed))
-        self._block: list[float] = []
-        self._first = -_BLOCK
-
-    def at(self, place: int) -> float:
-        """Return the number of the token at `place`; places must not decrease from call to call."""
-        while place >= self._first + _BLOCK:
-            self._block = self._generator.random(_BLOCK).tolist()
-            self._first += _BLOCK
-        return self._block[place - self._first]
 
 
 def penalize(

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-from service.engines.choosing import Uniforms, choose_tokens, log_probs, penalize
+from service.database import in_parts
+from service.engines.choosing import choose_tokens, log_probs, penalize
 from service.errors import PrerequisiteError
 from service.models.settings import Sampling
 
@@ -43,20 +45,14 @@ class Row:
     log_probs: list[float] | None = None
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
-    uniforms: Uniforms = field(init=False)
 
     def __post_init__(self) -> None:
-        self.uniforms = Uniforms(self.seed)
-
-    @property
-    def ids(self) -> tuple[int, ...]:
-        """All tokens so far: those of the prompt and of the response."""
-        return (*self.prompt, *self.tokens)
+        self.numbers = np.random.Generator(np.random.Philox(key=self.seed))
 
     @property
     def order(self) -> tuple[int, int, tuple[int, ...]]:
         """The order of waiting rows; rows that read the same are equal."""
-        return len(self.prompt) + len(self.tokens), id(self.images), self.ids
+        return len(self.prompt), id(self.images), self.prompt
 
     def add(self, token: int) -> None:
         """Append a token and note whether the response ends with it."""
@@ -67,25 +63,10 @@ class Row:
             self.stop_reason = "length"
 
 
-@dataclass(frozen=True)
-class _Prefill:
-    """What the model has read of prompts of one length: their cached rows and last logits.
-
-    `shifts` are what images save in positions: an image takes fewer positions than tokens.
-    """
-
-    prompts: list[Any]
-    cache: Cache
-    logits: torch.Tensor
-    shifts: list[int]
-
-
 class Decoder:
     """Decodes rows; at most `rows` at a time, whose keys and values take at most `memory` bytes.
 
-    Rows with the same prompt share its reading. Rows of several lengths share a batch if the model keeps keys
-    and values of every token; other models draw prompts of one length at a time. `never` are tokens that are
-    not drawn.
+    Rows with the same prompt share its reading. `never` are tokens that are not drawn.
     """
 
     def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
@@ -96,18 +77,21 @@ class Decoder:
         self._cache: Cache = DynamicCache()
         self._width = 0  # columns of the cache
         self._starts: list[int] = []  # the first column of each running row
-        self._shifts: list[int] = []
-        self._last: _Prefill | None = None
+        self._shifts: list[int] = []  # what images save in positions: they take fewer than tokens
+        self._read_last: dict[Any, Row] = {}  # whose prompts `_last` is of, for rows that come later
+        self._last: Any = None
         self.generated_tokens = 0
-        self.notices: list[str] = []
         layers = DynamicCache(config=model.config).layers
-        self._shares_batches = "position_ids" in self._accepted and all(
-            type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers
-        )
-        self._places = max(memory // _bytes_per_token(model), 1)
-        if not self._shares_batches:
-            name = type(model).__name__
-            self.notices.append(f"{name} batches only prompts of equal length, which is slower.")
+        if (
+            "position_ids" not in self._accepted
+            or not hasattr(model.config.get_text_config(), "num_attention_heads")
+            or any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
+        ):
+            raise PrerequisiteError(
+                f"{type(model).__name__} cannot run with transformers in tagrpo: its layers do not all keep "
+                "keys and values of each token. Run it with vLLM, or use another model."
+            )
+        self._places = max(memory // bytes_per_token(model), 1)
 
     @property
     def open_rows(self) -> int:
@@ -129,8 +113,9 @@ class Decoder:
         joining = self._pick()
         try:
             with torch.inference_mode():
-                for _, alike in groupby(joining, key=lambda row: (len(row.ids), id(row.images))):
-                    self._start(list(alike))
+                for (length, _), alike in groupby(joining, key=lambda row: row.order[:2]):
+                    for part in in_parts(list(alike), max(_PREFILL_TOKENS // length, 1)):
+                        self._start(part)
                 finished = self._drop_finished()
                 if self._running:
                     self._decode()
@@ -145,7 +130,7 @@ class Decoder:
     def _pick(self) -> list[Row]:
         """Take the waiting rows that fit into the batch."""
         free = self._limit - len(self._running)
-        if self._running and (not self._shares_batches or free * _REFILL_SHARE < self._limit):
+        if self._running and free * _REFILL_SHARE < self._limit:
             return []
         picked: list[Row] = []
         longest = max((len(row.prompt) + row.max_tokens for row in self._running), default=0)
@@ -155,57 +140,49 @@ class Decoder:
             rows = len(self._running) + len(picked)
             if rows and (rows + 1) * longest > self._places:
                 break
-            if picked and not self._shares_batches and row.order[:2] != picked[0].order[:2]:
-                break
             picked.append(self._waiting.pop())
         return picked
 
-    def _start(self, rows: list[Row]) -> None:
+    def _start(self, rows: Sequence[Row]) -> None:
         """Read prompts of one length, draw the first tokens of rows, and let the rows join the batch."""
-        prompts = [row.order for row in rows]
-        if self._last is None or not set(prompts) <= set(self._last.prompts):
-            self._last = self._read({row.order: row for row in rows})
-        read, length = self._last, len(rows[0].ids)
-        chosen = torch.tensor([read.prompts.index(prompt) for prompt in prompts], device=self._model.device)
-        self._choose(read.logits[chosen], rows)
-        cache = Cache(layers=[copy.copy(layer) for layer in read.cache.layers])
+        asked = {row.order: row for row in rows}
+        if not asked.keys() <= self._read_last.keys():
+            self._read_last = asked
+            self._last = self._read(list(asked.values()))
+        read, logits, shift = self._last
+        places = list(self._read_last)
+        chosen = torch.tensor([places.index(row.order) for row in rows], device=self._model.device)
+        self._choose(logits[chosen], rows)
+        cache = Cache(layers=[copy.copy(layer) for layer in read.layers])
         cache.reorder_cache(chosen)
+        length = len(rows[0].prompt)
         if self._running:
             _append(self._cache, cache)
             self._starts = [start + max(length - self._width, 0) for start in self._starts]
         else:
-            self._cache, self._width = cache, length
+            self._cache = cache
         self._width = max(self._width, length)
         self._starts += [self._width - length] * len(rows)
         self._running += rows
-        self._shifts += [read.shifts[place] for place in chosen.tolist()]
+        self._shifts += [shift] * len(rows)
 
-    def _read(self, rows: Mapping[Any, Row]) -> _Prefill:
-        """Let the model read prompts of one length, those with images one at a time."""
-        first = next(iter(rows.values()))
-        seen = dict(first.images()) if first.images else {}
-        seen = {name: value.to(self._model.device) for name, value in seen.items()}
-        ids = torch.tensor([row.ids for row in rows.values()], device=self._model.device)
-        positions, shift = torch.arange(ids.shape[1], device=ids.device).expand(len(ids), -1), 0
+    def _read(self, rows: Sequence[Row]) -> tuple[Cache, torch.Tensor, int]:
+        """Let the model read prompts of one length; return their cache, last logits and shift."""
+        device, images = self._model.device, rows[0].images
+        seen = {name: value.to(device) for name, value in images().items()} if images else {}
+        ids = torch.tensor([row.prompt for row in rows], device=device)
+        positions, shift = torch.arange(ids.shape[1], device=device).expand(len(ids), -1), 0
         if seen and hasattr(self._model.model, "get_rope_index"):
             # Positions of time, row and column, as in Qwen2-VL (arXiv 2409.12191, section 2.1).
-            kinds = torch.zeros_like(ids)
-            kinds[:, : len(first.prompt)] = seen["mm_token_type_ids"]
-            seen["mm_token_type_ids"] = kinds
-            grid, mask = seen.get("image_grid_thw"), torch.ones_like(ids)
             positions = self._model.model.get_rope_index(
-                ids, mm_token_type_ids=kinds, image_grid_thw=grid, attention_mask=mask
+                ids,
+                mm_token_type_ids=seen["mm_token_type_ids"],
+                image_grid_thw=seen.get("image_grid_thw"),
+                attention_mask=torch.ones_like(ids),
             )[0]
             shift = int(positions.max()) + 1 - ids.shape[1]
-        most = max(_PREFILL_TOKENS // ids.shape[1], 1)
-        cache, logits = self._new_cache(), []
-        for start in range(0, len(ids), most):
-            part = slice(start, start + most)
-            read = cache if not start else self._new_cache()
-            logits.append(self._forward(ids[part], read, positions[..., part, :], **seen))
-            if start:
-                _append(cache, read)
-        return _Prefill(list(rows), cache, torch.cat(logits), [shift] * len(rows))
+        cache = DynamicCache()  # without a config: it keeps every token, also of layers with a window
+        return cache, self._forward(ids, cache, positions, **seen), shift
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
@@ -248,7 +225,7 @@ class Decoder:
             chosen = [rows[place] for place in places]
             part = logits if len(alike) == 1 else logits[places]
             part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
-            uniforms = [row.uniforms.at(len(row.tokens)) for row in chosen] if how.temperature else []
+            uniforms = [row.numbers.random() for row in chosen] if how.temperature else []
             tokens = choose_tokens(part, uniforms, how)
             if any(row.log_probs is not None for row in chosen):
                 for row, value in zip(chosen, log_probs(part, tokens, how), strict=True):
@@ -273,7 +250,7 @@ class Decoder:
         if not places:
             self._cache, self._width = DynamicCache(), 0
             if not self._waiting:
-                self._last = None  # the weights may change before the next row comes
+                self._read_last = {}  # the weights may change before the next row comes
             return
         self._cache.reorder_cache(torch.tensor(places, device=self._model.device))
         if unused := min(self._starts):
@@ -282,12 +259,8 @@ class Decoder:
             self._starts = [start - unused for start in self._starts]
             self._width -= unused
 
-    def _new_cache(self) -> Cache:
-        # Without a config the cache keeps every token, also of layers that attend to a window.
-        return DynamicCache() if self._shares_batches else DynamicCache(config=self._model.config)
 
-
-def _bytes_per_token(model: Any) -> int:
+def bytes_per_token(model: Any) -> int:
     """Return the size of the keys and values of one token."""
     config = model.config.get_text_config()
     heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads

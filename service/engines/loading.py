@@ -2,7 +2,6 @@
 
 import gc
 import logging
-from dataclasses import dataclass
 from typing import Any
 
 import psutil
@@ -17,16 +16,7 @@ _DTYPES = ("float32", "float64", "bfloat16", "float16")
 _SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
 
 
-@dataclass(frozen=True)
-class Device:
-    """Where a model runs: torch's name for it, its kind, and the GPU's product name."""
-
-    name: str
-    kind: str
-    gpu: str | None
-
-
-def find_device(name: str) -> Device:
+def find_device(name: str) -> torch.device:
     """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`."""
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
@@ -38,7 +28,12 @@ def find_device(name: str) -> Device:
             f"torch {torch.__version__} finds no {kind} device. Set device to cpu, or install the torch "
             "build for this machine."
         )
-    return Device(name, kind, torch.cuda.get_device_name(name) if kind == "cuda" else None)
+    return torch.device(name)
+
+
+def name_gpu(device: torch.device) -> str | None:
+    """Return the product name of a device that is a GPU of NVIDIA or AMD."""
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else None
 
 
 def find_dtype(name: str, checkpoint: Checkpoint) -> str:
@@ -55,7 +50,7 @@ def model_class(config: Any) -> Any:
     return AutoModelForImageTextToText if takes_images(config) else AutoModelForCausalLM
 
 
-def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any, frozenset[int]]:
+def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str) -> tuple[Any, frozenset[int]]:
     """Load the weights; return the model and the tokens that end a response.
 
     The checkpoint's own sampling settings are dropped: the request's settings alone shape a response.
@@ -73,10 +68,10 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
                 f"{checkpoint.name} lacks {len(missing):,} weights that its config.json requires, such as "
                 f"{missing[0]}; they would be random. Merge adapters first, or copy the folder again."
             )
-        model = model.to(device.name).eval()
+        model = model.to(device).eval()
     except torch.OutOfMemoryError as error:
         raise PrerequisiteError(
-            f"The weights of {checkpoint.name} do not fit into the memory of {device.gpu or device.name}. "
+            f"The weights of {checkpoint.name} do not fit into the memory of {name_gpu(device) or device}. "
             "Use a smaller dtype, another device, or vLLM with a larger tensor_parallel_size."
         ) from error
     except (OSError, ValueError, ImportError, KeyError) as error:
@@ -88,12 +83,12 @@ def load_model(checkpoint: Checkpoint, device: Device, dtype: str) -> tuple[Any,
     return model, frozenset(ends)
 
 
-def memory_for_keys(device: Device) -> int:
+def memory_for_keys(device: torch.device) -> int:
     """Return how many bytes keys and values may take: a share of the memory that is free now."""
-    if device.kind != "cuda":
+    if device.type != "cuda":
         return int(_SHARE_OF_CPU * psutil.virtual_memory().available)
     free_memory()
-    return int(_SHARE_OF_GPU * torch.cuda.mem_get_info(device.name)[0])
+    return int(_SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0])
 
 
 def free_memory() -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from service.asks.ask import Asker, Models, RetryPolicy
 from service.asks.backend import Endpoint
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
-from service.asks.money import Price, find_price, require_price
+from service.asks.money import Price, find_price
 from service.asks.redaction import redact
-from service.asks.remote import RemoteEndpoint
 from service.config import pick
 from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint
@@ -55,10 +54,6 @@ class OpenModels:
         endpoint = self._make(config)
         self._stack.push_async_callback(endpoint.close)
         await endpoint.open()
-        if has_batch_jobs(config):
-            assert isinstance(endpoint, RemoteEndpoint)
-            check_batch(endpoint)
-            self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
         self._open.append((config, endpoint))
         return endpoint
 
@@ -86,16 +81,21 @@ class OpenModels:
                 os.environ["RAY_ADDRESS"] = config.ray_address
             servers = sum(other.sampler == "vllm" for other, _ in self._open)
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
-        price = find_price if self._budget.max_usd is None else require_price
-        return RemoteEndpoint(
+        from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
+
+        endpoint = RemoteEndpoint(
             config.model,
             config.base_url,
-            price=price(config.model, config.price),
+            price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
             max_concurrency=config.max_concurrency or REMOTE_AT_ONCE,
             timeout_s=config.timeout_s,
             tokens_per_s=config.tokens_per_s,
             key_env=config.api_key_env,
         )
+        if has_batch_jobs(config):
+            check_batch(endpoint)
+            self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
+        return endpoint
 
     def models(self) -> Models:
         """Return everything that is open, as runs take it.

@@ -35,24 +35,6 @@ class Prompt:
         """Return a response with the `<think>` of the prompt, by which a thought cut off is recognised."""
         return f"<think>\n{text}" if self.opens_thought and "<think>" not in text else text
 
-    def room(self, max_tokens: int, context: int | None) -> int:
-        """Return how many tokens a response may have: `max_tokens`, or fewer if the context ends earlier.
-
-        Raises:
-            Fault: the prompt is empty or leaves no room for a response.
-        """
-        length = len(self.token_ids)
-        room = max_tokens if context is None else min(max_tokens, context - length)
-        if not length:
-            raise Fault(CONTEXT_LENGTH, "the prompt has no tokens. Write a prompt with text.")
-        if room < 1:
-            raise Fault(
-                CONTEXT_LENGTH,
-                f"the prompt has {length} tokens, but the model's context has {context}. Use a model with a "
-                "longer context or a shorter prompt.",
-            )
-        return room
-
 
 class Renderer:
     """Renders prompts for the model `name` with its tokenizer.
@@ -94,7 +76,16 @@ class Renderer:
             prompt = self.render(request)
         except InputError as error:
             raise Fault(SETTINGS, str(error)) from error
-        room = prompt.room(request.max_tokens, context)
+        length = len(prompt.token_ids)
+        room = request.max_tokens if context is None else min(request.max_tokens, context - length)
+        if not length:
+            raise Fault(CONTEXT_LENGTH, "the prompt has no tokens. Write a prompt with text.")
+        if room < 1:
+            raise Fault(
+                CONTEXT_LENGTH,
+                f"the prompt has {length} tokens, but the model's context has {context}. Use a model with a "
+                "longer context or a shorter prompt.",
+            )
         if room < request.max_tokens:
             self._note("Some prompts leave fewer than max_tokens tokens in the context.")
         return prompt, room

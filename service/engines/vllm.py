@@ -17,9 +17,8 @@ from typing import Any
 
 import aiohttp
 
-from service.asks.plain import PlainEndpoint
 from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request
-from service.asks.servers import Server
+from service.asks.servers import PlainEndpoint, Server
 from service.engines.checkpoint import Checkpoint, engine_id, gpu_name, open_checkpoint
 from service.engines.ending import owned_environment
 from service.engines.prompts import Prompt
@@ -184,14 +183,18 @@ class VllmEndpoint(PlainEndpoint):
                 raise Fault(SETTINGS, ended, billed=fault.billed) from fault
             raise
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+    async def complete(
+        self, request: Request, server: Server, timeout_s: float, token_ids: Sequence[int] | None = None
+    ) -> Reply:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
         prompt, room = self.checkpoint.renderer.fit(request, self.serving.get("max_model_len"))
         if room < request.max_tokens:
             request = replace(request, sampling={**request.sampling, "max_tokens": room})
-        reply = await self.post(request, None if prompt.images else prompt.token_ids)
+        reply = await super().complete(
+            request, server, timeout_s, None if prompt.images else prompt.token_ids
+        )
         return replace(reply, body=_restore_thoughts(reply.body, prompt))
 
     @property

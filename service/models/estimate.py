@@ -1,10 +1,12 @@
 """What a run will ask and cost, before anything is sent: from texts, or scaled from a run that is done."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session
 
@@ -14,11 +16,13 @@ from service.runs.spending import read_ledger
 from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD
 
-CHARACTERS_PER_TOKEN = (4.0, 3.0)  # of English with formulas; more tokens where a text has more of these
-IMAGE_TOKENS = (64.0, 16_384.0)  # of an image: from the fewest to Qwen 2.5 VL's most
+CHARACTERS_PER_TOKEN = np.array([4.0, 3.0])  # of English with formulas; fewer where a text has many of these
+IMAGE_TOKENS = np.array([64.0, 16_384.0])  # of an image: from the fewest to Qwen 2.5 VL's most
 SHORT_ANSWER = 200  # tokens; nothing but max_tokens is known of the longest
 
 Range = tuple[float, float]
+Between = NDArray[np.float64]
+"""The least and the most that is expected, to calculate with."""
 PriceOf = Callable[[str], Price | None]
 """Returns the price of a model in force (half in batch jobs), None where it is not known."""
 
@@ -71,53 +75,45 @@ def scaled(
     the trial was of other questions.
     """
     error = min(0.9, 2 / math.sqrt(count))
-    scales = (scale * (1 - error) / spread, scale * (1 + error) * spread)
+    scales = scale * np.array([(1 - error) / spread, (1 + error) * spread])
     stages = tuple(
         Stage(
             line.kind,
             line.model,
-            times(line.requests, scales),
-            times(line.prompt_tokens, scales),
-            times(line.completion_tokens, scales),
-            None if line.unpriced else times(line.usd, scales),
+            _range(line.requests * scales),
+            _range(line.prompt_tokens * scales),
+            _range(line.completion_tokens * scales),
+            None if line.unpriced else _range(line.usd * scales),
         )
         for line in read_ledger(session, trial.id)
     )
     minute = cast(AskRow.ended_at / 60, Integer)
     minutes = session.scalar(select(func.count(minute.distinct())).where(AskRow.run_id == trial.id)) or 0
-    return Estimate(questions, stages, trial.name, count, times(minutes / 60, scales))
+    return Estimate(questions, stages, trial.name, count, _range(minutes / 60 * scales))
 
 
 def priced(
-    kind: str, model: str, requests: Range, prompts: Range, completions: Range, price_of: PriceOf
+    kind: str, model: str, requests: Between, prompts: Between, completions: Between, price_of: PriceOf
 ) -> Stage:
     """Return a stage with its money, as far as the price is known."""
     price = price_of(model)
     usd = None
     if price is not None:
-        low, high = (
-            (cost_pico(price, round(p), round(c)) or 0) / PICO_PER_USD
-            for p, c in zip(prompts, completions, strict=True)
-        )
-        usd = low, high
-    return Stage(kind, model, times(1.0, requests), times(1.0, prompts), times(1.0, completions), usd)
+        pairs = zip(prompts, completions, strict=True)
+        usd = _range([(cost_pico(price, round(p), round(c)) or 0) / PICO_PER_USD for p, c in pairs])
+    return Stage(kind, model, _range(requests), _range(prompts), _range(completions), usd)
 
 
-def tokens(characters: int) -> Range:
+def between(low: float, high: float) -> Between:
+    """Return a range to calculate with."""
+    return np.array([low, high], float)
+
+
+def tokens(characters: int) -> Between:
     """Return how many tokens a text of so many characters has."""
-    return characters / CHARACTERS_PER_TOKEN[0], characters / CHARACTERS_PER_TOKEN[1]
+    return characters / CHARACTERS_PER_TOKEN
 
 
-def times(value: float, scales: Range) -> Range:
-    """Return a number times both ends of a range."""
-    return value * scales[0], value * scales[1]
-
-
-def add(first: Range, second: Range) -> Range:
-    """Return the range of the sums of two ranges."""
-    return first[0] + second[0], first[1] + second[1]
-
-
-def product(first: Range, second: Range) -> Range:
-    """Return the range of the products of two ranges of positive numbers."""
-    return first[0] * second[0], first[1] * second[1]
+def _range(ends: Iterable[float]) -> Range:
+    low, high = map(float, ends)
+    return low, high

@@ -51,24 +51,15 @@ class Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    "default": Preset(
-        template=BOXED,
-        choice_template=BOXED_CHOICE,
-    ),
+    "default": Preset(BOXED, BOXED_CHOICE),
     "paper": Preset(
-        template=f"{PAPER_INSTRUCTION}\n{{question}}",
-        choice_template=f"{PAPER_INSTRUCTION} The answer is the letter of an option.\n{{question}}",
+        f"{PAPER_INSTRUCTION}\n{{question}}",
+        f"{PAPER_INSTRUCTION} The answer is the letter of an option.\n{{question}}",
         chat_template_kwargs={"enable_thinking": False},
         n=128,
     ),
-    "paper-eval": Preset(
-        template=f"{PAPER_EVAL_INSTRUCTION}\n{{question}}",
-        form="raw",
-        n=128,
-    ),
-    "plain": Preset(
-        template="{question}",
-    ),
+    "paper-eval": Preset(f"{PAPER_EVAL_INSTRUCTION}\n{{question}}", form="raw", n=128),
+    "plain": Preset("{question}"),
 }
 
 
@@ -100,9 +91,7 @@ class PromptConfig(Config):
         Raw text has neither the preset's system prompt nor its chat-template arguments.
         """
         preset = PRESETS[self.preset]
-        template = preset.template
-        if choice and preset.choice_template is not None:
-            template = preset.choice_template
+        template = (preset.choice_template if choice else None) or preset.template
         if programs and template != "{question}":
             template = PROGRAM
         if self.prompt_file is not None:

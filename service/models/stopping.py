@@ -10,10 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import TYPE_CHECKING, Any, NoReturn
-
-if TYPE_CHECKING:
-    import asyncio
+from typing import NoReturn
 
 GRACE_S = 25.0
 """How long SIGTERM waits for what is in flight: with time to store it before SIGKILL comes."""
@@ -28,9 +25,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _LOG = logging.getLogger("tagrpo.stopping")
 _taken = signal.SIGINT
-_interrupts: list[Callable[[], bool]] = []
-_earlier: dict[signal.Signals, Any] = {}
-_timers: list["asyncio.TimerHandle"] = []
+_is_watched = False
 
 
 @contextlib.contextmanager
@@ -55,54 +50,47 @@ def deliver_signal() -> NoReturn:
 
 @contextlib.contextmanager
 def finish_on_signals(interrupt: Callable[[], bool], *, grace_s: float = GRACE_S) -> Iterator[None]:
-    """Within an event loop, let the first SIGINT or SIGTERM call `interrupt`; a second one ends at once.
+    """Within an event loop, let the first SIGINT or SIGTERM call `interrupt`; a second one acts as ever.
 
-    So does the first where `interrupt` returns False: nothing was in flight. SIGTERM waits `grace_s` for what
-    is, then ends as a second one would; Ctrl-C waits as long as it takes. Of several in one loop, all are
-    called, and the first `grace_s` holds. Outside of the main thread, and where the platform's loop takes no
-    handlers, signals stay as they are.
+    So does the first if `interrupt` returns False: nothing was in flight. SIGTERM waits `grace_s` for what
+    is, then acts as a second one would; Ctrl-C waits as long as it takes. Outside of the main thread, and
+    inside of another such block, signals stay as they are.
     """
-    if threading.current_thread() is not threading.main_thread():
+    global _is_watched
+    if _is_watched or threading.current_thread() is not threading.main_thread():
         yield
         return
     import asyncio  # a tenth of a second: this file is read for `--help` too
 
-    loop = asyncio.get_running_loop()
+    loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
+    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def give_back() -> None:
-        for which in tuple(_earlier):
-            loop.remove_signal_handler(which)
-            signal.signal(which, _earlier.pop(which))
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
     def on_signal(number: signal.Signals) -> None:
+        global _taken
         give_back()
-        _take(number)
-        in_flight = [each() for each in _interrupts]
-        if not any(in_flight):
+        _taken = number
+        if not interrupt():
             signal.raise_signal(number)
             return
         wait = f"for at most {grace_s:g} s" if number == signal.SIGTERM else "until they finish"
         _LOG.warning("%s: waiting for in-flight requests %s; a second signal drops them", number.name, wait)
         if number == signal.SIGTERM:
-            _timers.append(loop.call_later(grace_s, signal.raise_signal, number))
+            timers.append(loop.call_later(grace_s, signal.raise_signal, number))
 
-    _interrupts.append(interrupt)
+    def handle(number: int, _frame: FrameType | None) -> None:
+        loop.call_soon_threadsafe(on_signal, signal.Signals(number))
+
+    for number in SIGNALS:
+        signal.signal(number, handle)
+    _is_watched = True
     try:
-        if len(_interrupts) == 1:
-            with contextlib.suppress(NotImplementedError):
-                for which in SIGNALS:
-                    before = signal.getsignal(which)
-                    loop.add_signal_handler(which, on_signal, which)
-                    _earlier[which] = before
         yield
     finally:
-        _interrupts.remove(interrupt)
-        if not _interrupts:
-            give_back()
-            while _timers:
-                _timers.pop().cancel()
-
-
-def _take(number: int) -> None:
-    global _taken
-    _taken = signal.Signals(number)
+        _is_watched = False
+        give_back()
+        for timer in timers:
+            timer.cancel()

@@ -1,7 +1,5 @@
 """Browse stored questions: sets with counts, pages of a set, single questions, labels."""
 
-from dataclasses import dataclass
-
 from sqlalchemy import func, or_, select
 from sqlalchemy.orm import Session
 
@@ -11,15 +9,6 @@ from service.questions.store import Member, StoredSet, as_question, count_member
 from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 
 PREFIXES_SHOWN = 5
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a question stands: a set, its row there, and why it is held back there, if it is."""
-
-    set_name: str
-    position: int
-    held: str | None
 
 
 def list_sets(session: Session) -> list[tuple[StoredSet, int, int]]:
@@ -93,15 +82,15 @@ def find_question(session: Session, prefix: str) -> Question:
     return as_question(rows[0])
 
 
-def places(session: Session, question_id: str) -> list[Place]:
-    """Return the sets a question belongs to, by name."""
+def places(session: Session, question_id: str) -> list[tuple[str, int, str | None]]:
+    """Return the sets of a question by name, its row in each, and why it is held back there, if it is."""
     rows = session.execute(
         select(QuestionSetRow.name, QuestionSetMemberRow.position, QuestionSetMemberRow.held)
         .join(QuestionSetRow, QuestionSetRow.id == QuestionSetMemberRow.set_id)
         .where(QuestionSetMemberRow.question_id == question_id)
         .order_by(QuestionSetRow.name)
     )
-    return [Place(name, position, held) for name, position, held in rows]
+    return [(name, position, held) for name, position, held in rows]
 
 
 def count_labels(session: Session) -> list[tuple[str | None, str | None, int]]:

@@ -284,13 +284,13 @@ def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
 def further_text(value: Any, column: str, limits: RowLimits) -> str:
     """Return what stands below a question, "" for nothing; a list as options with letters, a line each.
 
-    Options may have letters of their own: `{"A": ...}`, or `label` and `text` as ARC and CommonsenseQA do.
+    Options may have labels of their own: `{"A": ...}`.
 
     Raises:
         RowProblem: an object, control characters, or a text too long.
     """
-    if (labelled := _labelled(value)) is not None:
-        return "\n".join(f"({label}) {further_text(text, column, limits)}" for label, text in labelled)
+    if isinstance(value, Mapping) and value and all(_LABEL.fullmatch(str(label)) for label in value):
+        return "\n".join(f"({label}) {further_text(text, column, limits)}" for label, text in value.items())
     if isinstance(value, list):
         lines = [further_text(entry, column, limits) for entry in value]
         if not lines or all(_LETTERED.match(line) for line in lines):
@@ -299,19 +299,6 @@ def further_text(value: Any, column: str, limits: RowLimits) -> str:
     if isinstance(value, Mapping):
         raise RowProblem(f'"{column}" is an object. Select a value: --column question={column}.NAME')
     return _checked(_scalar(value, column), column, limits).strip()
-
-
-def _labelled(value: Any) -> list[tuple[str, Any]] | None:
-    """Options that have their own labels, as pairs of label and text; None where it is no such thing."""
-    if isinstance(value, list) and value and all(isinstance(entry, Mapping) for entry in value):
-        value = {key: [entry.get(key) for entry in value] for key in ("label", "text")}
-    if not isinstance(value, Mapping) or not value:
-        return None
-    pairs = list(value.items())
-    if {*value} == {"label", "text"} and all(isinstance(entries, list) for _, entries in pairs):
-        pairs = list(zip(value["label"], value["text"], strict=False))
-    whole = all(_LABEL.fullmatch(str(label)) and isinstance(text, str) for label, text in pairs)
-    return pairs if pairs and whole else None
 
 
 def _answer(value: Any, column: str, limits: RowLimits) -> str:

@@ -5,6 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, TypeAlias
@@ -21,6 +22,7 @@ KINDS: dict[str, str] = {
     ".tsv": "csv",
     ".parquet": "parquet",
 }
+SUFFIXES = ", ".join(KINDS)
 QUESTION_NAMES = ("question", "problem", "prompt", "input", "instruction", "query", "messages")
 """Usual names of a question's column."""
 BELONGS_TO_A_QUESTION = (
@@ -81,13 +83,13 @@ def open_file(path: Path, or_else: str = "") -> Source:
     """Open a file of questions by its suffix; `or_else` is what else than a file may be given."""
     if path.is_dir():
         inside = sorted(entry.name for entry in path.iterdir() if entry.suffix in KINDS)
-        hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({_suffixes()})"
+        hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({SUFFIXES})"
         raise InputError(f"{path}: is a folder. {hint}.")
     if not path.exists():
-        raise InputError(f"{path}: no such file. Give a file ({_suffixes()}){or_else}.")
+        raise InputError(f"{path}: no such file. Give a file ({SUFFIXES}){or_else}.")
     kind = KINDS.get(path.suffix.lower())
     if kind is None:
-        raise InputError(f"{path}: unknown file type. tagrpo reads {_suffixes()}.")
+        raise InputError(f"{path}: unknown file type. tagrpo reads {SUFFIXES}.")
     try:
         size = path.stat().st_size
         digest = file_sha256(path)
@@ -101,10 +103,6 @@ def open_file(path: Path, or_else: str = "") -> Source:
         return Source(path.name, path.stem, names, read, origin, path.parent)
     read_text = _read_csv if kind == "csv" else _read_json
     return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin, path.parent)
-
-
-def _suffixes() -> str:
-    return ", ".join(KINDS)
 
 
 def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
@@ -123,12 +121,8 @@ def _describe_bytes(error: UnicodeDecodeError) -> str:
     return f"not UTF-8: byte 0x{byte:02x} at byte {error.start + 1} of the line"
 
 
-def _reject_constant(constant: str) -> float:
-    return float(constant.replace("Infinity", "inf"))
-
-
 def _load_json(text: str) -> Any:
-    return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=_reject_constant)
+    return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=float)
 
 
 def _read_json(path: Path) -> Rows:
@@ -215,6 +209,12 @@ def _read_csv(path: Path) -> Rows:
             row += 1
 
 
+def number_rows(name: str, batches: Iterable[Any]) -> Rows:
+    """Yield the rows of pyarrow batches or tables."""
+    for number, values in enumerate(chain.from_iterable(batch.to_pylist() for batch in batches)):
+        yield RawRow(number, f"{name}: row {number}", values)
+
+
 def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] | None], Rows]]:
     import pyarrow
     from pyarrow import parquet
@@ -223,12 +223,8 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         return InputError(f"{path}: not a readable parquet file ({error}). It may be cut off.")
 
     def read(wanted: Sequence[str] | None) -> Rows:
-        number = 0
         try:
-            for batch in file.iter_batches(batch_size=rows, columns=wanted):
-                for values in batch.to_pylist():
-                    yield RawRow(number, f"{path.name}: row {number}", values)
-                    number += 1
+            yield from number_rows(path.name, file.iter_batches(batch_size=rows, columns=wanted))
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
             raise damaged(error) from error
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError, first_line
-from service.questions.files import KINDS, RawRow, Rows, Source
+from service.questions.files import KINDS, Source, number_rows
 
 PREFIX = "hf:"
 ROWS_AT_ONCE = 100
@@ -46,7 +46,7 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
         name=f"{name}[{split}]",
         stem=name.split("/")[-1],
         columns=tuple(dict.fromkeys(column for part in parts for column in part.column_names)),
-        read=lambda wanted: _rows(f"{name}[{split}]", parts, wanted),
+        read=lambda wanted: number_rows(f"{name}[{split}]", _batches(parts, wanted)),
         origin={
             "source": name,
             "format": "hub",
@@ -148,12 +148,8 @@ def _cached_commit(parts: Sequence[Any]) -> str | None:
     return commits.pop() if len(commits) == 1 else None
 
 
-def _rows(name: str, parts: Sequence[Any], wanted: Sequence[str] | None) -> Rows:
-    number = 0
+def _batches(parts: Sequence[Any], wanted: Sequence[str] | None) -> Iterator[Any]:
     for part in parts:
         present = [column for column in part.column_names if wanted is None or column in wanted]
         # As Arrow has them: images as their bytes, which `datasets` would decode, whatever they hold.
-        for batch in part.select_columns(present).with_format("arrow").iter(ROWS_AT_ONCE):
-            for values in batch.to_pylist():
-                yield RawRow(number, f"{name}: row {number}", values)
-                number += 1
+        yield from part.select_columns(present).with_format("arrow").iter(ROWS_AT_ONCE)

@@ -1,7 +1,7 @@
 """Import a source as a named set: read, check golds against themselves, compare, store."""
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from importlib.metadata import version
@@ -162,7 +162,11 @@ def store_import(
     if stored is None:
         members = _check_golds(rows, grader, progress)
     likeness = compare_members(
-        members, _equal_answers(grader, rows.kind), partial(progress, "comparing texts")
+        members,
+        (lambda pairs: [first == second for first, second in pairs])
+        if rows.kind is AnswerKind.CODE
+        else (lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]),
+        partial(progress, "comparing texts"),
     )
     spec = _spec(rows, content, members, likeness, grader.version)
     new_questions = new_images = 0
@@ -205,25 +209,13 @@ def _check_golds(rows: ReadRows, grader: AnswerChecker, progress: TellStage) -> 
 
 
 def _held_reason(grade: Checked, kind: AnswerKind) -> str:
-    if kind is not AnswerKind.CODE:
-        reason = f"gold answer graded against itself: {grade.value} ({grade.reason})"
-        return "no answer" if grade.reason == "no answer" else reason
+    programs = kind is AnswerKind.CODE
     if grade.reason == "no answer":
-        return "no tests"
-    why = grade.extracted or grade.reason
-    return (
-        f"its own solution does not pass: {why}"
-        if grade.value == "wrong"
-        else (f"its tests cannot be used: {why}")
-    )
-
-
-def _equal_answers(
-    grader: AnswerChecker, kind: AnswerKind
-) -> Callable[[Sequence[tuple[str, str]]], list[bool]]:
-    if kind is AnswerKind.CODE:
-        return lambda pairs: [first == second for first, second in pairs]
-    return lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]
+        return "no tests" if programs else "no answer"
+    if not programs:
+        return f"gold answer graded against itself: {grade.value} ({grade.reason})"
+    what = "its own solution does not pass" if grade.value == "wrong" else "its tests cannot be used"
+    return f"{what}: {grade.extracted or grade.reason}"
 
 
 def _spec(

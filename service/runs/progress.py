@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sqlalchemy import case, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from service.asks.tables import ANSWERED, DONE, FAILED_TASK, AskRow, TaskRow
+from service.asks.tables import ANSWERED, DONE, FAILED_TASK, OPEN, AskRow, TaskRow
 from service.errors import NotFoundError
 from service.runs.spending import LedgerLine, read_ledgers
 from service.runs.store import Run, as_run
@@ -20,9 +20,7 @@ WINDOW_S, SHORTEST_S = 300.0, 10.0
 class RunProgress:
     """A run with the state of its tasks and what it has paid for.
 
-    Attributes:
-        done, open, failed, final: tasks; `failed` ones are open and lack a request that failed, `final` ones
-            need a request that failed for good.
+    `failed` tasks are open and lack a request that failed, `final` ones need a request that failed for good.
     """
 
     run: Run
@@ -37,20 +35,12 @@ class RunProgress:
         return self.done + self.open + self.failed + self.final
 
     @property
-    def requests(self) -> int:
-        return sum(line.requests for line in self.ledger)
-
-    @property
     def requests_by_kind(self) -> dict[str, int]:
         """Attempts that this run paid for, retries included."""
         by_kind: Counter[str] = Counter()
         for line in self.ledger:
             by_kind[line.kind] += line.requests
         return dict(by_kind)
-
-    @property
-    def prompt_tokens(self) -> int:
-        return sum(line.prompt_tokens for line in self.ledger)
 
     @property
     def completion_tokens(self) -> int:
@@ -88,11 +78,7 @@ class Pace:
 def page_runs(
     session: Session, *, kind: str | None = None, after: str | None = None, limit: int = 25
 ) -> list[RunProgress]:
-    """Return up to `limit` runs older than the run with the id `after`, newest first.
-
-    Args:
-        kind: propose, eval or train; None for all.
-    """
+    """Return up to `limit` runs (of a kind) older than the run with the id `after`, newest first."""
     key = tuple_(RunRow.created_at, RunRow.id)
     query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
     if kind is not None:
@@ -114,22 +100,20 @@ def count_runs(session: Session) -> dict[str, int]:
 def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
     """Return where these runs are, in their order."""
     ids = [run.id for run in runs]
-    tasks: dict[str, Counter[str]] = {id: Counter() for id in ids}
-    state = case((TaskRow.state.in_((DONE, FAILED_TASK)), TaskRow.state), (TaskRow.error.is_(None), "open"))
-    counted = select(TaskRow.run_id, func.coalesce(state, "with errors"), func.count())
-    for id, name, count in session.execute(
-        counted.where(TaskRow.run_id.in_(ids)).group_by(TaskRow.run_id, state)
-    ):
-        tasks[id][name] = count
+    groups = (TaskRow.run_id, TaskRow.state, TaskRow.error.is_not(None))
+    tasks: Counter[tuple[str, str, bool]] = Counter()
+    query = select(*groups, func.count()).where(TaskRow.run_id.in_(ids)).group_by(*groups)
+    for run_id, state, has_error, count in session.execute(query):
+        tasks[run_id, state, bool(has_error)] = count
     ledgers = read_ledgers(session, ids)
     return [
         RunProgress(
             run,
-            tasks[run.id][DONE],
-            tasks[run.id]["open"],
-            tasks[run.id]["with errors"],
-            tasks[run.id][FAILED_TASK],
-            ledgers[run.id],
+            done=tasks[run.id, DONE, False] + tasks[run.id, DONE, True],
+            open=tasks[run.id, OPEN, False],
+            failed=tasks[run.id, OPEN, True],
+            final=tasks[run.id, FAILED_TASK, False] + tasks[run.id, FAILED_TASK, True],
+            ledger=ledgers[run.id],
         )
         for run in runs
     ]
@@ -157,14 +141,12 @@ def pace(session: Session, progress: RunProgress, now: float) -> Pace | None:
     if not answered:
         return None
     minutes = max(SHORTEST_S, now - first) / 60
-    left = progress.open + progress.failed
+    left, requests = progress.open + progress.failed, sum(progress.requests_by_kind.values())
     return Pace(
         requests_per_minute=int(answered) / minutes,
         tokens_per_second=int(tokens or 0) / minutes / 60,
         usd_per_minute=int(pico or 0) / PICO_PER_USD / minutes,
-        minutes_left=left * progress.requests / progress.done / int(answered) * minutes
-        if progress.done
-        else None,
+        minutes_left=left * requests / progress.done / int(answered) * minutes if progress.done else None,
     )
 
 

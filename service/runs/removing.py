@@ -7,7 +7,7 @@ addressed by their content (questions, candidates, problems), reviews and publis
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import ColumnElement, Table, delete, exists, func, select, update
 from sqlalchemy.orm import Session
@@ -18,7 +18,7 @@ from service.database.base import Base
 from service.database.schema import load_tables
 from service.database.triggers import lifted
 from service.errors import InputError
-from service.runs.spending import spent_usd
+from service.runs.spending import sum_costs
 from service.runs.store import Run, check_name, list_runs
 from service.runs.tables import RunRow
 
@@ -44,7 +44,7 @@ def holdings(session: Session, run: Run) -> Holdings:
         if table is not _RUNS
     }
     rows = {name: count for name, count in counts.items() if count}
-    return Holdings(rows, spent_usd(session, run.id), tuple(_obstacles(session, run)))
+    return Holdings(rows, sum_costs(session, AskRow.run_id == run.id)[0], tuple(_obstacles(session, run)))
 
 
 def remove_run(session: Session, run: Run) -> None:
@@ -74,45 +74,30 @@ def rename_run(session: Session, run: Run, name: str) -> None:
 def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """Yield tables with rows of this run and the condition for them, children first."""
     load_tables()
+
+    def counts(table: Table) -> list[str]:
+        """Return the columns that refer to a run by name only: triggers keep the table."""
+        return [each.name for each in table.columns if each.name in _COUNTED_BY and not each.foreign_keys]
+
+    tables = sorted(Base.metadata.sorted_tables, key=lambda table: bool(counts(table)))
     conditions: dict[str, ColumnElement[bool]] = {
         "runs": _RUNS.c.id == run_id,
         "asks": _ASKS.c.scope == run_id,
     }
-    for table in Base.metadata.sorted_tables:
-        if table.name not in conditions and (parents := _parents(table)):
-            _add_condition(table, parents, conditions)
-    children = [table for table in reversed(Base.metadata.sorted_tables) if table.name in conditions]
-    counts = [table for table in Base.metadata.sorted_tables if table.name not in conditions]
-    for table in counts:
-        _add_condition(table, _counted(table), conditions)
-    for table in [*counts, *children]:
+    for table in tables:
+        parents = [
+            (column, key.column.table.name)
+            for column in table.columns
+            if not column.nullable
+            for key in column.foreign_keys
+        ] + [(table.c[name], _COUNTED_BY[name]) for name in counts(table)]
+        for column, parent in parents:
+            if parent in conditions and table.name not in conditions:
+                of_run = select(Base.metadata.tables[parent].c.id).where(conditions[parent])
+                conditions[table.name] = column.in_(of_run)
+    for table in reversed(tables):
         if table.name in conditions:
             yield table, conditions[table.name]
-
-
-def _parents(table: Table) -> list[tuple[ColumnElement[Any], str]]:
-    """Return the required foreign keys, each with the table that it refers to."""
-    return [
-        (column, key.column.table.name)
-        for column in table.columns
-        if not column.nullable
-        for key in column.foreign_keys
-    ]
-
-
-def _counted(table: Table) -> list[tuple[ColumnElement[Any], str]]:
-    """Return the same for a table kept by triggers, without foreign keys."""
-    return [(column, _COUNTED_BY[column.name]) for column in table.columns if column.name in _COUNTED_BY]
-
-
-def _add_condition(
-    table: Table, parents: list[tuple[ColumnElement[Any], str]], conditions: dict[str, ColumnElement[bool]]
-) -> None:
-    for column, name in parents:
-        if name in conditions:
-            of_run = select(Base.metadata.tables[name].c.id).where(conditions[name])
-            conditions[table.name] = column.in_(of_run)
-            return
 
 
 def _obstacles(session: Session, run: Run) -> Iterator[str]:

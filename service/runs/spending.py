@@ -73,11 +73,6 @@ def sum_costs(session: Session, *conditions: ColumnElement[bool]) -> tuple[float
     return float(pico or 0) / PICO_PER_USD, int(unpriced)
 
 
-def spent_usd(session: Session, run_id: str) -> float:
-    """Return the USD this run has spent, as far as prices are known."""
-    return sum_costs(session, AskRow.run_id == run_id)[0]
-
-
 def known_cost(session: Session, run_id: str) -> float | None:
     """Return what a run cost; None where a price is not known."""
     usd, unpriced = sum_costs(session, AskRow.run_id == run_id)
@@ -104,7 +99,7 @@ def read_account(session: Session, run_id: str) -> Account:
         .where(RunRow.id == run_id)
     ).first()
     if cap is None:
-        spent = spent_usd(session, run_id)
+        spent, _ = sum_costs(session, AskRow.run_id == run_id)
         return Account(None, spent, spent)
     spent, _ = sum_costs(session, AskRow.run_id.in_(select(RunRow.id).where(RunRow.cap_id == cap.id)))
     return Account(cap.max_pico / PICO_PER_USD, spent, cap.committed_pico / PICO_PER_USD)

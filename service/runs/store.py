@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
+from itertools import count
 from typing import Any
 
 from sqlalchemy import insert, select, update
 from sqlalchemy.orm import Session
 
-from service.database import utc_now
+from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash, content_id
 from service.runs.tables import RunConfigRow, RunQuestionRow, RunRow
@@ -21,9 +22,7 @@ _PACKAGES = (
     *("torch", "transformers", "vllm"),
 )
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-_HASH = re.compile(r"[0-9a-f]{64}")
 _LONGEST_SHOWN = 60
-_ABSENT = object()
 
 
 @dataclass(frozen=True)
@@ -115,11 +114,8 @@ def open_run(
 def _add_questions(session: Session, run_id: str, question_ids: Sequence[str]) -> None:
     """Give a run those of these questions that come after its own."""
     there = len(run_question_ids(session, run_id))
-    rows = [
-        {"run_id": run_id, "position": position, "question_id": question_id}
-        for position, question_id in enumerate(question_ids)
-    ][there:]
-    if rows:
+    for part in in_parts([*enumerate(question_ids)][there:]):
+        rows = [{"run_id": run_id, "position": place, "question_id": each} for place, each in part]
         session.execute(insert(RunQuestionRow), rows)
 
 
@@ -192,19 +188,16 @@ def _run_id(
     """Return the id of a new run; one that was renamed may have that of its first name."""
     questions_hash = content_hash("questions", list(question_ids))
     content: dict[str, Any] = {"name": name, "kind": kind, "spec": dict(spec), "questions": questions_hash}
-    run_id, copies = content_id("run", content), 0
-    while session.scalar(select(RunRow.id).where(RunRow.id == run_id)) is not None:
-        copies += 1
-        run_id = content_id("run", {**content, "copy": copies})
-    return run_id
+    ids = (content_id("run", {**content, "copy": copy} if copy else content) for copy in count())
+    return next(each for each in ids if session.get(RunRow, each) is None)
 
 
 def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
     old, new = dict(_settings(row.spec)), dict(_settings(spec))
     changed = [
-        f"{key} ({_brief(old, key)} stored, {_brief(new, key)} given)"
-        for key in sorted(set(old) | set(new))
-        if old.get(key, _ABSENT) != new.get(key, _ABSENT)
+        f"{key} ({_shorten(old.get(key, 'not set'))} stored, {_shorten(new.get(key, 'not set'))} given)"
+        for key in sorted({*old, *new})
+        if old.get(key) != new.get(key)
     ]
     if not changed:
         there, now = len(run_question_ids(session, row.id)), len(question_ids)
@@ -217,7 +210,7 @@ def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question
     )
 
 
-def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+def _settings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
     """Yield the single settings of a spec by path; ids and hashes, which only follow from them, are left."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -227,14 +220,8 @@ def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         for number, inner in enumerate(value, start=1):
             yield from _settings(inner, f"{path}.{number}")
     else:
-        yield path, list(value) if isinstance(value, tuple) else value
+        yield path, repr(list(value) if isinstance(value, tuple) else value)
 
 
-def _brief(settings: Mapping[str, Any], key: str) -> str:
-    if key not in settings:
-        return "not set"
-    value = settings[key]
-    if isinstance(value, str) and _HASH.fullmatch(value):
-        return f"{value[:12]}..."
-    text = repr(value)
+def _shorten(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."

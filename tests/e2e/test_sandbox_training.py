@@ -78,7 +78,7 @@ def evaluation(name: str, model: str) -> tuple[str, ...]:
 def test_ten_steps_raise_success_on_held_out_questions(trained: Trained) -> None:
     """Measured with this seed: .082 more, 95% [.060, .104] on these questions."""
     assert len(trained.steps) == STEPS
-    found = compare(trained.after, trained.before, 1).at(1)
+    found = compare(trained.after, trained.before, 1).points[1]
     assert found.difference > 0.03
 
 

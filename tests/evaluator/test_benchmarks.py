@@ -12,7 +12,7 @@ from hub_folder import HubSet, in_own_process, serve_hub
 from json_rows import write_rows
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
-from evaluator.benchmarks.golds import require_golds
+from evaluator.benchmarks.golds import check_golds, require_golds
 from evaluator.benchmarks.loading import load_benchmark
 from evaluator.benchmarks.rows import canonical_integer
 from evaluator.benchmarks.types import ChangedBenchmarkError
@@ -73,7 +73,7 @@ def test_every_file_at_hand_is_the_benchmark_it_is_known_as(
     assert len(loaded.problems) == BENCHMARKS[name].rows
     assert set(loaded.source) == {"file", "sha256"}
     assert json.loads(json.dumps(loaded.source)) == loaded.source
-    assert require_golds(loaded, grader) == []
+    assert check_golds(loaded, grader) == []
 
 
 @pytest.mark.shared
@@ -114,9 +114,11 @@ def test_rows_of_a_gated_benchmark_never_show(tmp_path: Path, grader: Grader) ->
     assert SECRET not in repr(loaded)
     broken = replace(loaded, problems=(*loaded.problems[:5], make_problem(SECRET, SECRET, AnswerKind.CHOICE)))
     with pytest.raises(InputError, match=r"row 5: unknown") as caught:
-        require_golds(broken, grader)
+        require_golds(broken, grader, print, allow=False)
     assert SECRET not in str(caught.value)
-    assert len(require_golds(broken, grader, allow=True)) == 1
+    notes: list[str] = []
+    require_golds(broken, grader, notes.append, allow=True)
+    assert "1 of 6 gold answers are not graded correct" in notes[0]
 
     path = write_gpqa(tmp_path / "short.csv", 10)
     with pytest.raises(ChangedBenchmarkError) as caught:

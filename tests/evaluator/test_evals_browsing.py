@@ -28,8 +28,8 @@ def browsed(stored, after=None, limit=100, **filters):
     """Return position and ordinal of the samples, and the place to go on from."""
     db, run_id = stored
     with db.read() as session:
-        page = browse_samples(session, run_id, SampleFilters(**filters), after=after, limit=limit)
-    return [(position, header.ordinal) for position, header in page.samples], page.after
+        page, behind = browse_samples(session, run_id, SampleFilters(**filters), after=after, limit=limit)
+    return [(header.position, header.ordinal) for header in page], behind
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,10 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluator.evals.counts import count_samples
 from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
-from evaluator.evals.overview import shown_grader
 from evaluator.evals.results import load_result
 from evaluator.evals.samples import SampleFilters, browse_samples
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
-from evaluator.grading.versions import find_grader
 from service.database import Database
 from service.errors import InputError
 from service.runs.store import Run
@@ -49,14 +47,12 @@ def sample(database: Database, run: Run, position: int, ordinal: int) -> int:
 
 def grade(database: Database, run: Run, position: int, ordinal: int, value: str, by: str = "ada") -> bool:
     with database.write() as session:
-        grader = shown_grader(session, run.id)
         return add_human_grade(
             session,
             sample(database, run, position, ordinal),
             value,  # type: ignore[arg-type]
             reviewer=by,
             comment="looked",
-            grader_id=grader.id if grader else None,
         )
 
 
@@ -82,7 +78,7 @@ def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(
         assert withdraw_human_grade(session, which, reviewer="ada") == "correct"
     assert counted(database, run)[1] == (0, 0, 4)
     with database.read() as session:
-        rows = list_human_grades(session, run.id, find_grader(session, GRADER_VERSION))
+        rows = list_human_grades(session, run.id)
     names = ("reviewer", "before", "value", "grader", "comment")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("ada", "wrong", "correct", "wrong", "looked"),
@@ -100,8 +96,8 @@ def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(databas
     grade(database, run, 0, 0, "correct")
     with database.read() as session:
         assert count_samples(session, run.id, None)[0].human == 0
-        page = browse_samples(session, run.id, SampleFilters(value="correct"))
-    assert [header.human for _, header in page.samples] == ["correct"]
+        page, _ = browse_samples(session, run.id, SampleFilters(value="correct"))
+    assert [header.human for header in page] == ["correct"]
     with pytest.raises(InputError, match="tagrpo eval score new"), database.read() as session:
         load_result(session, run)
     regrade(database, run, [(2, 0, 0)], GRADER_VERSION)

@@ -46,12 +46,12 @@ def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, f
     assert result.counts.n.tolist() == [8, 8, 8]
     assert result.counts.unknown.tolist() == [1, 3, 0]
     assert (result.samples, result.unknown, result.missing) == (21, 1, 3)
-    point = curve(result.counts, [8]).at(8)  # as if the three were graded unknown
+    point = curve(result.counts, [8])[8]  # as if the three were graded unknown
     assert (point.value, point.value_high) == (pytest.approx(2 / 3), pytest.approx(2 / 3))
-    assert curve(result.counts, [1]).at(1).value_high == pytest.approx((4 / 8 + 8 / 8 + 0) / 3)
+    assert curve(result.counts, [1])[1].value_high == pytest.approx((4 / 8 + 8 / 8 + 0) / 3)
     assert (
         line.to_json()["pass_at_1"]
-        == curve(result.counts, [1]).at(1).value
+        == curve(result.counts, [1])[1].value
         == pytest.approx((3 / 8 + 5 / 8 + 0) / 3)
     )
     assert (line.missing, line.fewest) == (3, 5)

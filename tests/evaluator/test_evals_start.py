@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from evaluator.config import EvalConfig
 from evaluator.evals.problems import PlacedProblem
-from evaluator.evals.runs import check_eval_run, find_eval_run, model_slug, open_eval_run
+from evaluator.evals.runs import find_eval_run, model_slug, open_eval_run
 from evaluator.signal.sources.eval_runs import load_runs
 from service.database import Database
 from service.errors import InputError, NotFoundError
@@ -42,7 +42,7 @@ def test_any_other_setting_is_another_run_and_is_named(
     with db.write() as session:
         open_eval_run(session, "r", make_eval_spec(PROBLEMS), PLACED, {})
         with pytest.raises(InputError, match=named):
-            check_eval_run(session, "r", make_eval_spec(PROBLEMS, **changes), PLACED)
+            open_eval_run(session, "r", make_eval_spec(PROBLEMS, **changes), PLACED, {})
         _, before = open_eval_run(session, "r2", make_eval_spec(PROBLEMS, **changes), PLACED, {})
         assert not before
 

@@ -36,7 +36,7 @@ def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(
 ) -> None:
     monkeypatch.setattr(importing, "RESPONSES_PER_COMMIT", 2)
     file = open_responses([sums(tmp_path)])
-    whole = bring(db, file, "whole").run
+    whole = bring(db, file, "whole")[0]
 
     class Stop(Exception):
         pass
@@ -47,7 +47,7 @@ def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(
 
     with pytest.raises(Stop):
         bring(db, file, "stopped", report=stop)
-    assert bring(db, file, "stopped").there == 4
+    assert bring(db, file, "stopped")[2] == 4
 
     calls = 0
 
@@ -91,7 +91,7 @@ def test_questions_are_found_in_a_benchmark(
     if place is None:
         assert (dict(read.samples), read.unmatched.total()) == ({0: 1}, 1)
     else:
-        assert read.numbers == sorted({0, place})
+        assert list(read.problems) == sorted({0, place})
         assert not read.unmatched
     with pytest.raises(InputError, match="none of its 1 responses matches a problem"):
         survey(

@@ -177,7 +177,7 @@ def test_what_is_exported_comes_back_in_another_database(
     target = tmp_path / "out"
     assert export_samples(db, run, target, form, overwrite=False, report=nothing) == 8
     path = target / DATA_FILE if form == "hf" else target.rename(target.with_suffix(f".{form}"))
-    back = bring(other_db, open_responses([path]), matcher=from_file(tmp_path)).run
+    back = bring(other_db, open_responses([path]), matcher=from_file(tmp_path))[0]
     assert stored(other_db, back) == stored(db, run)
     assert back.spec["problems_hash"] == run.spec["problems_hash"]
     with other_db.read() as session:
@@ -204,6 +204,6 @@ def test_the_same_words_below_another_picture_are_another_problem(tmp_path: Path
         asked(),
     )
     matcher = from_file(tmp_path)
-    run = bring(db, open_responses([path]), matcher=matcher).run
-    assert [place.problem.images for place in matcher.placed()] == [(RED.id,), (BLUE.id,), ()]
+    run = bring(db, open_responses([path]), matcher=matcher)[0]
+    assert [place.problem.images for place in matcher.placed] == [(RED.id,), (BLUE.id,), ()]
     assert [row[0] for row in stored(db, run)] == [0, 0, 0, 1, 2]

@@ -60,15 +60,13 @@ def test_a_curve_of_known_values() -> None:
     counts = Counts.from_columns(["a", "b"], [4, 8], [1, 8])
     shown = curve(counts, [2, 1, 2])
 
-    assert [point.k for point in shown.points] == [1, 2]
-    assert shown.at(1).value == pytest.approx((1 / 4 + 1) / 2)
-    assert shown.at(2).value == pytest.approx((1 / 2 + 1) / 2)
-    assert shown.at(2).value_high == shown.at(2).value
-    assert shown.at(1).new_problems.question == NEW_PROBLEMS == "new problems"
-    assert shown.at(1).same_problems.question == SAME_PROBLEMS == "same problems, new samples"
-    assert {point.problems for point in shown.points} == {2}
-    with pytest.raises(InputError, match=r"no point at k = 3\. Available: 1, 2"):
-        shown.at(3)
+    assert list(shown) == [1, 2]
+    assert shown[1].value == pytest.approx((1 / 4 + 1) / 2)
+    assert shown[2].value == pytest.approx((1 / 2 + 1) / 2)
+    assert shown[2].value_high == shown[2].value
+    assert shown[1].new_problems.question == NEW_PROBLEMS == "new problems"
+    assert shown[1].same_problems.question == SAME_PROBLEMS == "same problems, new samples"
+    assert {point.problems for point in shown.values()} == {2}
 
 
 def test_problems_with_too_few_samples_stop_the_curve() -> None:
@@ -87,7 +85,7 @@ def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: C
     shown = curve(counts, range(1, most + 1))
     middle = counts.correct + counts.unknown // 2
 
-    for point in shown.points:
+    for point in shown.values():
         assert 0 <= point.value <= point.value_high <= 1
         between = float(np.mean(pass_at_k(counts.n, middle, point.k)))
         assert point.value - 1e-12 <= between <= point.value_high + 1e-12
@@ -96,5 +94,5 @@ def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: C
             assert point.value_high - 1e-12 <= interval.high <= 1
         assert point.rerun.low <= point.same_problems.low
         assert point.same_problems.high <= point.rerun.high
-    values = [point.value for point in shown.points]
+    values = [point.value for point in shown.values()]
     assert all(late >= early - 1e-12 for early, late in pairwise(values))

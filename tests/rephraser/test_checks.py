@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rephraser.checks import check_candidate
-from rephraser.checks.finding import FATAL, FINDINGS, CheckOptions, Severity
-from rephraser.checks.shape import check_chatter, estimate_tokens
-from rephraser.checks.wording import choose_apart, distance, likeness
+from rephraser.checks.structure import FATAL, FINDINGS, CheckOptions, check_candidate, check_chatter
+from rephraser.checks.text import choose_apart, distance, estimate_tokens, likeness
 from rephraser.config import MIN_DISTANCE
 
 HERE = Path(__file__).parent / "data"
@@ -32,7 +30,7 @@ def names_of(question: str, candidate: str, **more: Any) -> list[str]:
 
 def fatal(question: str, candidate: str, **more: Any) -> list[str]:
     findings = check_candidate(question, candidate, **more)
-    return [finding.name for finding in findings if finding.severity is Severity.FATAL]
+    return [finding.name for finding in findings if finding.severity == "fatal"]
 
 
 # --- pairs ---
@@ -105,11 +103,11 @@ def test_pairs(original: str, candidate: str, answer: str | None, names: list[st
 def test_broken_pairs_are_noticed_by_name() -> None:
     """Rows without an expected finding are left to the answers: no finding distinguishes them."""
     rows = read(HERE / "broken_pairs.jsonl")
-    assert {row["expected"] for row in rows} - {None} <= FINDINGS.keys()
+    assert {row["expected"] for row in rows} - {None} <= {*FINDINGS}
     for row in rows:
         findings = check_candidate(row["original_question"], row["question"], answer=row.get("answer"))
         assert row["expected"] is None or row["expected"] in [finding.name for finding in findings], row
-        rejected = any(finding.severity is Severity.FATAL for finding in findings)
+        rejected = any(finding.severity == "fatal" for finding in findings)
         assert rejected is (row["expected"] in FATAL), row
 
 
@@ -216,7 +214,7 @@ def test_shares_on_real_pairs(
     rows = rows[::3]
     found = [set(names_of(r["original_question"], r["question"])) for r in rows]
     assert low <= sum(map(bool, found)) / len(rows) <= high
-    assert sum(bool(names & FATAL.keys()) for names in found) / len(rows) <= most_fatal
+    assert sum(bool(names & {*FATAL}) for names in found) / len(rows) <= most_fatal
 
 
 QUESTION = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls are left on the tray?"

@@ -27,16 +27,6 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
     "text",
     [
         ONE,
-        f"Rephrasing: {ONE}",
-        f"**Rephrased question:** {ONE}",
-        f"Rephrasing it: {ONE}",
-        f"## Rewritten problem\n\n{ONE}",
-        f"Sure! Here is the rephrased question:\n\n{ONE}",
-        f"Certainly!\n\n{ONE}",
-        f"1. {ONE}",
-        f"Here is one rewrite:\n\n**1.** {ONE}",
-        json.dumps({"rephrasings": [f"1) {ONE}"]}),
-        json.dumps([{"id": 1, "reworded_problem": ONE, "tags": ["x"]}]),
         f"```\n{ONE}\n```",
         f"```text\n{ONE}\n```",
         f'"{ONE}"',
@@ -64,18 +54,8 @@ def test_one_candidate_however_it_is_wrapped(text: str) -> None:
     [
         json.dumps({"rephrasings": [ONE, TWO]}),
         f"<rephrasing>{ONE}</rephrasing>\n<rephrasing>{TWO}</rephrasing>",
-        f"1. {ONE}\n2. {TWO}",
-        f"1) {ONE}\n\n2) {TWO}",
-        f"Here are two rewrites:\n\n1. {ONE}\n2. {TWO}",
-        f"Rephrasing 1: {ONE}\n\nRephrasing 2: {TWO}",
-        f"**Version 1:** {ONE}\n\n**Version 2:** {TWO}",
-        f"### Rewrite 1\n{ONE}\n\n### Rewrite 2\n\n{TWO}",
-        f"**Rewritten problem 1**\n{ONE}\n\n**Rewritten problem 2**\n{TWO}",
-        f"{ONE}\n\n{TWO}",
-        f"{ONE}\n\n---\n\n{TWO}",
-        json.dumps(
-            {"rephrasings": [QUESTION, ONE, ONE + " ", TWO]}
-        ),  # the echo and the repetition do not count
+        # The echo and the repetition do not count.
+        json.dumps({"rephrasings": [QUESTION, ONE, ONE + " ", TWO]}),
     ],
 )
 def test_several_candidates(text: str) -> None:
@@ -93,10 +73,7 @@ def test_several_candidates(text: str) -> None:
         f"<rephrasing>{ONE}<rephrasing>\n<rephrasing>{TWO}<rephrasing>",
         f"<rephrasing>{ONE}\n<rephrasing>{TWO}</rephrasing>",
         f"<rephrasings><rephrasing><rephrasing>{ONE}</rephrasing></rephrasing>\n{tagged(TWO)}</rephrasings>",
-        f"{ONE}</rephrasing>\n{TWO}</rephrasing>",
         f"Between <rephrasing> and </rephrasing>: {tagged(ONE)}{tagged(TWO)}",
-        json.dumps({"rephrasings": {"1": ONE, "2": TWO}}),
-        json.dumps({"1": {"question": QUESTION, "rephrasing": ONE}, "2": {"rewrite": TWO, "text": QUESTION}}),
     ],
 )
 def test_markup_is_no_part_of_a_candidate(text: str) -> None:
@@ -141,6 +118,8 @@ def test_odd_answers_take_no_long_time(text: str) -> None:
         ("Bestimme den Wert von $x$, wenn die Summe von $x$ und $2$ den Wert $5$ hat.", Outcome.LANGUAGE),
         ("已知 $x + 2 = 5$, 求 $x$ 的值。", Outcome.LANGUAGE),
         ("{}", Outcome.MALFORMED),
+        (f"Sure! Here is the rephrased question:\n\n{ONE}", Outcome.MALFORMED),
+        (f"Rephrasing: {ONE}", Outcome.MALFORMED),
         ('{"rephrasings": []}', Outcome.MALFORMED),
     ],
 )
@@ -167,7 +146,6 @@ def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
         '{"rephrasings": [' + json.dumps(ONE) + ', "Given that $x + 2 =',
         f"<rephrasing>{ONE}</rephrasing>\n<rephrasing>Given that",
         f"<rephrasing>{ONE}<rephrasing>Given that",
-        f"1. {ONE}\n2. Given that",
     ],
 )
 def test_truncated_answers_keep_what_is_whole(text: str) -> None:
@@ -188,7 +166,10 @@ def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
         (r'"first\nSecond \\frac{1}{2}"', "first\nSecond \\frac{1}{2}"),
         (r'"a\tb \u00e9 \"x\" \{1\} \, \% \$5"', 'a\tb é "x" \\{1\\} \\, \\% \\$5'),
         (r'"\underline{x} \upsilon"', r"\underline{x} \upsilon"),
-        (r'"If $\nu \ne 2$:\ni. find \(\nu\)\nu is $1$"', "If $\\nu \\ne 2$:\ni. find \\(\\nu\\)\nu is $1$"),
+        (
+            r'"If $\nu \ne 2$:\ni. find \(\nu\)\nIt is"',
+            "If $\\nu \\ne 2$:\ni. find \\(\\nu\\)\nIt is",
+        ),
         (r'"$$\\begin{cases}\nu = 1\ne = 2$$"', "$$\\begin{cases}\nu = 1\ne = 2$$"),
     ],
 )

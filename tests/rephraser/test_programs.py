@@ -3,8 +3,7 @@
 import pytest
 
 from evaluator.grading import Grade, GradeValue
-from rephraser.checks.finding import Severity
-from rephraser.checks.programs import check_program
+from rephraser.checks.structure import check_program
 from rephraser.run.judge import count_classes
 from rephraser.verdict import Verdict, judge
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
@@ -24,10 +23,6 @@ def halves(numbers: List[int]) -> List[float]:
     >>> halves([2, 4])
     [1.0, 2.0]
     """'''
-BROKEN = {
-    "def thirds(numbers: List[int]) -> List[float]:": {"signature_changed"},
-    "def halves(numbers: List[int], n: int) -> List[float]:": {"signature_changed"},
-}
 
 
 def names(candidate: str, question: str = QUESTION) -> set[str]:
@@ -39,11 +34,11 @@ def test_an_honest_candidate_has_no_findings() -> None:
     assert names(QUESTION.replace("    ", "  ")) == {"same_as_original"}
 
 
-@pytest.mark.parametrize("signature", BROKEN)
-def test_names_and_signatures_stay(signature: str) -> None:
-    line = "def halves(numbers: List[int]) -> List[float]:"
-    assert names(HONEST.replace(line, signature)) == BROKEN[signature]
-    assert names("Halve the numbers.", "Write `halves`, which halves numbers.") == {"signature_changed"}
+def test_names_and_signatures_stay() -> None:
+    line, changed = "def halves(numbers: List[int]) -> List[float]:", {"signature_changed"}
+    for signature in (line.replace("halves", "thirds"), line.replace("])", "], n: int)", 1)):
+        assert names(HONEST.replace(line, signature)) == changed
+    assert names("Halve the numbers.", "Write `halves`, which halves numbers.") == changed
     assert names("Let `halves` halve numbers.", "Write `halves`, which halves numbers.") == set()
 
 
@@ -51,10 +46,10 @@ def test_examples_stay_and_no_code_is_given_away() -> None:
     (missing,) = check_program(
         QUESTION, HONEST.replace(">>> halves([2, 4])", ">>> halves([2, 6])"), names=("halves",)
     )
-    assert (missing.name, missing.severity) == ("example_missing", Severity.EVIDENCE)
+    assert (missing.name, missing.severity) == ("example_missing", "evidence")
     given_away = HONEST + "\n    return [number / 2 for number in numbers]"
     (solved,) = check_program(QUESTION, given_away, names=("halves",))
-    assert (solved.name, solved.severity) == ("solution_included", Severity.FATAL)
+    assert (solved.name, solved.severity) == ("solution_included", "fatal")
     assert names("") == {"empty"}
 
 

@@ -27,22 +27,23 @@ def test_rates_by_hand() -> None:
 
     rates = error_rates(drawn, reviews)
 
-    assert (rates.drawn, rates.reviewed, rates.open, rates.complete) == (17, 17, 0, True)
-    assert (rates.false_accept.count, rates.false_accept.reviewed, rates.false_accept.share) == (1, 10, 0.1)
-    assert (rates.false_accept.low, rates.false_accept.high) == pytest.approx((0.002529, 0.445016), abs=1e-6)
-    assert (rates.false_reject.count, rates.false_reject.reviewed, rates.false_reject.share) == (1, 5, 0.2)
-    assert (rates.false_reject.low, rates.false_reject.high) == pytest.approx((0.005051, 0.716418), abs=1e-6)
-    assert [(s.status, s.size, s.drawn, s.rejected.count) for s in rates.strata] == [
+    assert (rates["drawn"], rates["reviewed"], rates["open"], rates["complete"]) == (17, 17, 0, True)
+    accept, reject = rates["false_accept"], rates["false_reject"]
+    assert (accept["count"], accept["reviewed"], accept["share"]) == (1, 10, 0.1)
+    assert (accept["low"], accept["high"]) == pytest.approx((0.002529, 0.445016), abs=1e-6)
+    assert (reject["count"], reject["reviewed"], reject["share"]) == (1, 5, 0.2)
+    assert (reject["low"], reject["high"]) == pytest.approx((0.005051, 0.716418), abs=1e-6)
+    assert [(s["status"], s["size"], s["drawn"], s["rejected"]["count"]) for s in rates["strata"]] == [
         ("accepted", 900, 10, 1),
         ("rejected", 90, 5, 4),
         ("undecided", 10, 2, 1),
     ]
     # Only accepted ones may be published, so this is the false-accept rate.
-    assert rates.broken.statuses == {"accepted": 900}
-    assert (rates.broken.share, rates.broken.low, rates.broken.high) == (
-        rates.false_accept.share,
-        rates.false_accept.low,
-        rates.false_accept.high,
+    assert rates["broken"]["statuses"] == {"accepted": 900}
+    assert (rates["broken"]["share"], rates["broken"]["low"], rates["broken"]["high"]) == (
+        rates["false_accept"]["share"],
+        rates["false_accept"]["low"],
+        rates["false_accept"]["high"],
     )
 
 
@@ -51,11 +52,11 @@ def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
 
     rates = error_rates(drawn, decide("accepted", "aaaa") + decide("unverified", "rraa"))
 
-    assert rates.broken.statuses == {"accepted": 300, "unverified": 100}
-    assert rates.broken.share == pytest.approx(0.25 * 0.5)
+    assert rates["broken"]["statuses"] == {"accepted": 300, "unverified": 100}
+    assert rates["broken"]["share"] == pytest.approx(0.25 * 0.5)
     # Exact 97.5% intervals: 0 of 4 reaches 1 - .0125^(1/4) = .665630; 2 of 4 goes from .047121 to .952879.
-    assert rates.broken.low == pytest.approx(0.25 * 0.047121, abs=1e-5)
-    assert rates.broken.high == pytest.approx(0.75 * 0.665630 + 0.25 * 0.952879, abs=1e-5)
+    assert rates["broken"]["low"] == pytest.approx(0.25 * 0.047121, abs=1e-5)
+    assert rates["broken"]["high"] == pytest.approx(0.75 * 0.665630 + 0.25 * 0.952879, abs=1e-5)
 
 
 @pytest.mark.parametrize(

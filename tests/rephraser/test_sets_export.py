@@ -3,9 +3,8 @@
 import json
 import re
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import pytest
@@ -24,12 +23,8 @@ ASKED: list[Asked] = [
     ("What is 2+3?", "5", [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")]),
     ("Double 8.", "", []),
 ]
-Export = Callable[..., SetHeader]
-FORMATS: dict[str, tuple[Export, str]] = {
-    "hf": (partial(sets.export_set, form="hf"), "out"),
-    "parquet": (partial(sets.export_set, form="parquet"), "out.parquet"),
-    "jsonl": (partial(sets.export_set, form="jsonl"), "out.jsonl"),
-}
+Form = Literal["hf", "parquet", "jsonl"]
+FORMS: dict[Form, str] = {"hf": "out", "parquet": "out.parquet", "jsonl": "out.jsonl"}
 
 
 @pytest.fixture(autouse=True)
@@ -52,14 +47,13 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().split(b"\n")[:-1]]
 
 
-@pytest.mark.parametrize("kind", list(FORMATS))
+@pytest.mark.parametrize("form", FORMS)
 def test_a_row_holds_question_answer_and_neighbors(
-    db: Database, header: SetHeader, tmp_path: Path, kind: str
+    db: Database, header: SetHeader, tmp_path: Path, form: Form
 ) -> None:
-    export, name = FORMATS[kind]
-
-    assert export(db, "math@1", tmp_path / name) == header
-    rows = read_rows(tmp_path / name)
+    path = tmp_path / FORMS[form]
+    assert sets.export_set(db, "math@1", path, form) == header
+    rows = read_rows(path)
     assert [row["question"] for row in rows] == [ODD, "What is 2+3?", "Double 8."]
     assert rows[2] == {
         "id": make_question("Double 8.", "").id,
@@ -91,17 +85,16 @@ def test_a_row_holds_question_answer_and_neighbors(
     assert (unverified["verdict"], unverified["posterior"]) == ("unverified", None)
 
 
-@pytest.mark.parametrize("kind", list(FORMATS))
+@pytest.mark.parametrize("form", FORMS)
 def test_an_export_reads_back_to_the_same_hash_in_another_database(
-    db: Database, header: SetHeader, tmp_path: Path, kind: str
+    db: Database, header: SetHeader, tmp_path: Path, form: Form
 ) -> None:
-    export, name = FORMATS[kind]
-    export(db, "math", tmp_path / name)
-
+    name = FORMS[form]
+    sets.export_set(db, "math", tmp_path / name, form)
     with open_empty(tmp_path / "other.db") as other:
         imported = sets.import_set(other, sets.read_set(tmp_path / name), "copy")
         with other.read() as session:
-            assert sets.verify(session, "copy@1").ok
+            assert not sets.verify(session, "copy@1").problems
             copied = sets.load_set(session, "copy").entries
 
     with db.read() as session:
@@ -143,14 +136,6 @@ def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader
     assert imported.spec["import"]["edited"] is True
 
 
-def repeat(rows: list[dict[str, Any]]) -> None:
-    rows.append(rows[1])
-
-
-def twin(rows: list[dict[str, Any]]) -> None:
-    rows[1]["neighbors"].append(rows[1]["neighbors"][0])
-
-
 BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is {'),
     "empty neighbor": (
@@ -171,8 +156,11 @@ BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
         ),
         "3 correct answers out of 2 to the question are impossible",
     ),
-    "repeated": (repeat, "row 4: repeats the question of row 2"),
-    "twins": (twin, "row 2: two neighbors have the same text"),
+    "repeated": (lambda rows: rows.append(rows[1]), "row 4: repeats the question of row 2"),
+    "twins": (
+        lambda rows: rows[1]["neighbors"].append(rows[1]["neighbors"][0]),
+        "row 2: two neighbors have the same text",
+    ),
     "nothing": (lambda rows: rows.clear(), "contains no rows"),
 }
 
@@ -233,12 +221,12 @@ def test_a_folder_that_is_no_export_is_never_replaced(
     assert (mine / "thesis.tex").read_text(encoding="utf-8") == "years of work"
 
 
-@pytest.mark.parametrize("kind", list(FORMATS))
+@pytest.mark.parametrize("form", FORMS)
 def test_an_export_that_fails_leaves_the_old_one(
-    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
 ) -> None:
-    export, name = FORMATS[kind]
-    export(db, "math", tmp_path / name)
+    name = FORMS[form]
+    sets.export_set(db, "math", tmp_path / name, form)
 
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
@@ -246,10 +234,10 @@ def test_an_export_that_fails_leaves_the_old_one(
     with monkeypatch.context() as patched:
         patched.setattr("rephraser.sets.export._to_row", fail)
         with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
-            export(db, "math", tmp_path / "new" / name)
+            sets.export_set(db, "math", tmp_path / "new" / name, form)
         assert not (tmp_path / "new" / name).exists()
         with pytest.raises(InputError, match="No space left"):
-            export(db, "math", tmp_path / name, overwrite=True)
+            sets.export_set(db, "math", tmp_path / name, form, overwrite=True)
     assert (
         sets.import_set(db, sets.read_set(tmp_path / name), "copy").header.content_hash == header.content_hash
     )

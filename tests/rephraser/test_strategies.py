@@ -7,7 +7,7 @@ import pytest
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
 from rephraser.run.requests import Earlier, build_messages
-from service.asks.providers import Provider
+from service.asks.remote import RemoteEndpoint
 
 
 def own(folder: Path, content: str | bytes, name: str = "own.txt") -> Strategy:
@@ -66,5 +66,5 @@ def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
 ) -> None:
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
-    provider = Provider(model, api_base)
-    assert provider.enforces_schema == (form == "json")
+    endpoint = RemoteEndpoint(model, [api_base] if api_base else [])
+    assert endpoint.enforces_schema == (form == "json")

@@ -17,23 +17,7 @@ from service.errors import NotFoundError
 from service.questions import make_question
 from service.questions.store import Member, store_set
 
-FINDINGS = [{"name": "unit_lost", "severity": "warning", "detail": "km became m"}]
-EVIDENCE = {
-    "findings": FINDINGS,
-    "counts": {
-        "classes": ["3", "7"],
-        "original": [30, 1],
-        "candidate": [2, 10],
-        "gold": 0,
-        "original_unparsed": 1,
-        "candidate_unparsed": 0,
-    },
-    "overlap": 2,
-    "new_top": 10,
-    "original_top": 30,
-    "solvers": ["solver_1"],
-    "by_solver": {"m": {"original": 32, "candidate": 12}},
-}
+EVIDENCE = {"findings": [{"name": "unit_lost", "severity": "evidence", "detail": "km became m"}]}
 
 
 @pytest.fixture

@@ -67,7 +67,7 @@ def test_a_database_that_is_gone_is_named(plan: DemoPlan) -> None:
     [
         ("{", "cannot be read"),
         ("[]", "not a demo's state file"),
-        (json.dumps({"format": "tagrpo demo", "format_version": 99}), "another version of tagrpo"),
+        (json.dumps({"format": "tagrpo demo", "format_version": 99}), "of this version"),
     ],
 )
 def test_a_state_that_cannot_be_used_is_named(plan: DemoPlan, content: str, said: str) -> None:

@@ -76,8 +76,8 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
             == "unverified"
         ]
         (run_id,) = connection.execute("SELECT id FROM runs").fetchone()
-    broken = [identity for identity in passed if truth[identity].broken]
-    good = [identity for identity in passed if not truth[identity].broken]
+    broken = [identity for identity in passed if truth[identity]]
+    good = [identity for identity in passed if not truth[identity]]
     decided = {broken[0]: "rejected", good[0]: "rejected", good[1]: "undecided", good[2]: "accepted"}
     with Database.open(tmp_path / "t.db") as database, database.write() as session:
         for identity, status in decided.items():
@@ -106,10 +106,10 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
 
 def test_refusals(cli: CommandLine) -> None:
     prepare(cli)
-    Path("other.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n')
+    Path("other.jsonl").write_text('{"candidate_id": "c_0", "break": null}\n')
     other = cli("sandbox", "score", "checked", "--truth", "other.jsonl")
     assert (other.code, "has no candidate from this truth file" in other.err) == (2, True)
-    Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null, "phrasing": "prose"}\n{}\n')
+    Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null}\n{}\n')
     bad = cli("sandbox", "score", "checked", "--truth", "bad.jsonl")
     assert (bad.code, "bad.jsonl:2: not a row of a truth file" in words(bad.err)) == (2, True)
     same = cli("sandbox", "candidates", "w", "--out", "x.jsonl", "--truth", "x.jsonl")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from asking import OPENAI, question, remote
+from asking import OPENAI, committed, make_run, question, remote, states
 from openai_faults import for_text
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
@@ -23,8 +23,7 @@ from service.asks.store import Store
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
-from service.runs.store import open_run
-from service.runs.tables import CapRow, RunRow
+from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)
 QUICK = RetryPolicy(attempts=3, base_s=0.01, longest_s=0.02)
@@ -34,27 +33,6 @@ WORST = worst_pico(REQUESTS[0], HALF) or 0
 Outcome = Answer | BaseException
 
 
-def make_run(db: Database, cap_pico: int | None = None, name: str = "run") -> str:
-    with db.write() as session:
-        run, _ = open_run(session, name=name, kind="propose", spec={}, question_ids=[], versions={})
-        if cap_pico is not None:
-            cap = CapRow(max_pico=cap_pico, committed_pico=0)
-            session.add(cap)
-            session.flush()
-            session.execute(update(RunRow).values(cap_id=cap.id))
-    return run.id
-
-
-def committed(db: Database) -> int:
-    with db.read() as session:
-        return session.scalar(select(CapRow.committed_pico)) or 0
-
-
-def states(db: Database) -> list[str]:
-    with db.read() as session:
-        return list(session.scalars(select(AskRow.state).order_by(AskRow.id)))
-
-
 def end_workers(db: Database) -> None:
     """Make all processes look like those of a machine that was lost."""
     with db.write() as session:
@@ -62,19 +40,19 @@ def end_workers(db: Database) -> None:
 
 
 @asynccontextmanager
-async def asking(db: Database, server: OpenAIServer, run_id: str, **settings: Any):  # type: ignore[no-untyped-def]
+async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any):  # type: ignore[no-untyped-def]
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     store, endpoint = Store(db), remote([server], OPENAI)
-    await endpoint.load()
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
     models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
-    asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
+    asker = Asker(store, run.id, await store.write(rows.enter, ""), models)
     try:
         yield asker
     finally:
         asker.stop("interrupted", "interrupted")
         await asker.finish()
         await asker.close()
+        await store.write(rows.leave, asker.worker)
         await endpoint.close()
         store.close()
 
@@ -92,8 +70,8 @@ def run_batch(
     **settings: Any,
 ) -> list[Outcome]:
     async def main() -> list[Outcome]:
-        run_id = make_run(db, cap)
-        async with server, asking(db, server, run_id, **settings) as asker:
+        run = make_run(db, cap_pico=cap)
+        async with server, asking(db, server, run, **settings) as asker:
             return await ask_all(asker, requests)
 
     return asyncio.run(main())
@@ -122,7 +100,7 @@ def test_what_waits_is_one_job_at_half_the_price(db: Database) -> None:
 async def test_a_killed_process_pays_nothing_twice(
     db: Database, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run_id = make_run(db)
+    run = make_run(db)
 
     async def die(*_: Any) -> Any:
         await asyncio.Event().wait()
@@ -139,26 +117,20 @@ async def test_a_killed_process_pays_nothing_twice(
                     await die()
 
                 patch.setattr(BatchJobs, "_submit", submit_and_die)
-            store, endpoint = Store(db), remote([server], OPENAI)
-            await endpoint.load()
-            jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
-            models = Models({}, {OPENAI: jobs}, retries=QUICK)
-            asker = Asker(store, run_id, await store.write(rows.enter, ""), models)
-            asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
-            sent = 0 if moment == "before the job is sent" else 1
-            await until(lambda: states(db) == ["sent"] * 6 and server.batches.created == sent)
-            if moment == "while it runs":
-                await until(lambda: any(server.batches.asked.values()))
-            asker.cancel()
-            jobs_of_run: Any = asker._backends[OPENAI]
-            for task in (tasks := [*asks, *jobs_of_run._tasks, jobs_of_run._maker]):
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            await asker.close()
-            store.close()
+            async with asking(db, server, run) as asker:
+                asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
+                sent = 0 if moment == "before the job is sent" else 1
+                await until(lambda: states(db) == ["sent"] * 6 and server.batches.created == sent)
+                if moment == "while it runs":
+                    await until(lambda: any(server.batches.asked.values()))
+                asker.cancel()
+                jobs: Any = asker._backends[OPENAI]
+                for task in (tasks := [*asks, *jobs._tasks, jobs._maker]):
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
         end_workers(db)
         server.batches.polls = 1
-        async with asking(db, server, run_id) as again:
+        async with asking(db, server, run) as again:
             assert all_answered(await ask_all(again))
         assert server.batches.created == 1
         assert server.batches.lines == 6
@@ -168,7 +140,7 @@ async def test_a_killed_process_pays_nothing_twice(
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> None:
-    first, second = make_run(db, name="first"), make_run(db, name="second")
+    first, second = make_run(db, "first"), make_run(db, "second")
     async with OpenAIServer(batch_polls=10**6) as server:
         async with asking(db, server, first) as asker:
             asks = asyncio.create_task(ask_all(asker))
@@ -180,7 +152,7 @@ async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> No
             assert all_answered(await ask_all(other))
         assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
     with db.read() as session:
-        assert set(session.scalars(select(AskRow.run_id))) == {first}
+        assert set(session.scalars(select(AskRow.run_id))) == {first.id}
 
 
 def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
@@ -245,25 +217,23 @@ def refuse_as_too_long(_: Any) -> tuple[int, dict[str, Any]]:
 
 
 async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(db: Database) -> None:
-    run_id = make_run(db)
+    run = make_run(db)
     async with OpenAIServer() as server:
-        async with asking(db, server, run_id) as asker:
+        async with asking(db, server, run) as asker:
             assert all_answered(await ask_all(asker, [question(1, OPENAI)]))
         server.batches.complete = refuse_as_too_long
-        async with asking(db, server, run_id) as asker:
-            asker.answering = await asker.store.read(answering_models, run_id)  # as `work_on` does
+        async with asking(db, server, run) as asker:
+            asker.answering = await asker.store.read(answering_models, run.id)  # as `work_on` does
             (outcome,) = await ask_all(asker, [question(2, OPENAI)])
     assert isinstance(outcome, Failed)
     assert outcome.final
 
 
-async def test_places_without_batch_jobs_are_refused() -> None:
+def test_places_without_batch_jobs_are_refused() -> None:
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
-    await two.load()
     with pytest.raises(InputError, match="Give one base_url, or remove batch=true"):
         check_batch(two)
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
-    await anthropic.load()
     with pytest.raises(PrerequisiteError, match="anthropic does not support OpenAI's batch API"):
         check_batch(anthropic)
 

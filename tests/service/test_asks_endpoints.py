@@ -5,7 +5,7 @@ import time
 from typing import Any
 
 import pytest
-from asking import OPENAI, VLLM, answer, attempt, plain, question, remote
+from asking import OPENAI, VLLM, answer, attempt, opened, plain, question, remote
 from openai_faults import Fault as ServerFault
 from openai_faults import always, fault_sequence
 from openai_server import OpenAIServer
@@ -49,25 +49,19 @@ FAULTS = [
 async def test_a_failed_attempt_is_classified_and_not_repeated(
     make: Any, fault: str, kind: str, billed: bool
 ) -> None:
-    async with OpenAIServer(faults=always(fault)) as server:
-        endpoint = make(server, timeout_s=0.3)
-        await endpoint.open()
+    async with OpenAIServer(faults=always(fault)) as server, opened(make(server, timeout_s=0.3)) as endpoint:
         with pytest.raises(Fault) as failed:
             await answer(endpoint, question())
-        await endpoint.close()
     assert (failed.value.kind, failed.value.billed) == (kind, billed)
     assert server.stats["requests"] == 1
 
 
 @EITHER
 async def test_every_setting_is_sent_neutral_ones_too(make: Any) -> None:
-    async with OpenAIServer() as server:
-        endpoint = make(server)
-        await endpoint.open()
+    async with OpenAIServer() as server, opened(make(server)) as endpoint:
         got = await answer(
             endpoint, question(n=2, extra={"chat_template_kwargs": {"enable_thinking": False}})
         )
-        await endpoint.close()
     assert [len(choice.text) for choice in got.choices] == [16, 16]
     assert (got.prompt_tokens, got.completion_tokens, got.seeded) == (4, 8, True)
     neutral = {"repetition_penalty": 1.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "min_p": 0.0}
@@ -88,11 +82,8 @@ async def test_every_setting_is_sent_neutral_ones_too(make: Any) -> None:
 async def test_images_are_parts_of_their_message(make: Any) -> None:
     image = read_image(picture("blue", kind="JPEG"))
     message = Message("user", "Find <image>.", ("Find ", image, "."))
-    async with OpenAIServer() as server:
-        endpoint = make(server)
-        await endpoint.open()
+    async with OpenAIServer() as server, opened(make(server)) as endpoint:
         await attempt(endpoint, question(messages=(message,)))
-        await endpoint.close()
     url = f"data:image/jpeg;base64,{base64.b64encode(image.data).decode()}"
     assert server.requests[0].body["messages"][0]["content"] == [
         {"type": "text", "text": "Find "},
@@ -103,11 +94,8 @@ async def test_images_are_parts_of_their_message(make: Any) -> None:
 
 @EITHER
 async def test_a_thought_that_the_server_took_out_is_kept(make: Any) -> None:
-    async with OpenAIServer(thinks=True, reasoning_parser=True) as server:
-        endpoint = make(server)
-        await endpoint.open()
+    async with OpenAIServer(thinks=True, reasoning_parser=True) as server, opened(make(server)) as endpoint:
         got = await answer(endpoint, question())
-        await endpoint.close()
     assert got.choices[0].reasoning == "Let me see.\n"
     assert got.choices[0].full_text.startswith("<think>\nLet me see.\n</think>\n\n")
 
@@ -118,26 +106,26 @@ async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_a
     if retry_after == "date":
         retry_after = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
     fault = ServerFault("rate_limit", retry_after)
-    async with OpenAIServer(faults=fault_sequence(fault)) as server:
-        endpoint = remote([server], model)
-        await endpoint.open()
+    async with (
+        OpenAIServer(faults=fault_sequence(fault)) as server,
+        opened(remote([server], model)) as endpoint,
+    ):
         with pytest.raises(Fault) as failed:
             await attempt(endpoint, question())
         assert failed.value.retry_after_s is not None
         began = time.monotonic()
         await attempt(endpoint, question())
-        await endpoint.close()
     assert time.monotonic() - began >= failed.value.retry_after_s - 0.1 > 0
 
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> None:
-    async with OpenAIServer(refuse_fields=["seed", "n"], structured=False) as server:
-        endpoint = remote([server], model)
-        await endpoint.open()
+    async with (
+        OpenAIServer(refuse_fields=["seed", "n"], structured=False) as server,
+        opened(remote([server], model)) as endpoint,
+    ):
         asked = question(n=4, response_schema={"type": "object"})
         first, second = await answer(endpoint, asked), await answer(endpoint, asked)
-        await endpoint.close()
     assert [len(got.choices) for got in (first, second)] == [1, 1]
     assert not first.seeded
     assert not second.seeded
@@ -153,17 +141,17 @@ async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> N
 
 async def test_keys_are_removed_from_replies_and_messages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_GATE", "open-sesame")
-    async with OpenAIServer(
-        key="open-sesame",
-        answer=lambda messages, n, seed: ["the key is open-sesame"] * n,
-        faults=fault_sequence(None, "unauthorized"),
-    ) as server:
-        endpoint = remote([server], key_env="MY_GATE")
-        await endpoint.open()
+    async with (
+        OpenAIServer(
+            key="open-sesame",
+            answer=lambda messages, n, seed: ["the key is open-sesame"] * n,
+            faults=fault_sequence(None, "unauthorized"),
+        ) as server,
+        opened(remote([server], key_env="MY_GATE")) as endpoint,
+    ):
         reply = await attempt(endpoint, question())
         with pytest.raises(Fault) as failed:
             await attempt(endpoint, question())
-        await endpoint.close()
     assert read_reply(reply.body)[0][0].text == f"the key is {BLOT}"
     assert "open-sesame" not in str(failed.value) + reply.body
     assert server.requests[0].authorization == "Bearer open-sesame"
@@ -217,12 +205,13 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(
             PrerequisiteError, match=r"does not serve the model 'test-model'. It serves: other"
         ):
-            await plain(server).open()
-    async with OpenAIServer(version="0.11", max_model_len=4096) as server:
-        endpoint = remote([server])
-        await endpoint.open()
+            async with opened(plain(server)):
+                pass
+    async with (
+        OpenAIServer(version="0.11", max_model_len=4096) as server,
+        opened(remote([server])) as endpoint,
+    ):
         serving = endpoint.serving
-        await endpoint.close()
     assert serving == {"engine": "vllm", "version": "0.11", "max_model_len": 4096} | serving
 
 
@@ -243,9 +232,8 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
     ],
 )
-async def test_parts_that_a_provider_would_drop_are_refused(model: str, fields: Any, words: str) -> None:
+def test_parts_that_a_provider_would_drop_are_refused(model: str, fields: Any, words: str) -> None:
     endpoint = RemoteEndpoint(model)
-    await endpoint.load()
-    endpoint.provider.check(question())
+    endpoint.check(question())
     with pytest.raises(PrerequisiteError, match=words):
-        endpoint.provider.check(question(**fields))
+        endpoint.check(question(**fields))

@@ -4,20 +4,20 @@ import asyncio
 import logging
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 import pytest
 from aiohttp import web
-from asking import answer, attempt, question, remote
+from asking import answer, attempt, opened, question, remote
 from openai_faults import Fault as ServerFault
 from openai_faults import FaultPlan, Seen, always
 from openai_server import OpenAIServer
 from pictures import picture
 
 from service.asks import servers as module
-from service.asks.money import Price, find_price, max_image_tokens, require_price, worst_pico
+from service.asks.money import Price, find_price, max_image_tokens, worst_pico
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import UNKNOWN_MODEL, Fault, Message
 from service.errors import BudgetError, PrerequisiteError
@@ -30,14 +30,11 @@ def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def opened(servers: Sequence[OpenAIServer], **settings: Any):  # type: ignore[no-untyped-def]
+async def served(servers: Sequence[OpenAIServer], **settings: Any) -> AsyncIterator[RemoteEndpoint]:
     async with AsyncExitStack() as stack:
         for server in servers:
             await stack.enter_async_context(server)
-        endpoint = remote(servers, **settings)
-        await endpoint.open()
-        yield endpoint
-        await endpoint.close()
+        yield await stack.enter_async_context(opened(remote(servers, **settings)))
 
 
 async def ask_many(endpoint: RemoteEndpoint, count: int, tries: int = 6) -> None:
@@ -59,13 +56,13 @@ def from_request(number: int, fault: str) -> FaultPlan:
 
 async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
     slow, fast = OpenAIServer(latency_s=0.3), OpenAIServer(latency_s=0.03)
-    async with opened([slow, fast], max_concurrency=8) as endpoint:
+    async with served([slow, fast], max_concurrency=8) as endpoint:
         await ask_many(endpoint, 80)
     assert paid_once(slow, fast)
     assert fast.stats["requests"] > 2 * slow.stats["requests"] > 0
 
     equal = [OpenAIServer(latency_s=0.2) for _ in range(3)]
-    async with opened(equal) as endpoint:
+    async with served(equal) as endpoint:
         await ask_many(endpoint, 12)
     assert [server.max_in_flight for server in equal] == [4, 4, 4]
 
@@ -73,7 +70,7 @@ async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> N
 @pytest.mark.parametrize("fault", ["server_error", "cut_early", "no_model"])
 async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFixture) -> None:
     good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02, faults=from_request(20, fault))
-    async with opened([good, bad], max_concurrency=4) as endpoint:
+    async with served([good, bad], max_concurrency=4) as endpoint:
         await ask_many(endpoint, 160)
     assert paid_once(good, bad)
     # Three failures, what was in flight with them, and one request on trial after each rest.
@@ -87,7 +84,7 @@ async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFi
 async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     good, dying = OpenAIServer(latency_s=0.05), OpenAIServer(latency_s=0.05)
-    async with opened([good, dying], max_concurrency=4) as endpoint:
+    async with served([good, dying], max_concurrency=4) as endpoint:
         await ask_many(endpoint, 10)
         await dying.__aexit__()
         await ask_many(endpoint, 10)
@@ -132,7 +129,7 @@ async def test_a_server_that_still_loads_its_weights_is_called_so() -> None:
 
 async def test_an_overloaded_server_gets_what_it_bears() -> None:
     server = OpenAIServer(latency_s=0.02, capacity=4)
-    async with opened([server], max_concurrency=32) as endpoint:
+    async with served([server], max_concurrency=32) as endpoint:
         await ask_many(endpoint, 200, tries=50)
         limit = endpoint.servers[0].limit
     assert server.stats["paid"] == 200
@@ -141,7 +138,7 @@ async def test_an_overloaded_server_gets_what_it_bears() -> None:
 
 OFFLINE = """
 import socket, sys
-import service.asks.remote, service.engines.opening
+import service.engines.opening
 assert "litellm" not in sys.modules
 
 def refuse(*arguments, **settings):
@@ -167,9 +164,9 @@ def test_the_users_price_comes_before_litellms() -> None:
     assert find_price("openai/gpt-4-turbo", (1.0, 2.0)) == Price(1.0, 2.0)
     assert find_price("gpt-4-turbo") == Price(10.0, 30.0)
     assert find_price("hosted_vllm/m") is None
-    assert require_price("hosted_vllm/m", (0.0, 0.0)) == Price(0.0, 0.0)
+    assert find_price("hosted_vllm/m", (0.0, 0.0), required=True) == Price(0.0, 0.0)
     with pytest.raises(BudgetError, match=r"hosted_vllm/m.*\[0,0\] if it is free"):
-        require_price("hosted_vllm/m")
+        find_price("hosted_vllm/m", required=True)
 
 
 def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:
@@ -187,7 +184,7 @@ def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:
 
 async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:
     servers = [OpenAIServer(faults=always("no_model")) for _ in range(2)]
-    async with opened(servers) as endpoint:
+    async with served(servers) as endpoint:
         kinds = []
         for _ in range(2):
             with pytest.raises(Fault) as failed:

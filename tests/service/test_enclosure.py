@@ -39,30 +39,35 @@ def f():
 """
 
 
-@pytest.fixture(scope="module")
-def enclosure() -> Iterator[Enclosure]:
-    with contextlib.closing(Enclosure()) as kept:
-        yield kept
+KEPT = Enclosure()
 
 
-def run(enclosure: Enclosure, program: str, tests: str = "f()", limits: Limits = LIMITS) -> ProgramResult:
+@pytest.fixture(autouse=True, scope="module")
+def _close() -> Iterator[None]:
+    yield
+    KEPT.close()
+
+
+def run(
+    program: str, tests: str = "f()", limits: Limits = LIMITS, enclosure: Enclosure = KEPT
+) -> ProgramResult:
     return enclosure.run((program,), ProgramGold(tests), limits)
 
 
-def value_of(enclosure: Enclosure, program: str) -> str:
+def value_of(program: str, enclosure: Enclosure = KEPT) -> str:
     """What `f()` of a program returns, told by tests that fail with it."""
-    result = run(enclosure, program, "raise ValueError(repr(f()))")
+    result = run(program, "raise ValueError(repr(f()))", enclosure=enclosure)
     assert result.value == "failed", result
     return result.text.removeprefix("ValueError: ")
 
 
-def test_a_program_passes_or_says_where_it_failed(enclosure: Enclosure) -> None:
+def test_a_program_passes_or_says_where_it_failed() -> None:
     tests = "assert f(1) == 2\nassert f(2) == 3"
-    assert run(enclosure, "def f(x):\n    return x + 1", tests) == ProgramResult("passed")
-    assert run(enclosure, "def f(x):\n    return 2 * x", tests) == ProgramResult("failed", 2)
-    assert run(enclosure, "def f(x):\n    return g(x)", tests).text == "NameError: name 'g' is not defined"
-    assert run(enclosure, "def f(x):\n    return", tests) == ProgramResult("failed", 1)
-    assert run(enclosure, "def f(x:", tests).value == "raised"
+    assert run("def f(x):\n    return x + 1", tests) == ProgramResult("passed")
+    assert run("def f(x):\n    return 2 * x", tests) == ProgramResult("failed", 2)
+    assert run("def f(x):\n    return g(x)", tests).text == "NameError: name 'g' is not defined"
+    assert run("def f(x):\n    return", tests) == ProgramResult("failed", 1)
+    assert run("def f(x:", tests).value == "raised"
 
 
 @pytest.mark.parametrize(
@@ -86,15 +91,15 @@ def test_a_program_passes_or_says_where_it_failed(enclosure: Enclosure) -> None:
         (SEARCHED, "failed"),
     ],
 )
-def test_no_result_is_forged(enclosure: Enclosure, program: str, value: str) -> None:
-    assert run(enclosure, program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
+def test_no_result_is_forged(program: str, value: str) -> None:
+    assert run(program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
 
 
-def test_tests_do_not_answer_for_those_that_follow(enclosure: Enclosure) -> None:
+def test_tests_do_not_answer_for_those_that_follow() -> None:
     forged = FORGED.replace("def f():", "if os.fork() == 0:").replace("    return 1", "")
-    run(enclosure, "def f(): return 1", f"f()\n{forged}")
-    assert run(enclosure, "def f(): return 1", "assert f() == 2").value in ("failed", "not run")
-    assert run(enclosure, "def f(): return 1", "assert f() == 2") == ProgramResult("failed", 1)
+    run("def f(): return 1", f"f()\n{forged}")
+    assert run("def f(): return 1", "assert f() == 2").value in ("failed", "not run")
+    assert run("def f(): return 1", "assert f() == 2") == ProgramResult("failed", 1)
 
 
 HOARD = "def f():\n    x = []\n    while True: x.append(bytearray(10**7))"
@@ -121,12 +126,12 @@ def f():
         (MANY, "too large"),
     ],
 )
-def test_time_and_memory_end(enclosure: Enclosure, program: str, value: str) -> None:
-    assert run(enclosure, program).value == value
+def test_time_and_memory_end(program: str, value: str) -> None:
+    assert run(program).value == value
 
 
 @pytest.mark.slow
-def test_a_fork_bomb_and_a_daemon_are_gone_with_the_result(enclosure: Enclosure) -> None:
+def test_a_fork_bomb_and_a_daemon_are_gone_with_the_result() -> None:
     bomb = """
 import os, time
 def f():
@@ -140,20 +145,15 @@ def f():
         except OSError:
             return made
 """
-    assert run(enclosure, "def f(): pass").value == "passed"
+    assert run("def f(): pass").value == "passed"
     before = sleepers()
-    assert 0 < int(value_of(enclosure, bomb)) <= LIMITS.processes
+    assert 0 < int(value_of(bomb)) <= LIMITS.processes
     until = time.monotonic() + 2
     while sleepers() > before and time.monotonic() < until:
         time.sleep(0.01)
     assert sleepers() <= before
-    assert (
-        run(
-            enclosure,
-            "import os\ndef f():\n    while True:\n        try: os.fork()\n        except OSError: pass",
-        ).value
-        == "too slow"
-    )
+    forks = "import os\ndef f():\n    while True:\n        try: os.fork()\n        except OSError: pass"
+    assert run(forks).value == "too slow"
 
 
 def sleepers() -> int:
@@ -168,43 +168,31 @@ def sleepers() -> int:
     return count
 
 
-def test_nothing_outside_is_seen(
-    enclosure: Enclosure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nothing_outside_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     database = tmp_path / "tagrpo.db"
     database.write_text("secret")
     database.chmod(0o644)
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
-    for path in (
-        database,
-        Path(__file__),
-        Path("/etc/passwd"),
-        Path("/proc/1/environ"),
-        Path("/proc/self/mem"),
-    ):
-        assert run(enclosure, f"def f(): return open({str(path)!r}).read()").text.startswith(
-            "FileNotFoundError"
-        )
+    for path in (str(database), __file__, "/etc/passwd", "/proc/1/environ", "/proc/self/mem"):
+        assert run(f"def f(): return open({path!r}).read()").text.startswith("FileNotFoundError")
     link = f"import os\ndef f():\n    os.symlink('../../../..{database}', 'a')\n    return open('a').read()"
-    assert run(enclosure, link).text.startswith("FileNotFoundError")
+    assert run(link).text.startswith("FileNotFoundError")
     with contextlib.closing(Enclosure()) as fresh:  # started with the key in the environment
-        assert "secret" not in value_of(fresh, "import os\ndef f(): return dict(os.environ)")
-    seen = value_of(enclosure, "import os\ndef f(): return os.listdir('/tmp') + os.listdir('/dev')")
+        assert "secret" not in value_of("import os\ndef f(): return dict(os.environ)", fresh)
+    seen = value_of("import os\ndef f(): return os.listdir('/tmp') + os.listdir('/dev')")
     assert sorted(eval(seen)) == ["null", "urandom"]
-    assert value_of(enclosure, "import os\ndef f(): return os.getpid(), os.getppid()") == "(1, 0)"
+    assert value_of("import os\ndef f(): return os.getpid(), os.getppid()") == "(1, 0)"
     shown = (
         "from importlib.util import find_spec\ndef f(): return [bool(find_spec(n)) for n in ('csv', 'numpy')]"
     )
-    assert value_of(enclosure, shown) == "[True, False]"
+    assert value_of(shown) == "[True, False]"
 
 
-def test_no_network_is_reached(enclosure: Enclosure, tmp_path: Path) -> None:
+def test_no_network_is_reached(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for host in ("127.0.0.1", "192.0.2.1"):
-            result = run(
-                enclosure, f"import socket\ndef f(): socket.create_connection(({host!r}, {port}), 1)"
-            )
+            result = run(f"import socket\ndef f(): socket.create_connection(({host!r}, {port}), 1)")
             assert result.text.startswith("PermissionError")
         server.settimeout(0.05)
         with pytest.raises(TimeoutError):
@@ -213,10 +201,10 @@ def test_no_network_is_reached(enclosure: Enclosure, tmp_path: Path) -> None:
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind("\0abstract-of-tagrpo")
         listening.listen()
-        assert run(enclosure, unix).text.startswith("ConnectionRefusedError")
+        assert run(unix).text.startswith("ConnectionRefusedError")
 
 
-def test_nothing_is_written_beyond_a_few_megabytes(enclosure: Enclosure) -> None:
+def test_nothing_is_written_beyond_a_few_megabytes() -> None:
     fill = """
 import os
 def f():
@@ -227,19 +215,17 @@ def f():
         except OSError:
             return kept
 """
-    assert int(value_of(enclosure, fill)) <= LIMITS.file_mb * 2**20
-    assert (
-        eval(value_of(enclosure, "import os\ndef f(): return os.listdir('/tmp')")) == []
-    )  # the next one's is empty
+    assert int(value_of(fill)) <= LIMITS.file_mb * 2**20
+    assert value_of("import os\ndef f(): return os.listdir('/tmp')") == "[]"  # the next one's is empty
     many = "def f():\n    for number in range(10**5): open(f'/tmp/{number}', 'w').close()"
-    assert run(enclosure, many).text.startswith("OSError: [Errno 28]")
+    assert run(many).text.startswith("OSError: [Errno 28]")
     huge = "import os\ndef f():\n    with open('/tmp/a', 'wb') as file: os.truncate('/tmp/a', 2**40)"
-    assert run(enclosure, huge).value in ("raised", "ended")
+    assert run(huge).value in ("raised", "ended")
     for place in ("os.__file__", "'/dev/sda'", "os.path.dirname(os.__file__) + '/new.py'"):
-        assert run(enclosure, f"import os\ndef f(): open({place}, 'r+').write('x')").value == "raised"
+        assert run(f"import os\ndef f(): open({place}, 'r+').write('x')").value == "raised"
 
 
-def test_no_privilege_and_no_other_program(enclosure: Enclosure) -> None:
+def test_no_privilege_and_no_other_program() -> None:
     calls = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -249,19 +235,19 @@ def f():
     tried += [libc.memfd_create(b"a", 0), libc.syscall(435, 0, 0), libc.umount2(b"/tmp", 2)]
     return set(tried)
 """
-    assert value_of(enclosure, calls) == "{-1}"
+    assert value_of(calls) == "{-1}"
     start = f"import subprocess\ndef f(): subprocess.run([{sys.executable!r}, '-c', ''])"
-    assert run(enclosure, start).text.startswith("PermissionError")
-    assert value_of(enclosure, "import os\ndef f(): return os.system('true')") != "0"
+    assert run(start).text.startswith("PermissionError")
+    assert value_of("import os\ndef f(): return os.system('true')") != "0"
     kill = "import os\ndef f():\n    os.kill(-1, 9)"
-    assert run(enclosure, kill).text.startswith("ProcessLookupError")
+    assert run(kill).text.startswith("ProcessLookupError")
 
 
-def test_tests_that_do_not_end_are_ended(enclosure: Enclosure, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "GRACE_S", 0.2)
-    result = run(enclosure, "def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
+    result = run("def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
     assert result == ProgramResult("bad tests", None, "the tests did not finish")
-    assert run(enclosure, "def f(): pass").value == "passed"
+    assert run("def f(): pass").value == "passed"
 
 
 @pytest.mark.parametrize(

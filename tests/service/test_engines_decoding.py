@@ -7,7 +7,7 @@ import pytest
 import torch
 from tiny_models import STOPS, random_model, random_prompts, sampling
 
-from service.engines.decoding import Decoder, Row, _bytes_per_token
+from service.engines.decoding import Decoder, Row, bytes_per_token
 from service.errors import PrerequisiteError
 from service.models.settings import Sampling
 
@@ -44,7 +44,7 @@ def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how
     return found
 
 
-@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "mistral", "gemma2", "lfm2"])
+@pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "mistral", "gemma2"])
 def test_greedy_tokens_are_those_of_generate(name: str) -> None:
     from transformers import GenerationConfig
 
@@ -59,6 +59,15 @@ def test_greedy_tokens_are_those_of_generate(name: str) -> None:
         assert found[number, 0][0] == whole[0, len(prompt) :].tolist()
 
 
+def test_a_model_without_keys_and_values_of_each_token_is_refused() -> None:
+    from transformers import MambaConfig, MambaForCausalLM
+
+    mamba = MambaForCausalLM(MambaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=2))
+    for model in (random_model("lfm2"), mamba):
+        with pytest.raises(PrerequisiteError, match=f"{type(model).__name__} cannot run .* Run it with vLLM"):
+            Decoder(model, 8, PLENTY)
+
+
 def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(llama, 4, PLENTY)
 
@@ -71,7 +80,7 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
 
 
 def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
-    per_token = _bytes_per_token(llama)
+    per_token = bytes_per_token(llama)
     decoder = Decoder(llama, 16, 120 * per_token)
     decoder.add([Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)])
     done = 0

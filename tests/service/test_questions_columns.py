@@ -54,8 +54,6 @@ def test_wrong_and_missing_columns_name_those_there_are() -> None:
         ([], ""),
         (JsonNumber("2.50"), "2.50"),
         ({"A": "3", "B": "4"}, "(A) 3\n(B) 4"),
-        ({"label": ["1", "2"], "text": ["3", "4"]}, "(1) 3\n(2) 4"),
-        ([{"label": "A", "text": "3"}, {"label": "B", "text": "4"}], "(A) 3\n(B) 4"),
     ],
 )
 def test_further_columns_stand_below_the_question(value: Any, expected: str) -> None:

@@ -1,9 +1,9 @@
 """Where runs are and how fast they go."""
 
 import pytest
+from runs import add_ask
 from sqlalchemy import select, update
 
-from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
@@ -22,18 +22,6 @@ def start(db: Database, name: str, *tasks: tuple[str, str | None]) -> Run:
             task = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position == position)
             session.execute(task.values(state=state, error=error))
     return run
-
-
-def add_ask(db: Database, run: Run, state: str, usd: float | None, tokens: int, scope: str = "") -> int:
-    """Store a request that ended; its worst case is a dollar if its price is known."""
-    key = bytes(f"{run.id}{scope}{tokens}{state}".encode())
-    with db.write() as session:
-        worst = None if usd is None else 10**12
-        (ask_id,) = begin(session, [Attempt(key, run.id, scope, "propose", "", 0, "m", 0, worst, b"")])
-        assert isinstance(ask_id, int)
-        cost = None if usd is None else round(usd * 1e12)
-        end(session, [Ended(ask_id, state, cost, 10, tokens, reply=b"")])
-    return ask_id
 
 
 @pytest.mark.parametrize(
@@ -61,9 +49,9 @@ def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Data
     first, second = start(db, "a", ("done", None)), start(db, "b")
     with db.write() as session:
         set_cap(session, [first.id, second.id], 10.0)
-    shared = add_ask(db, first, "answered", 0.5, 1)
-    add_ask(db, first, "answered", 0.5, 2, scope=first.id)
-    add_ask(db, second, "answered", 0.25, 3)
+        shared = add_ask(session, first.id, "", usd=0.5, scope="")
+        add_ask(session, first.id, "", usd=0.5)
+        add_ask(session, second.id, "", usd=0.25)
     with db.write() as session:
         assert holdings(session, first).usd == 1.0
         remove_run(session, first)
@@ -83,8 +71,9 @@ def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(db: Database) -
         assert progress.last_ended(session, run.id) is None
     ended = (1_000, 250, 240, 120, 10)  # seconds ago; the first is too long ago
     for tokens, ago in enumerate(ended, start=1_000):
-        ask_id = add_ask(db, run, "answered" if ago != 120 else "failed", 0.5, tokens)
+        state = "answered" if ago != 120 else "failed"
         with db.write() as session:
+            ask_id = add_ask(session, run.id, "", usd=0.5, tokens=(10, tokens), state=state)
             session.execute(update(AskRow).where(AskRow.id == ask_id).values(ended_at=now - ago))
     with db.read() as session:
         found = progress.pace(session, progress.page_runs(session)[0], now)

@@ -36,31 +36,3 @@ def test_the_second_signal_ends_it_and_the_first_where_nothing_is_in_flight(
         asyncio.run(signalled(number, 1 + in_flight, in_flight, seen))
     assert seen == ["asked"]
     assert signal.getsignal(number) is before
-
-
-@BOTH
-def test_a_signal_stops_all_that_run_in_one_loop_and_acts_as_before_afterwards(
-    number: int, ending: type[BaseException]
-) -> None:
-    seen: list[str] = []
-
-    async def both() -> None:
-        leave = asyncio.Event()
-
-        async def first() -> None:
-            with finish_on_signals(lambda: not seen.append("first")):
-                await leave.wait()
-
-        waiting = asyncio.create_task(first())
-        await asyncio.sleep(0)
-        with finish_on_signals(lambda: bool(seen.append("second"))):
-            leave.set()
-            await waiting  # the first to enter leaves first
-            signal.raise_signal(number)
-            await asyncio.sleep(0.01)
-
-    before = signal.getsignal(number)
-    with exit_on_sigterm(), pytest.raises(ending):
-        asyncio.run(both())
-    assert seen == ["second"]
-    assert signal.getsignal(number) is before

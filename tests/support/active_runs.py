@@ -6,8 +6,9 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from rephraser.run.spec import PROPOSE
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from service.asks.attempts import Attempt, Ended, begin, end
+from service.asks.request import Request
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, OPEN, AskRow, TaskRow
 from service.database import Database
@@ -38,13 +39,8 @@ def _finish_tasks(session: Session, run: Run, count: int, at: datetime) -> None:
     is_open = (TaskRow.run_id == run.id, TaskRow.state == OPEN)
     ready = select(TaskRow.position).where(*is_open).order_by(TaskRow.position).limit(count)
     positions = session.scalars(ready).all()
-    ids = begin(
-        session,
-        [
-            Attempt(f"{run.id} {place}".encode(), run.id, "", PROPOSE, "", 0, "m", 0, 0, b"")
-            for place in positions
-        ],
-    )
+    requests = [Request("m", prompt=f"{run.id} {place}", kind=PROPOSE) for place in positions]
+    ids = begin(session, [Attempt(request, run.id, 0, 0) for request in requests])
     asks = [ask_id for ask_id in ids if isinstance(ask_id, int)]
     end(session, [Ended(ask_id, ANSWERED, 0, 20, 25, 0.5) for ask_id in asks])
     session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(ended_at=at.timestamp()))

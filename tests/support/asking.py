@@ -7,13 +7,20 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from openai_server import OpenAIServer
+from sqlalchemy import func, select
 
 from service.asks.backend import Endpoint
 from service.asks.money import Price
-from service.asks.plain import PlainEndpoint
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Answer, Choice, Fault, Message, Reply, Request, read_reply
+from service.asks.servers import PlainEndpoint
+from service.asks.store import add_tasks
+from service.asks.tables import AskRow
+from service.database import Database
 from service.models.settings import Sampling
+from service.runs.spending import set_cap
+from service.runs.store import Run, open_run
+from service.runs.tables import PICO_PER_USD, CapRow
 
 VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
 PRICE = Price(100.0, 200.0)
@@ -37,6 +44,16 @@ def remote(servers: Sequence[OpenAIServer | str], spelling: str = VLLM, **settin
 def plain(server: OpenAIServer, **settings: Any) -> PlainEndpoint:
     """Return an endpoint of the server by plain HTTP."""
     return PlainEndpoint(server.url, "test-model", **{"timeout_s": 20.0} | settings)
+
+
+@asynccontextmanager
+async def opened(endpoint: Any) -> AsyncIterator[Any]:
+    """Give an endpoint while it is open."""
+    try:
+        await endpoint.open()
+        yield endpoint
+    finally:
+        await endpoint.close()
 
 
 async def attempt(endpoint: Endpoint, request: Request) -> Reply:
@@ -65,6 +82,28 @@ async def answer(endpoint: Endpoint, request: Request, *, tries: int = 1) -> Ans
             if not tries:
                 raise
             await asyncio.sleep(0.02)
+
+
+def make_run(db: Database, name: str = "run", *, tasks: int = 0, cap_pico: int | None = None) -> Run:
+    """Store a run with so many tasks, named by their numbers."""
+    with db.write() as session:
+        run, _ = open_run(session, name=name, kind="propose", spec={}, question_ids=[], versions={})
+        add_tasks(session, run.id, [str(number) for number in range(tasks)])
+        if cap_pico is not None:
+            set_cap(session, [run.id], cap_pico / PICO_PER_USD)
+    return run
+
+
+def states(db: Database) -> list[str]:
+    """Return the states of all attempts, in order."""
+    with db.read() as session:
+        return list(session.scalars(select(AskRow.state).order_by(AskRow.id)))
+
+
+def committed(db: Database) -> int:
+    """Return the picodollars that count against caps."""
+    with db.read() as session:
+        return session.scalar(select(func.sum(CapRow.committed_pico))) or 0
 
 
 Said = str | Choice | Fault | list[str]

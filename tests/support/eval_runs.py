@@ -7,12 +7,11 @@ problem's samples, then the unknown ones, then the wrong ones.
 `make_eval_spec(temperature=1.0, model="test/other")` takes settings of any part of the spec by name.
 """
 
-import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from runs import add_ask
 from sqlalchemy import insert, select, update
-from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import Block, block_item
 from evaluator.evals.problems import (
@@ -28,13 +27,11 @@ from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.evals.tables import GradeRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id
-from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.store import add_tasks
-from service.asks.tables import ANSWERED, DONE, TaskRow
+from service.asks.tables import DONE, TaskRow
 from service.database import Database
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.store import Run, finish_run, open_run
-from service.runs.tables import PICO_PER_USD
 
 Counts = Sequence[tuple[int, int, int]]
 """Of each problem: samples, correct ones, unknown ones."""
@@ -131,7 +128,10 @@ def add_eval_run(
             found = list(answers[position]) if answers else _answers(values, place.problem.answer)
             lengths = [tokens(position, ordinal) for ordinal in range(n)]
             billed = sum(100 if length is None else length for length in lengths)
-            ask_id = add_ask(session, run, made.model, billed, None if usd is None else usd / len(stored))
+            cost = None if usd is None else usd / len(stored)
+            ask_id = add_ask(
+                session, run.id, None, kind="sample", model=made.model, tokens=(20, billed), usd=cost
+            )
             samples = [
                 NewSample(
                     problem.id,
@@ -153,18 +153,6 @@ def add_eval_run(
         session.execute(update(TaskRow).where(TaskRow.run_id == run.id).values(state=DONE))
         finish_run(session, run.id, finished=finished)
     return run
-
-
-def add_ask(session: Session, run: Run, model: str, tokens: int, usd: float | None) -> int:
-    """Store an answered request of a run, with what it cost; None: the price is not known."""
-    worst = None if usd is None else 10**9
-    key = uuid.uuid4().bytes
-    attempt = Attempt(key, run.id, run.id, "sample", "", 0, model, 0, worst, b"")
-    (ask_id,) = begin(session, [attempt])
-    assert isinstance(ask_id, int)
-    cost = None if usd is None else round(usd * PICO_PER_USD)
-    end(session, [Ended(ask_id, ANSWERED, cost, 20, tokens, 0.5)])
-    return ask_id
 
 
 def add_methods(db: Database, *names: str) -> None:

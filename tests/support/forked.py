@@ -102,10 +102,10 @@ def _become(
 
 
 def _serve() -> None:
-    import service.asks.providers
+    import service.asks.remote
     import ui.cli.app  # noqa: F401
 
-    assert service.asks.providers
+    assert service.asks.remote
     assert len(os.listdir("/proc/self/task")) == 1, "a fork would lack the threads that these imports started"
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):

@@ -19,7 +19,6 @@ class BatchStore:
         self.jobs: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, int] = {}
         self.created = self.lines = self.downloads = 0
-        self.listed = 0
         self.room: int | None = None  # for lines of a job, in place of a provider's room for tokens
         self.fail_create: list[int] = []  # statuses of the next creations; 0: create, then cut
         self.fail_look: list[int] = []  # statuses of the next looks at a job or downloads of a file
@@ -96,7 +95,6 @@ class BatchStore:
         return web.json_response(self.jobs[name])
 
     async def _list(self, request: web.Request) -> web.Response:
-        self.listed += 1
         newest_first = list(reversed(self.jobs.values()))
         after, limit = request.query.get("after"), int(request.query.get("limit", "20"))
         if after is not None:

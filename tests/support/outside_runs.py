@@ -5,9 +5,9 @@ from typing import Any
 from sqlalchemy import select
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
-from evaluator.exchange.importing import Imported, import_responses, import_spec
+from evaluator.exchange.importing import import_responses
 from evaluator.exchange.matching import FromFile, Matcher, survey
-from evaluator.exchange.response_file import ResponseFile
+from evaluator.exchange.responses import ResponseFile
 from service.database import Database
 from service.runs.store import Run
 from service.telling import TellProgress
@@ -23,14 +23,12 @@ def bring(
     name: str = "run",
     matcher: Matcher | None = None,
     report: TellProgress = nothing,
-) -> Imported:
-    """Import a file as the command does; by default its own questions."""
+) -> tuple[Run, int, int]:
+    """Import a file as the command does, by default its own questions; return run, new and old samples."""
     matcher = matcher or FromFile("own")
     read = survey(file.read(), matcher)
-    every = matcher.placed()
-    placed = [every[number] for number in read.numbers]
-    spec = import_spec(file, read, placed, problems="own", size=len(placed), source={}, model="m")
-    return import_responses(db, name, spec, file, matcher, read, placed, report)
+    spec = {"problems": "own", "size": len(read.problems), "source": {}, "model": "m"}
+    return import_responses(db, name, file, matcher, read, report, **spec)
 
 
 def stored(db: Database, run: Run) -> list[tuple[Any, ...]]:

@@ -21,7 +21,8 @@ from rephraser.reviews.status import update_standings
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
-from service.asks.attempts import Attempt, Ended, begin, end, pack
+from service.asks.attempts import Attempt, Ended, begin, end
+from service.asks.request import Message, Request
 from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
@@ -229,16 +230,13 @@ def add_ask(
     **columns: Any,
 ) -> int:
     """Store a request that has ended, with its bodies; by default an answer in the scope of the run."""
-    request = {"messages": [{"role": role, "content": content} for role, content in prompt]}
+    messages = tuple(Message(role, content) for role, content in prompt)
+    fields = {"scope": run_id, "model": "m", "seed": int.from_bytes(os.urandom(6))} | columns
     cost = None if usd is None else round(usd * PICO_PER_USD)
-    values = {"scope": run_id, "kind": "answer", "about": "", "place": 0, "model": "m"} | columns
-    attempt = Attempt(
-        os.urandom(16), run_id, **values, worker=0, worst_pico=cost, body=pack(json.dumps(request))
-    )
+    attempt = Attempt(Request(messages=messages, **fields), run_id, 0, cost)
     [ask_id] = begin(session, [attempt])
     assert isinstance(ask_id, int)
-    stored = None if reply is None else pack(reply)
-    end(session, [Ended(ask_id, state, cost, *tokens, reply=stored, error=error)])
+    end(session, [Ended(ask_id, state, cost, *tokens, reply=reply, error=error)])
     return ask_id
 
 

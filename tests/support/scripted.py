@@ -17,12 +17,11 @@ from sqlalchemy import select
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.execution import rephrase_run
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from rephraser.tables import CandidateRow, VerdictRow
-from service.asks.ask import Models, RetryPolicy
+from service.asks.ask import Models, Outcome, RetryPolicy
 from service.asks.request import Request
 from service.asks.store import add_tasks
-from service.asks.work import Outcome
 from service.models.settings import Sampling
 from service.questions import Question, make_question, store_questions
 from service.runs.store import Run, open_run

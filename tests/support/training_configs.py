@@ -1,14 +1,12 @@
-"""Configs of trainings from words, and what is composed of them."""
+"""Configs of trainings from words, and the settings that verl gets for them."""
 
 from collections.abc import Sequence
-from types import SimpleNamespace
 from typing import Any
 
 from service.config import Reading
 from trainer_adapter.config import TrainConfig
-from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.runs.assignments import changed_recipe, read_overrides
-from trainer_adapter.runs.presets import DEFAULT, PRESETS, Preset
+from trainer_adapter.runs.composing import Composition, compose_training
+from trainer_adapter.runs.data import TrainingData
 
 
 def training_config(recipe: str, texts: Sequence[str] = (), **given: Any) -> TrainConfig:
@@ -21,14 +19,9 @@ def training_config(recipe: str, texts: Sequence[str] = (), **given: Any) -> Tra
     return reading.build()
 
 
-def assign(recipe: Recipe, texts: Sequence[str], *, preset: Preset = PRESETS[DEFAULT]) -> SimpleNamespace:
-    """Return the changed recipe, the settings of the plug-in and the overrides of texts."""
-    config = training_config(recipe.name, texts)
-    return SimpleNamespace(
-        recipe=changed_recipe(config.recipe, preset),
-        settings=config.run,
-        overrides=read_overrides(config.verl),
-    )
+def composed(recipe: str, *texts: str, data: TrainingData | None = None, **given: Any) -> Composition:
+    """Return the settings for a recipe with KEY=VALUE texts; `given` is of `compose_training`."""
+    return compose_training(training_config(recipe, texts), data, **given)
 
 
 def _as_word(text: str) -> str:

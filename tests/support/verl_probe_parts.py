@@ -18,7 +18,7 @@ from verl.utils import tensordict_utils
 from verl.workers.utils.padding import no_padding_2_padding
 
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
-from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.record.metrics import StepBatch
 from trainer_adapter.verl.plugin.agent_loop import NeighborAgentLoop
 from trainer_adapter.verl.plugin.loss import LossTerms, recipe_loss
 from trainer_adapter.verl.plugin.overrides import CORRECTNESS, keeps_log_probs

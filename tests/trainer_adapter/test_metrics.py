@@ -13,8 +13,7 @@ import torch
 from vectors import token_covariance
 
 from trainer_adapter.record import metrics as module
-from trainer_adapter.record.metrics import step_metrics
-from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.record.metrics import StepBatch, step_metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 

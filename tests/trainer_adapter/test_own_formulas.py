@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 import torch
-from training_configs import assign
+from training_configs import composed
 
 from service.errors import InputError
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe
 from trainer_adapter.methods.registry import call, find_formula
 from trainer_adapter.methods.step_advantages import step_advantages
-from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.resuming import differences, make_spec
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.settings import recipe_of
@@ -137,9 +136,8 @@ def test_a_grader_of_ones_own_is_part_of_a_runs_key_with_its_code(
     name = "reward.custom_reward_function.reward_kwargs.grader=strict_rewards:grade"
 
     def spec() -> dict[str, Any]:
-        assigned = assign(RECIPES["grpo"], [f"+{name}"])
         data: Any = SimpleNamespace(validation_file=None, identity=dict)
-        return make_spec(compose_run(assigned.recipe, Machine(1), overrides=assigned.overrides), data)
+        return make_spec(composed("grpo", f"+{name}"), data)
 
     first = spec()
     assert first["own_grader"].startswith("own grader strict_rewards:grade; sha256 ")

@@ -10,8 +10,8 @@ from rollout_shards import make_step, read_rollouts
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from trainer_adapter.record import RolloutWriter
+from trainer_adapter.record.metrics import StepBatch
 from trainer_adapter.record.rollout import TokenRatios
-from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.verl.plugin.responses import StepResponses
 from trainer_adapter.verl.step_texts import record_step
 
@@ -161,4 +161,4 @@ def test_a_step_whose_making_fails_is_named_and_the_others_are_there(tmp_path: P
         assert len(writer.failures) == 1
         assert "step 2" in writer.failures[0]
         assert "No space left" in writer.failures[0]
-    assert not list(tmp_path.glob(".*.tmp"))
+    assert not list(tmp_path.glob(".*.partial"))

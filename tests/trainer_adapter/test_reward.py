@@ -141,6 +141,6 @@ def test_a_grading_process_that_dies_is_replaced() -> None:
                 killed += 1
         return killed
 
-    assert score(*ALGEBRA)["acc"] == 1.0
+    assert score(r"\boxed{\tan(7)+\tan(7)}", r"2\tan(7)")["acc"] == 1.0
     assert kill_workers() >= 1
     assert score(r"\boxed{\cos(7)+\cos(7)}", r"2\cos(7)")["acc"] == 1.0

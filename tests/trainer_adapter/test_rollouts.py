@@ -56,7 +56,7 @@ def test_text_that_utf8_cannot_hold_is_kept_readable(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path, "ta") as writer:
         writer.write(1, [make_record(response="a\ud800b\x00é", extracted="\udfff", prompt="")])
     (found,) = read_rollouts(tmp_path)
-    assert (found.response, found.extracted, found.prompt) == ("a?b\x00é", "?", "")
+    assert (found.response, found.extracted, found.prompt) == ("a\ufffdb\x00é", "\ufffd", "")
 
 
 def test_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:

@@ -134,7 +134,9 @@ def test_a_kill_between_the_files_of_a_step_mixes_nothing(
     for killed_after in (1, 2):
         place, replaced = shutil.copytree(folder, tmp_path / str(killed_after)), [0]
 
-        def replace_some(path: Path, write: Callable[[Path], object], replaced: list[int] = replaced) -> None:
+        def replace_some(
+            path: Path, write: Callable[[Path], object], *, overwrite: bool, replaced: list[int] = replaced
+        ) -> None:
             replaced[0] += 1
             if replaced[0] > killed_after:  # noqa: B023
                 raise KeyboardInterrupt
@@ -142,7 +144,7 @@ def test_a_kill_between_the_files_of_a_step_mixes_nothing(
 
         writer = RolloutWriter(place, "ta", background=False)
         with monkeypatch.context() as patch:
-            patch.setattr("trainer_adapter.record.writing._replace", replace_some)
+            patch.setattr("trainer_adapter.record.writing.write_file", replace_some)
             with pytest.raises(KeyboardInterrupt):
                 writer.write(2, others)
         record = Record(place)

@@ -33,3 +33,20 @@ def test_verls_weight_updates_have_a_limit() -> None:
     ):
         trainer.on_step_end()
     assert updated == [0, 1]
+
+
+def test_a_step_that_fails_leaves_its_rollouts_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    flushed: list[str] = []
+    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
+    trainer._record = SimpleNamespace(flush=lambda: flushed.append("flushed"))
+    monkeypatch.setattr(PPOTrainerSync, "step", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        trainer.step({}, {})
+    assert flushed == ["flushed"]

@@ -4,10 +4,9 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from training_configs import assign
+from training_configs import composed
 
 from service.errors import InputError
-from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs import resuming
 from trainer_adapter.runs.resuming import TRACKER, loaded_parts, tracked_step
 
@@ -43,7 +42,7 @@ def test_parts_that_verl_does_not_load_may_be_missing(tmp_path: Path) -> None:
     key = "actor_rollout_ref.actor.checkpoint"
 
     def parts(*texts: str) -> tuple[str, ...]:
-        return loaded_parts(assign(RECIPES["grpo"], texts).overrides)
+        return loaded_parts(composed("grpo", *texts))
 
     assert parts() == parts(f"{key}.save_contents=[model,optimizer,extra,hf_model]") == PARTS
     assert parts(f"{key}.save_contents=[model]") == ("model",)

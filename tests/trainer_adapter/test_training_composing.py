@@ -8,23 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from training_configs import assign
+from training_configs import composed
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.runs.assignments import read_overrides
 from trainer_adapter.runs.checking import check_fit, compose_with_hydra
-from trainer_adapter.runs.composing import (
-    Composition,
-    Machine,
-    command,
-    compose_run,
-)
+from trainer_adapter.runs.composing import command
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.launching import shell_command
 from trainer_adapter.runs.model_sizes import MODELS
 from trainer_adapter.runs.resuming import differences, make_spec
-from trainer_adapter.verl.plugin.settings import PlugInSettings, recipe_of, settings_of
+from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
+from trainer_adapter.verl.prompts import PromptTemplate
 
 ACTOR = "actor_rollout_ref.actor"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
@@ -39,11 +34,10 @@ def some_data(**changes: Any) -> TrainingData:
         "questions": 7498,
         "neighbors_per_question": {3: 7498},
         "validation_questions": 0,
-        "max_prompt_tokens": 512,
         "longest_prompt": 500,
-        "lengths_estimated": False,
-        "tokenizer": "Qwen/Qwen3-4B",
-        "chat_template_kwargs": {"enable_thinking": False},
+        "template": PromptTemplate(
+            tokenizer="Qwen/Qwen3-4B", chat_template_kwargs={"enable_thinking": False}
+        ),
         "sha256": {"train.parquet": "a" * 64},
     }
     return TrainingData(**(values | changes))
@@ -57,12 +51,12 @@ def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> 
     from verl.utils.config import validate_config
 
     for recipe, model, machine in (
-        ("ta_grpo", "Qwen/Qwen3-4B", Machine(4)),
-        ("dapo", "meta-llama/Llama-3.2-1B-Instruct", Machine(1)),
-        ("ta_grpo_corrected", "Qwen/Qwen3-1.7B", Machine(8, 2, ray_address="auto")),
-        ("ta_grpo", "tiny", Machine(cpu=True)),
+        ("ta_grpo", "Qwen/Qwen3-4B", ["gpus=4"]),
+        ("dapo", "meta-llama/Llama-3.2-1B-Instruct", []),
+        ("ta_grpo_corrected", "Qwen/Qwen3-1.7B", ["gpus=8", "nodes=2", "ray_address=auto"]),
+        ("ta_grpo", "tiny", ["cpu=true"]),
     ):
-        composition = compose_run(RECIPES[recipe], machine, model=model, data=some_data())
+        composition = composed(recipe, f"model={model}", *machine, data=some_data())
         with initialize_config_dir(str(Path(verl.__file__).parent / "trainer" / "config"), version_base=None):
             config = compose("ppo_trainer", overrides=composition.arguments())
         validate_config(config, need_reference_policy(config), need_critic(config))
@@ -72,9 +66,7 @@ def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "gpus"), [("Qwen/Qwen3-4B", 1), *((model, 4) for model in MODELS)])
 def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
-    composition = compose_run(
-        RECIPES["ta_grpo"], Machine(gpus), model=model, folder=Path("/runs/x"), name="x"
-    )
+    composition = composed("ta_grpo", f"gpus={gpus}", f"model={model}", folder=Path("/runs/x"), name="x")
     config = compose_with_hydra(composition, Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
     # arXiv 2601.22478 v5, Table 2
@@ -102,39 +94,32 @@ def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int
 def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     key = "reward.custom_reward_function.reward_kwargs.boxed_only"
 
-    def composed(*changes: str) -> Composition:
-        assigned = assign(RECIPES["grpo"], changes)
-        return compose_run(
-            assigned.recipe, Machine(1), settings=assigned.settings, overrides=assigned.overrides
-        )
-
-    boxed, everything = composed(), composed("run.answers=all")
+    boxed, everything = composed("grpo"), composed("grpo", "run.answers=all")
     assert f"+{key}=true" in boxed.arguments()
     assert f"+{key}=false" in everything.arguments()
     changed = differences(make_spec(boxed, some_data()), make_spec(everything, some_data()))
     assert "plug_in.answers: 'boxed' in the run, but 'all' given" in changed
     mine = "reward.custom_reward_function.path=mine.py"
-    assert composed(mine).value(key, "not told") == "not told"  # it may take no such argument
-    assert composed(mine, f"+{key}=false").value(key) is False
+    assert composed("grpo", mine).value(key, "not told") == "not told"  # it may take no such argument
+    assert composed("grpo", mine, f"+{key}=false").value(key) is False
     with pytest.raises(InputError, match=r"set run\.answers=all or =boxed"):
-        composed(f"+{key}=false")
+        composed("grpo", f"+{key}=false")
 
 
 def test_several_nodes_tell_ray_of_the_plug_in() -> None:
-    composition = compose_run(RECIPES["ta_grpo"], Machine(8, 2, ray_address="auto"))
+    composition = composed("ta_grpo", "gpus=8", "nodes=2", "ray_address=auto")
     assert composition.value("ray_kwargs.ray_init.address") == "auto"
     key = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
     assert composition.value(key) == "trainer_adapter.verl.plugin.registration"
     assert composition.value("trainer.nnodes") == 2
     with pytest.raises(InputError, match="need a Ray cluster"):
-        Machine(8, 2)
+        composed("ta_grpo", "gpus=8", "nodes=2")
     with pytest.raises(InputError, match="--cpu uses one machine"):
-        Machine(2, cpu=True)
+        composed("ta_grpo", "gpus=2", "cpu=true")
 
 
 def test_a_users_value_comes_last_and_is_handed_on_as_written() -> None:
-    assigned = assign(RECIPES["grpo"], ["trainer.save_freq=5", f"+{ACTOR}.mine={{a:[1,2]}}", "~data.seed"])
-    composition = compose_run(assigned.recipe, Machine(4), overrides=assigned.overrides)
+    composition = composed("grpo", "trainer.save_freq=5", f"+{ACTOR}.mine={{a:[1,2]}}", "~data.seed")
     arguments = composition.arguments()
     assert arguments[-3:] == ["trainer.save_freq=5", f"+{ACTOR}.mine={{a:[1,2]}}", "~data.seed"]
     assert sum(text.startswith("trainer.save_freq=") for text in arguments) == 1
@@ -144,10 +129,10 @@ def test_a_users_value_comes_last_and_is_handed_on_as_written() -> None:
 
 
 def test_the_command_survives_a_shell(tmp_path: Path) -> None:
-    assigned = assign(RECIPES["ta_grpo"], ['title=it\'s $HOME "mine"'])
-    words = command(compose_run(assigned.recipe, Machine(4), model="a b"), tmp_path)
+    texts = ['title=it\'s $HOME "mine"', "model=a b"]
+    words = command(composed("ta_grpo", *texts), tmp_path)
     assert words[1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
-    on_cpu = command(compose_run(assigned.recipe, Machine(cpu=True), model="a b"), tmp_path)
+    on_cpu = command(composed("ta_grpo", *texts, "cpu=true"), tmp_path)
     assert on_cpu[1:5] == ["-W", "ignore", "-m", "trainer_adapter.verl.cpu"]
     shown = shell_command(words, {"NAME": "x y"})
     assert shlex.split(shown.replace("\\\n", " ")) == ["NAME=x y", *words]
@@ -159,16 +144,15 @@ def test_the_command_survives_a_shell(tmp_path: Path) -> None:
 
 
 def test_without_a_validation_file_nothing_is_validated() -> None:
-    recipe = RECIPES["grpo"]
-    without = compose_run(recipe, Machine(1), data=some_data())
+    without = composed("grpo", data=some_data())
     assert without.value("trainer.test_freq") == -1
     assert without.value("trainer.val_before_train") is False
     assert without.value("data.val_files") == "/sets/math/train.parquet"
-    held_back = compose_run(recipe, Machine(1), data=some_data(validation_questions=40))
+    held_back = composed("grpo", data=some_data(validation_questions=40))
     assert held_back.value("trainer.test_freq") == 10
     assert held_back.value("data.val_files") == "/sets/math/validation.parquet"
-    own = assign(recipe, ["data.val_files=/aime.parquet"]).overrides
-    assert compose_run(recipe, Machine(1), data=some_data(), overrides=own).value("trainer.test_freq") == 10
+    own = composed("grpo", "data.val_files=/aime.parquet", data=some_data())
+    assert own.value("trainer.test_freq") == 10
 
 
 @pytest.mark.parametrize(
@@ -183,39 +167,29 @@ def test_without_a_validation_file_nothing_is_validated() -> None:
     ],
 )
 def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[str], message: str) -> None:
-    assigned, data = assign(RECIPES["ta_grpo"], texts), some_data(**changes)
-    composition = compose_run(assigned.recipe, Machine(4), data=data, overrides=assigned.overrides)
+    data = some_data(**changes)
     with pytest.raises(InputError, match=message):
-        check_fit(composition, data)
+        check_fit(composed("ta_grpo", *texts, data=data), data)
 
 
 def test_rows_are_counted_as_verl_takes_them() -> None:
     """Of a flat export neighbors have rows of their own; `train_max_samples` leaves rows out."""
     flat = some_data(layout="flat", questions=100, neighbors_per_question={3: 100})
-    composition = compose_run(RECIPES["grpo"], Machine(4), model="Qwen/Qwen3-4B", data=flat)
+    composition = composed("grpo", "model=Qwen/Qwen3-4B", data=flat)
     assert composition.count_steps(flat.rows) == 2
     assert any(
         note.startswith("144 of 400 questions do not fill a batch") for note in check_fit(composition, flat)
     )
     texts = ["data.train_max_samples=512", "trainer.total_epochs=2", "trainer.total_training_steps=9"]
-    overrides = assign(RECIPES["grpo"], texts).overrides
-    fewer = compose_run(RECIPES["grpo"], Machine(4), data=some_data(), overrides=overrides)
+    fewer = composed("grpo", *texts, data=some_data())
     assert fewer.count_steps(7498) == 4 == fewer.value("trainer.total_training_steps")
 
 
 def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     def spec(*texts: str, folder: str = "/runs/a", resume: bool = False, **changes: Any) -> dict[str, Any]:
-        assigned, data = assign(RECIPES["ta_grpo"], texts), some_data(**changes)
-        composition = compose_run(
-            assigned.recipe,
-            Machine(4),
-            settings=assigned.settings,
-            model="Qwen/Qwen3-4B",
-            data=data,
-            folder=Path(folder),
-            name="x",
-            resume=resume,
-            overrides=assigned.overrides,
+        data, own = some_data(**changes), ("gpus=4", "model=Qwen/Qwen3-4B")
+        composition = composed(
+            "ta_grpo", *own, *texts, data=data, folder=Path(folder), name="x", resume=resume
         )
         return make_spec(composition, data)
 
@@ -240,13 +214,12 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
 
 
 def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs() -> None:
-    settings = PlugInSettings(trainer="verl")
-    composed = compose_run(RECIPES["dr_grpo"], Machine(1), settings=settings, data=some_data())
-    assert composed.value(f"{ACTOR}.loss_scale_factor") == composed.value("data.max_response_length")
-    assert composed.value("algorithm.rollout_correction.rollout_is") == "token"
-    assert composed.value("trainer.v1.trainer_mode") == "sync"
-    overrides = read_overrides(["trainer.use_v1=false"])
-    on_v0 = compose_run(RECIPES["ta_grpo"], Machine(cpu=True), settings=settings, overrides=overrides)
+    by_verl = "run.trainer=verl"
+    made = composed("dr_grpo", by_verl, data=some_data())
+    assert made.value(f"{ACTOR}.loss_scale_factor") == made.value("data.max_response_length")
+    assert made.value("algorithm.rollout_correction.rollout_is") == "token"
+    assert made.value("trainer.v1.trainer_mode") == "sync"
+    on_v0 = composed("ta_grpo", by_verl, "cpu=true", "trainer.use_v1=false")
     manager = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
     assert f"{manager}=null" in on_v0.arguments()
-    assert compose_run(RECIPES["ta_grpo"], Machine(1), settings=settings).settings.engine_correction == "none"
+    assert composed("ta_grpo", by_verl).settings.engine_correction == "none"

@@ -1,43 +1,34 @@
-from typing import Any
-
 import pytest
-from training_configs import assign
+from training_configs import composed
 
-from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.plans.memory import PADDED, plan_memory
-from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.model_sizes import MODELS
 
 ACTOR = "actor_rollout_ref.actor"
 
 
-def composed(
-    *texts: str, recipe: str = "ta_grpo", machine: Machine | None = None, **more: Any
-) -> Composition:
-    assigned = assign(RECIPES[recipe], texts)
-    given: dict[str, Any] = {"model": "Qwen/Qwen3-4B", "overrides": assigned.overrides} | more
-    return compose_run(assigned.recipe, machine or Machine(4), **given)
+USUAL = ("ta_grpo", "gpus=4", "model=Qwen/Qwen3-4B")
 
 
 def test_the_queue_has_room_for_a_large_step() -> None:
     """verl's own takes 100,000 responses, and fails with more."""
     key = "transfer_queue.backend.SimpleStorage.total_storage_size"
-    assert composed().value(key) is None
-    assert composed("data.train_batch_size=2048").value(key) == 4 * 2048 * 32
-    assert composed("data.train_batch_size=2048", f"{key}=70000").value(key) == 70_000
+    assert composed(*USUAL).value(key) is None
+    assert composed(*USUAL, "data.train_batch_size=2048").value(key) == 4 * 2048 * 32
+    assert composed(*USUAL, "data.train_batch_size=2048", f"{key}=70000").value(key) == 70_000
 
 
 def test_without_flash_attention_pytorchs_is_taken() -> None:
     model = "actor_rollout_ref.model"
-    with_it, without = composed(), composed(flash_attention=False)
+    with_it, without = composed(*USUAL), composed(*USUAL, flash_attention=False)
     assert with_it.value(f"{model}.use_remove_padding") is None
     assert without.value(f"{model}.use_remove_padding") is False
     assert without.value(f"{model}.override_config.attn_implementation") == "sdpa"
     # Its micro-batches are padded, so they have fewer tokens, and plans count the padding too.
     tokens = f"{ACTOR}.ppo_max_token_len_per_gpu"
     assert (with_it.value(tokens), without.value(tokens)) == (16384, 4096)
-    assert composed("data.max_response_length=8192", flash_attention=False).value(tokens) == 8704
-    assert composed(f"{tokens}=9000", flash_attention=False).value(tokens) == 9000
+    assert composed(*USUAL, "data.max_response_length=8192", flash_attention=False).value(tokens) == 8704
+    assert composed(*USUAL, f"{tokens}=9000", flash_attention=False).value(tokens) == 9000
     logits = [
         next(
             part.gib for part in plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80).parts if part.what == "logits"
@@ -50,10 +41,10 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
         False,
     ]
     # A plan for a machine without it can be made on any.
-    asked = composed(f"{model}.use_remove_padding=false")
+    asked = composed(*USUAL, f"{model}.use_remove_padding=false")
     assert asked.value(tokens) == 4096
     assert not plan_memory(asked, MODELS["Qwen/Qwen3-4B"], 80).packed
-    chosen = composed(f"{model}.use_remove_padding=true", flash_attention=False)
+    chosen = composed(*USUAL, f"{model}.use_remove_padding=true", flash_attention=False)
     assert chosen.value(f"{model}.use_remove_padding") is True
 
 

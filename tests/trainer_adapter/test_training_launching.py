@@ -21,7 +21,7 @@ from trainer_adapter.runs.launching import (
     make_ray_folder,
     run_child,
 )
-from trainer_adapter.runs.run_folder import Attempt, RunFolder
+from trainer_adapter.runs.run_folder import RunFolder
 
 WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"
 
@@ -131,8 +131,7 @@ def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
 def test_attempts_are_numbered_and_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert (folder.attempts(), folder.next_attempt(), folder.checkpoint()) == ([], 1, None)
-    first = Attempt(1, "2026-01-01T00:00:00Z", 5.0, 0, None, 2, 2)
-    folder.add_attempt(first)
+    first = folder.end_attempt(1, "2026-01-01T00:00:00Z", Ended(5.0, 0))
     with (tmp_path / "attempts.jsonl").open("a") as file:
         file.write('{"number": 2, "star')
     assert folder.attempts() == [first]

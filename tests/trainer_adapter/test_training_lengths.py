@@ -1,19 +1,19 @@
 """Prompts over the limit: found with the model's tokenizer before a training starts, however exported."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tiny_model import save_tiny_tokenizer
-from training_configs import assign
+from training_configs import composed
 
 from rephraser.sets.types import Neighbor, SetEntry
 from service.errors import InputError
 from service.questions import make_question
-from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.checking import check_lengths
-from trainer_adapter.runs.composing import Machine, compose_run
 from trainer_adapter.runs.data import TrainingData, read_data
 from trainer_adapter.runs.running import _settle_thinking
 from trainer_adapter.verl.export import export_verl
@@ -57,16 +57,11 @@ def exported(
 
 
 def checked(data: TrainingData, model: Path, *texts: str, recipe: str = "ta_grpo") -> list[str]:
-    assigned = assign(RECIPES[recipe], texts)
-    composition = compose_run(
-        assigned.recipe, Machine(1), model=str(model), data=data, overrides=assigned.overrides
-    )
-    return check_lengths(composition, data)
+    return check_lengths(composed(recipe, f"model={model}", *texts, data=data), data)
 
 
 def test_a_neighbor_that_an_estimate_let_pass_is_refused_by_name(tmp_path: Path, model: Path) -> None:
     data = exported(tmp_path / "out", "Sum 2 and 3.", LONG, max_prompt_tokens=400)
-    assert data.lengths_estimated
     assert data.longest_prompt <= 400 < LONG_TOKENS
     named = make_question("Add 2 and 3.", "5").id
     with pytest.raises(InputError) as raised:
@@ -105,12 +100,15 @@ def test_whether_a_model_thinks_is_no_accident(tmp_path: Path, model: Path) -> N
     assert without_thinking(thinks) == thinks
     assert without_thinking(PromptTemplate()) == PromptTemplate()  # nothing is known of the policy
     silent = exported(tmp_path / "out", "Sum 2 and 3.")
-    assert _settle_thinking(silent, str(model)).chat_template_kwargs == {"enable_thinking": False}
-    assert _settle_thinking(silent, "Qwen/Qwen3-4B").chat_template_kwargs == {"enable_thinking": False}
-    assert _settle_thinking(silent, str(tmp_path)).chat_template_kwargs == {}  # it has no tokenizer
     asked = exported(tmp_path / "on", "2+3?", chat_template_kwargs={"enable_thinking": True})
+
+    def settled(data: TrainingData, name: str) -> Mapping[str, Any]:
+        return _settle_thinking(data, name).template.chat_template_kwargs
+
+    assert settled(silent, str(tmp_path)) == {}  # it has no tokenizer
     for name in (str(model), "Qwen/Qwen3-4B"):
-        assert _settle_thinking(asked, name).chat_template_kwargs == {"enable_thinking": True}
+        assert settled(silent, name) == {"enable_thinking": False}
+        assert settled(asked, name) == {"enable_thinking": True}
 
 
 def test_a_note_says_that_the_tokenizer_cannot_be_loaded(tmp_path: Path) -> None:

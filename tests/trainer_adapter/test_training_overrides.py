@@ -4,37 +4,32 @@ import re
 from pathlib import Path
 
 import pytest
-from training_configs import assign
+from training_configs import composed
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.runs.assignments import Override
 from trainer_adapter.runs.checking import compose_with_hydra
-from trainer_adapter.runs.composing import Machine, compose_run
 
 ACTOR = "actor_rollout_ref.actor"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
 
 
 def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
-    assigned = assign(
-        RECIPES["ta_grpo"], ["loss.kl_coef=0", "anchor=own", "run.seed=7", "run.kl_on=question"]
-    )
-    assert assigned.recipe.name == "ta_grpo[anchor=own,loss.kl_coef=0]"
-    assert assigned.recipe.anchor == "own"
-    assert assigned.recipe.loss.kl_coef == 0.0
-    assert (assigned.settings.seed, assigned.settings.kl_on) == (7, "question")
-    assert assigned.overrides == ()
-    assert assign(RECIPES["dapo"], []).recipe is RECIPES["dapo"]
-    assert assign(RECIPES["grpo"], ["title=mine", "responses=4"]).recipe.name == "mine"
+    made = composed("ta_grpo", "loss.kl_coef=0", "anchor=own", "run.seed=7", "run.kl_on=question")
+    assert made.recipe.name == "ta_grpo[anchor=own,loss.kl_coef=0]"
+    assert made.recipe.anchor == "own"
+    assert made.recipe.loss.kl_coef == 0.0
+    assert (made.settings.seed, made.settings.kl_on) == (7, "question")
+    assert composed("dapo").recipe is RECIPES["dapo"]
+    assert composed("grpo", "title=mine", "responses=4").recipe.name == "mine"
     # a choice may be called none; elsewhere `none` leaves the axis to the recipe
-    changed = assign(RECIPES["cw_grpo"], ["weights=none", "loss.dual_clip=none", "responses=none"]).recipe
+    changed = composed("cw_grpo", "weights=none", "loss.dual_clip=none", "responses=none").recipe
     assert (changed.weights, changed.loss.dual_clip, changed.responses) == ("none", None, 8)
     # `reward` alone is the axis; behind `verl.` it is verl's, and of two with one key the last counts
-    both = assign(
-        RECIPES["grpo"], ["reward=overlong", "verl.reward.num_workers=2", "verl.+reward.num_workers=3"]
-    )
+    both = composed("grpo", "reward=overlong", "verl.reward.num_workers=2", "verl.+reward.num_workers=3")
     assert both.recipe.reward == "overlong"
-    assert [override.text for override in both.overrides] == ["+reward.num_workers=3"]
+    assert [each.text for each in both.values if isinstance(each, Override)] == ["+reward.num_workers=3"]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +49,7 @@ def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
 )
 def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        assign(RECIPES["ta_grpo"], texts)
+        composed("ta_grpo", *texts)
 
 
 @pytest.mark.parametrize(
@@ -94,9 +89,8 @@ def test_changes_that_make_no_sense_are_refused(texts: list[str], message: str) 
     ],
 )
 def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message: str) -> None:
-    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
     with pytest.raises(InputError, match=message):
-        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+        composed("ta_grpo", text)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +109,10 @@ def test_what_recipe_and_options_decide_cannot_be_overridden(text: str, message:
     ],
 )
 def test_numbers_without_sense_are_refused_by_their_names(text: str) -> None:
-    overrides = assign(RECIPES["ta_grpo"], [text]).overrides
     with pytest.raises(InputError, match=re.escape(f"{text}: give a number above 0")):
-        compose_run(RECIPES["ta_grpo"], Machine(4), overrides=overrides)
+        composed("ta_grpo", text)
 
 
 def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
-    overrides = assign(RECIPES["grpo"], ["trainer.saev_freq=5"]).overrides
-    composition = compose_run(RECIPES["grpo"], Machine(1), overrides=overrides)
     with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'\.$"):
-        compose_with_hydra(composition, Path("/runs/x"))
+        compose_with_hydra(composed("grpo", "trainer.saev_freq=5"), Path("/runs/x"))

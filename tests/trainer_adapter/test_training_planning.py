@@ -4,24 +4,21 @@ import json
 from pathlib import Path
 
 import pytest
-from training_configs import assign
+from training_configs import composed as composed_on
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.plans.compute import Speed, dead_share, plan_compute, uncounted, warnings
 from trainer_adapter.plans.memory import GIB, plan_memory
-from trainer_adapter.runs.composing import Composition, Machine, compose_run
+from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, read_shape
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)
 
 
-def composed(recipe: str, machine: Machine, *changes: str) -> Composition:
-    assigned = assign(RECIPES[recipe], changes)
-    return compose_run(
-        assigned.recipe, machine, settings=assigned.settings, model="m", overrides=assigned.overrides
-    )
+def composed(recipe: str, gpus: int, *changes: str) -> Composition:
+    return composed_on(recipe, f"gpus={gpus}", "model=m", *changes)
 
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral"])
@@ -66,9 +63,7 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
 
 def test_work_of_the_papers_training() -> None:
     """7,498 questions in batches of 256 are 29 steps an epoch; (N+1)G = 32 responses a question."""
-    plans = plan_compute(
-        composed("ta_grpo", Machine(4)), MODELS["Qwen/Qwen3-4B"], 7498, Speed(2500.0, 150.0, 900.0)
-    )
+    plans = plan_compute(composed("ta_grpo", 4), MODELS["Qwen/Qwen3-4B"], 7498, Speed(2500.0, 150.0, 900.0))
     assert [plan.method for plan in plans] == [
         "ta_grpo",
         "grpo, equal epochs",
@@ -87,7 +82,7 @@ def test_work_of_the_papers_training() -> None:
     # neighbors, 2P for their own prompts
     a_token = (12 + 2 * 3 / 4) * 4_022_468_096
     assert first.training_hours == pytest.approx(responses * 900 * a_token / (150e12 * 4) / 3600)
-    plain = composed("ta_grpo", Machine(4), "run.engine_correction=none")
+    plain = composed("ta_grpo", 4, "run.engine_correction=none")
     [uncorrected, *_] = plan_compute(plain, MODELS["Qwen/Qwen3-4B"], 7498, Speed(2500.0, 150.0, 900.0))
     assert first.training_hours == pytest.approx((uncorrected.training_hours or 0) * 13.5 / 12)
     assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
@@ -108,16 +103,16 @@ def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
 
 
 def test_unknown_speed_is_no_time() -> None:
-    [plan] = plan_compute(composed("grpo", Machine(1)), SMALL, 512, Speed())
+    [plan] = plan_compute(composed("grpo", 1), SMALL, 512, Speed())
     assert (plan.generation_hours, plan.training_hours, plan.hours) == (None, None, None)
     assert plan.at_most
     assert plan.tokens == plan.responses * 3072 == 2 * 2 * 256 * 8 * 3072
     with pytest.raises(InputError, match="100 questions do not fill a batch of 256"):
-        plan_compute(composed("grpo", Machine(1)), SMALL, 100, Speed())
+        plan_compute(composed("grpo", 1), SMALL, 100, Speed())
 
 
 def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
-    composition = composed("grpo_ds", Machine(1), "run.max_gen_batches=5")
+    composition = composed("grpo_ds", 1, "run.max_gen_batches=5")
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.75)
     assert plan.drawn == plan.responses * 4
     [warning] = warnings(composition, plan)
@@ -129,7 +124,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 1.0)
     assert plan.drawn == plan.responses * 5
     # At equal responses those that are dropped count, where a pilot foresees them; else it is said.
-    plain = composed("grpo", Machine(1))
+    plain = composed("grpo", 1)
     kept, more = plan_compute(plain, SMALL, 512, Speed(), lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
     assert (kept.responses, more.responses, more.drawn) == (8192, 4096, 8192)
     speed = Speed(tokens_per_second=1000.0)
@@ -143,8 +138,8 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
 
 def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     speed = Speed(training_tflops=100.0)
-    composition = composed("grpo_replay", Machine(1))
-    [plain] = plan_compute(composed("grpo", Machine(1)), SMALL, 512, speed, lambda _: 0.6)
+    composition = composed("grpo_replay", 1)
+    [plain] = plan_compute(composed("grpo", 1), SMALL, 512, speed, lambda _: 0.6)
     [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.6)
     assert (plan.drawn, plan.responses) == (None, plain.responses)
     assert plan.training_hours is not None
@@ -159,7 +154,7 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
 
 def test_memory_by_hand() -> None:
     parameters = SMALL.parameters
-    memory = plan_memory(composed("ta_grpo", Machine(4)), SMALL, 80.0)
+    memory = plan_memory(composed("ta_grpo", 4), SMALL, 80.0)
     sizes = {(part.phase, part.what): part.gib * GIB for part in memory.parts}
     tokens = 16384
     assert sizes["update", "weights"] == pytest.approx(4 * parameters / 4)
@@ -184,25 +179,25 @@ LORA = "actor_rollout_ref.model.lora_rank=2"
 def test_memory_of_an_adapter_by_hand() -> None:
     """A block's seven layers have in and out 8, 6, 6, 8, 12, 12 and 12; there are two, of rank 2: 256."""
     held, adapter = SMALL.parameters + 256, 256
-    memory = plan_memory(composed("ta_grpo", Machine(4), LORA), SMALL, 80.0)
+    memory = plan_memory(composed("ta_grpo", 4, LORA), SMALL, 80.0)
     sizes = {(part.phase, part.what): part.gib * GIB for part in memory.parts}
     assert sizes["update", "weights"] == sizes["rollout", "weights"] == pytest.approx(4 * held / 4)
     assert sizes["update", "gradients"] == pytest.approx(4 * adapter / 4)
     assert sizes["update", "optimizer"] == sizes["rollout", "optimizer"] == pytest.approx(8 * adapter / 4)
     assert memory.host_gib == pytest.approx(2 * SMALL.parameters * 4 / GIB), "four engines that sleep"
-    merged = composed("ta_grpo", Machine(4), LORA, "actor_rollout_ref.model.lora.merge=true")
+    merged = composed("ta_grpo", 4, LORA, "actor_rollout_ref.model.lora.merge=true")
     assert plan_memory(merged, SMALL, 80.0).host_gib == 0, "the reference is the policy without its adapter"
     assert memory.checkpoint_gib == pytest.approx((4 * held + 8 * adapter) / GIB)
-    away = plan_memory(composed("ta_grpo", Machine(1), LORA), SMALL, 80.0)
+    away = plan_memory(composed("ta_grpo", 1, LORA), SMALL, 80.0)
     assert away.host_gib == pytest.approx((4 * held + 8 * adapter + 2 * SMALL.parameters) / GIB)
     queries = 'actor_rollout_ref.model.target_modules=["q_proj"]'
-    narrow = plan_memory(composed("ta_grpo", Machine(4), LORA, queries), SMALL, 80.0)
+    narrow = plan_memory(composed("ta_grpo", 4, LORA, queries), SMALL, 80.0)
     assert narrow.checkpoint_gib == pytest.approx((4 * SMALL.parameters + 12 * 2 * 2 * 8) / GIB)
 
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("gpus", [1, 4, 8])
 def test_the_ready_configurations_fit_80_gib(model: str, gpus: int) -> None:
-    memory = plan_memory(composed("ta_grpo", Machine(gpus)), MODELS[model], 80.0)
+    memory = plan_memory(composed("ta_grpo", gpus), MODELS[model], 80.0)
     assert memory.fits is not ("-7B" in model and gpus < 4)
     assert memory.concurrent > 50

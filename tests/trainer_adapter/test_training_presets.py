@@ -1,26 +1,18 @@
 """Presets: the settings of a paper for any recipe, and what wins over them."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
-from training_configs import assign
+from training_configs import composed
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.checking import compose_with_hydra
-from trainer_adapter.runs.composing import Composition, Machine, compose_run
 from trainer_adapter.runs.presets import PRESETS
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, read_words
 
 ACTOR = "actor_rollout_ref.actor"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
-
-
-def composed(preset: str, recipe: str, *texts: str, **changes: Any) -> Composition:
-    chosen = PRESETS[preset]
-    changed = assign(RECIPES[recipe], texts, preset=chosen)
-    return compose_run(changed.recipe, Machine(8), overrides=changed.overrides, preset=chosen, **changes)
 
 
 # Table 2 of arXiv 2601.22478; Sections 4.1 and C.2 of arXiv 2602.05548; Table 5 of arXiv 2605.11538.
@@ -45,7 +37,7 @@ def test_verl_is_told_the_settings_of_the_paper(
     responses: int,
     kl: float,
 ) -> None:
-    config = compose_with_hydra(composed(preset, recipe), Path("/runs/x"))
+    config = compose_with_hydra(composed(recipe, f"preset={preset}"), Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
     assert config["data"]["train_batch_size"] == batch
     assert actor["ppo_mini_batch_size"] == update
@@ -71,10 +63,12 @@ def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say() -> None:
 
 
 def test_what_a_user_says_wins() -> None:
-    changed = composed("cw", "ta_cw_grpo", "responses=4", "reward=binary", "loss.kl_coef=0")
+    changed = composed("ta_cw_grpo", "preset=cw", "responses=4", "reward=binary", "loss.kl_coef=0")
     assert (changed.recipe.responses, changed.recipe.reward, changed.recipe.loss.kl_coef) == (4, "binary", 0)
     assert changed.recipe.name == "ta_cw_grpo[responses=4,reward=binary,loss.kl_coef=0]"
-    told = composed("cw", "cw_grpo", "data.train_batch_size=24", "actor_rollout_ref.actor.optim.lr=2e-6")
+    told = composed(
+        "cw_grpo", "preset=cw", "data.train_batch_size=24", "actor_rollout_ref.actor.optim.lr=2e-6"
+    )
     assert told.value("data.train_batch_size") == 24
     assert told.value(f"{ACTOR}.optim.lr") == 2e-6
     assert told.value(f"{ACTOR}.ppo_mini_batch_size") == 12
@@ -83,7 +77,7 @@ def test_what_a_user_says_wins() -> None:
 
 def test_another_reward_function_cannot_give_the_reward_of_the_preset() -> None:
     with pytest.raises(InputError, match="Set reward=binary to use another"):
-        composed("cw", "cw_grpo", "reward.custom_reward_function.path=/mine.py")
+        composed("cw_grpo", "preset=cw", "reward.custom_reward_function.path=/mine.py")
 
 
 def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path: Path) -> None:
@@ -110,15 +104,15 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path: Path) -
 
 @pytest.mark.parametrize("name", ["a_grae-geo3k", "a_grae-medical"])
 def test_images_have_their_alpha_and_a_reward_that_can_be_turned_round(name: str) -> None:
-    composition = composed(name, "a_grae")
+    composition = composed("a_grae", f"preset={name}")
     assert (composition.recipe.settings, composition.recipe.reward) == (
         {"alpha": 0.5},
         "accuracy_10_format_90",
     )
     assert composition.recipe.name == "a_grae"
     assert composition.value("reward.custom_reward_function.reward_kwargs.format_reward") is True
-    other = composed(name, "a_grae", "reward=accuracy_90_format_10")
+    other = composed("a_grae", f"preset={name}", "reward=accuracy_90_format_10")
     assert other.recipe.name == "a_grae[reward=accuracy_90_format_10]"
-    assert composed(name, "grpo").recipe.settings == {}
-    assert composed(name, "a_grae", "advantage=grpo").recipe.settings == {}
+    assert composed("grpo", f"preset={name}").recipe.settings == {}
+    assert composed("a_grae", f"preset={name}", "advantage=grpo").recipe.settings == {}
     assert "look swapped" in str(composition.preset.oddity)

@@ -31,28 +31,24 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     return world
 
 
+def arguments(folder: Path, **settings: Any) -> Any:
+    from trl import GRPOConfig
+
+    usual = {"num_generations": GROUP, "per_device_train_batch_size": QUESTIONS * GROUP, "seed": 3}
+    usual |= {"max_completion_length": 40, "report_to": [], "use_cpu": True, "bf16": False}
+    return GRPOConfig(output_dir=str(folder), **{**usual, **settings})
+
+
 class Step:
     """What TRL made of one batch, and what it asked and drew."""
 
     def __init__(
         self, world: World, anchor: Any = "question", *, weighs: bool = False, **settings: Any
     ) -> None:
-        from trl import GRPOConfig, GRPOTrainer
+        from trl import GRPOTrainer
 
         self.rewards: list[float | None] = []
         rows = load_export(world.export)
-        arguments = GRPOConfig(
-            output_dir=str(world.folder / "trl"),
-            **{"num_generations": GROUP, **settings},
-            per_device_train_batch_size=QUESTIONS * GROUP,
-            max_completion_length=40,
-            top_k=0,
-            loss_type="grpo",
-            report_to=[],
-            use_cpu=True,
-            bf16=False,
-            seed=3,
-        )
 
         class Weighing(NeighborWeights, GRPOTrainer):
             pass
@@ -62,7 +58,7 @@ class Step:
             reward_funcs=self.reward,
             rollout_func=self.rollout,
             train_dataset=rows,
-            args=arguments,
+            args=arguments(world.folder / "trl", top_k=0, loss_type="grpo", **settings),
         )
         self.draw = NeighborRollout(anchor)
         self.rows = [dict(row) for row in rows.select(range(QUESTIONS)) for _ in range(GROUP)]
@@ -214,30 +210,17 @@ def test_an_answer_that_cannot_be_graded_is_left_out_of_its_group(world: World) 
 
 
 def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
-    from trl import GRPOConfig, GRPOTrainer
+    from trl import GRPOTrainer
 
     class Trainer(NeighborWeights, Recorded, GRPOTrainer):
         record, run_name = tmp_path / "rollouts", "trl"
 
-    arguments = GRPOConfig(
-        output_dir=str(tmp_path / "trl"),
-        num_generations=GROUP,
-        per_device_train_batch_size=QUESTIONS * GROUP,
-        max_completion_length=40,
-        max_steps=2,
-        logging_steps=1,
-        save_strategy="no",
-        report_to=[],
-        use_cpu=True,
-        bf16=False,
-        seed=3,
-    )
     trainer = Trainer(
         model=str(world.policy),
         reward_funcs=correctness,
         rollout_func=NeighborRollout("tapered"),
         train_dataset=load_export(world.export),
-        args=arguments,
+        args=arguments(tmp_path / "trl", max_steps=2, logging_steps=1, save_strategy="no"),
     )
     trainer.train()
     record = Record(tmp_path / "rollouts")

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from tiny_model import save_tiny_model
 from tiny_vision import save_tiny_vision_model
-from training_configs import assign
+from training_configs import composed
 from vision_proof import export_pictured
 
 from service.errors import InputError, PrerequisiteError
-from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.runs.checking import check_lengths
-from trainer_adapter.runs.composing import Machine, compose_run
+from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 
@@ -47,27 +46,21 @@ def test_images_stand_where_the_text_says() -> None:
         with_images(user("Is <image>?"), ["a", "b"])
 
 
-def composed(exported: Path, model: Path | None, *overrides: str) -> Any:
-    return compose_run(
-        RECIPES["ta_grpo"],
-        Machine(cpu=True),
-        model=None if model is None else str(model),
-        data=read_data(exported),
-        overrides=assign(RECIPES["ta_grpo"], overrides).overrides,
-    )
+def seeing(exported: Path, model: Path, *texts: str) -> Composition:
+    return composed("ta_grpo", "cpu=true", f"model={model}", *texts, data=read_data(exported))
 
 
 def test_a_run_takes_the_data_set_for_images(exported: Path, model: Path) -> None:
-    composition = composed(exported, model)
+    composition = seeing(exported, model)
     assert composition.value("data.custom_cls.name") == "ImageDataset"
-    own = composed(exported, model, "data.custom_cls.path=/own.py")
+    own = seeing(exported, model, "data.custom_cls.path=/own.py")
     assert own.value("data.custom_cls.name") is None
     (note,) = check_lengths(composition, read_data(exported))
     assert note.startswith("the longest prompt has ")
 
 
 def test_prompts_too_long_with_their_images_are_named(exported: Path, model: Path) -> None:
-    composition = composed(exported, model, "data.max_prompt_length=50")
+    composition = seeing(exported, model, "data.max_prompt_length=50")
     with pytest.raises(
         InputError,
         match=r"prompts of more than 50 tokens including images \(.* has 51",
@@ -78,11 +71,11 @@ def test_prompts_too_long_with_their_images_are_named(exported: Path, model: Pat
 def test_a_model_that_does_not_see_is_refused(exported: Path, tmp_path: Path, model: Path) -> None:
     text_model = save_tiny_model(tmp_path / "text")
     with pytest.raises(InputError, match="not support images, but some questions of the set have images"):
-        check_lengths(composed(exported, text_model), read_data(exported))
+        check_lengths(seeing(exported, text_model), read_data(exported))
     blind = tmp_path / "blind"
     blind.mkdir()
     for file in model.iterdir():
         if file.name != "processor_config.json":
             (blind / file.name).write_bytes(file.read_bytes())
     with pytest.raises(PrerequisiteError, match="its image processor could not be loaded"):
-        check_lengths(composed(exported, blind), read_data(exported))
+        check_lengths(seeing(exported, blind), read_data(exported))

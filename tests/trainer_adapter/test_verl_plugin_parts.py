@@ -12,6 +12,7 @@ from omegaconf import OmegaConf
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
+from trainer_adapter.methods.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
@@ -235,20 +236,25 @@ def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
     assert len(buffer.dead) == 11  # those that filled the step for a moment too
 
 
+def test_a_question_is_drawn_with_p_to_the_power_of_its_dead_groups_in_a_row() -> None:
+    groups = SkipPolicy(0.7, 3)
+    groups.count(["q", "q", "r"], [])
+    groups.count([], ["r"])
+    drawn = {name: sum(not groups.skips(name, step) for step in range(4000)) for name in "qr"}
+    assert drawn["q"] / 4000 == pytest.approx(0.49, abs=0.03)
+    assert drawn["r"] == 4000
+
+
 def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
-    import verl.trainer.ppo.v1.replay_buffer  # noqa: F401  (before the plug-in, which it loads)
-
-    from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
-
     skipping = SkipPolicy(0.5, 1)
     for number in range(40):
         skipping.draw(f"1-{number:02d}", "dead")
     skipping.draw("1-40", "alive")
     skipping.draw("1-41", "dead")  # the step had no place for it, and it never comes
-    skipping.count({f"1-{number:02d}" for number in range(40)}, ["1-40", "0-99"], 1)
-    skipping.count(set(), [], 2)
-    skipping.count({"1-41"}, [], 3)
-    assert skipping._groups.in_a_row == {"dead": 40}
+    skipping.count_step({f"1-{number:02d}" for number in range(40)}, ["1-40", "0-99"], 1)
+    skipping.count_step(set(), [], 2)
+    skipping.count_step({"1-41"}, [], 3)
+    assert skipping.in_a_row == {"dead": 40}
     assert [skipping.skips(name, 1) for name in ("dead", "alive", "new", "dead")] == [
         True,
         False,

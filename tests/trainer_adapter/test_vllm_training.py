@@ -28,7 +28,7 @@ from vllm_trainings import (
     train_words,
 )
 
-from trainer_adapter.runs.composing import Machine, external_modules
+from trainer_adapter.runs.composing import external_modules
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1800)]
 DEAD = 3
@@ -117,7 +117,7 @@ def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path: Path) -
     for number, other in ("12", "21"):
         ours = {
             "VERL_FILE_LOGGER_PATH": str(tmp_path / number),
-            "VERL_USE_EXTERNAL_MODULES": external_modules(Machine(cpu=True)),
+            "VERL_USE_EXTERNAL_MODULES": external_modules(cpu=True),
         }
         ends.append(
             subprocess.Popen(

@@ -16,7 +16,7 @@ from rollout_shards import add_training, write_run
 
 from service.database import Database
 from service.errors import InputError, Interrupted
-from ui.cli import exits
+from ui.cli import output
 from ui.cli.app import commands
 
 HEAVY = ("litellm", "torch", "datasets", "sympy", "math_verify", "pandas", "scipy", "pyarrow", "sqlalchemy")
@@ -73,7 +73,7 @@ def test_whatever_goes_wrong_is_one_line_and_its_exit_code(
 def test_the_exit_codes_stand_in_the_help_and_in_the_docs(cli: CommandLine) -> None:
     shown = words(cli("--help").out)
     table = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text(encoding="utf-8")
-    for code, meaning in exits.MEANINGS.items():
+    for code, meaning in output.EXIT_CODES.items():
         assert f"{code:d} {meaning}" in shown
         assert f"\n| {code:d} | " in table
 
@@ -223,7 +223,7 @@ def test_the_database_can_be_named_by_the_environment(
 # Their tests read the JSON of each of their commands.
 READ_ELSEWHERE = {"diagnose", "doctor", "eval", "train"}
 # The demo shows commands and reports nothing itself; servers go on. A second verdict needs a judged run
-# (test_cli_rejudge.py).
+# (test_cli_propose.py).
 WITHOUT = {("demo",), ("ui",), ("eval", "serve"), ("rephrase", "rejudge")}
 
 

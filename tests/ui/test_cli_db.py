@@ -11,7 +11,7 @@ from runs import open_empty
 from sqlalchemy import text
 
 from service.database import Database
-from service.database.engine import HEAD_REVISION
+from service.database.schema import HEAD_REVISION
 
 pytestmark = pytest.mark.sqlite  # pages of a file
 

@@ -14,9 +14,9 @@ from eval_sampling import running_server
 from openai_faults import Fault
 from openai_server import OpenAIServer
 from pictures import picture, pixels
-from sqlalchemy import text
+from sqlalchemy import select, text
 
-from service.asks.attempts import unpack
+from service.asks.tables import AskBodyRow
 from service.database import Database
 
 COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "lime": (0, 255, 0)}
@@ -132,10 +132,10 @@ def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer)
 def test_requests_are_stored_without_the_pictures(place: Path) -> None:
     with Database.open(place / "tagrpo.db") as db, db.read() as session:
         pictures = [bytes(row.data) for row in session.execute(text("SELECT data FROM images"))]
-        bodies = session.execute(text("SELECT request, reply FROM ask_bodies")).all()
+        bodies = session.scalars(select(AskBodyRow)).all()
     assert len(pictures) == 3
-    asked = [unpack(row.request) for row in bodies]
-    stored = asked + [unpack(row.reply) for row in bodies if row.reply is not None]
+    asked = [row.request for row in bodies]
+    stored = asked + [row.reply for row in bodies if row.reply is not None]
     assert any("What number does the figure stand for?" in body for body in asked)
     for data in pictures:
         assert not any(base64.b64encode(data)[:40].decode() in body for body in stored)

@@ -1,13 +1,14 @@
-"""`tagrpo rephrase run` and `resume` as a careless user calls them."""
+"""`tagrpo rephrase run`, with a model or a file, `resume` and `rejudge` as a careless user calls them."""
 
 import json
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, words
+import world
+from command_line import CommandLine, squeezed, words
 from json_rows import write_rows
 from openai_server import server_process
-from proposing import llm, propose, refused, runs
+from proposing import from_file, llm, propose, refused, runs
 from world_runs import rows, stats, world_server, write_sums
 
 NOWHERE = "http://127.0.0.1:9/v1"
@@ -243,3 +244,161 @@ def test_a_run_of_which_too_little_is_accepted_stops_and_goes_on(cli: CommandLin
     assert (stopped["stopped"], stopped["open_questions"] > 0) == ("enough", True)
     assert rest.code == 0, rest.err
     assert json.loads(rest.out)["open_questions"] == 0
+
+
+# Candidates that someone already has
+
+
+def originals() -> list[str]:
+    return [row["question"] for row in world.questions(6)]
+
+
+def owning(question: str) -> str:
+    return question.replace(" has ", " owns ", 1)
+
+
+def test_a_file_by_text_with_rows_that_belong_to_no_question(cli: CommandLine, db: Path) -> None:
+    source = write_rows(
+        Path("c.jsonl"),
+        *({"question": question, "rephrased": owning(question)} for question in originals()[:3]),
+        {"question": "What is somebody else's question?", "rephrased": "Whose is it?"},
+    )
+    done = cli.ok(*from_file(source, "--n", "1"))
+    assert "1 of 4 rows match no question of this run" in done.err
+    assert "3 of 6 questions have all 1 neighbors" in done.out
+    stored = rows(db, "SELECT text FROM candidates ORDER BY text")
+    assert stored == [(owning(question),) for question in sorted(originals()[:3])]
+
+    # The file belongs to the run: resuming takes the same candidates, and no others.
+    assert cli("resume", "r", f"proposer.candidates={source}").code == 0
+    assert cli("resume", "r").code == 0
+    write_rows(source, {"question": originals()[0], "rephrased": "Something else."})
+    changed = cli("resume", "r", f"proposer.candidates={source}")
+    assert (changed.code, "source (" in changed.err) == (2, True)
+    again = cli(*from_file(source, "--n", "1"))
+    assert (again.code, "source (" in again.err) == (2, True)
+
+
+def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -> None:
+    ids = [question for (question,) in rows(db, "SELECT id FROM questions ORDER BY id")]
+    texts = dict(rows(db, "SELECT id, text FROM questions"))
+    lists = [
+        {"key": key, "mine": [owning(texts[key]), texts[key].replace(" has ", " holds ", 1)]} for key in ids
+    ]
+    source = write_rows(Path("c.jsonl"), *lists)
+    columns = ["proposer.question_column=key", "proposer.candidate_column=mine"]
+    refused(cli, from_file(source), "Choose another column with proposer.question_column")
+    refused(cli, from_file(source, columns[0]), "Set proposer.candidate_column; available: key, mine")
+    refused(
+        cli, from_file(source, "proposer.question_column=foo"), "no column 'foo' (proposer.question_column)"
+    )
+    done = cli.ok(*from_file(source, *columns, "--n", "2", "--limit", "4"))
+    assert "4 of 4 questions have all 2 neighbors" in done.out
+    assert "2 of 6 rows match no question" in done.err
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("", "c.jsonl: the file is empty"),
+        ('{"question": "a", "candidate": "b"}\n{"question": "a"', "c.jsonl:2: not valid JSON"),
+        ('{"question_id": "q_1", "candidate": "b"}', "none of its 1 rows belongs to a question of this set"),
+    ],
+)
+def test_files_that_cannot_be_used(cli: CommandLine, content: str, message: str) -> None:
+    Path("c.jsonl").write_text(content)
+    refused(cli, from_file("c.jsonl"), message)
+    refused(cli, from_file("absent.jsonl"), "absent.jsonl: no such file")
+
+
+def test_the_strategy_names_the_candidates(cli: CommandLine) -> None:
+    source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": owning(originals()[0])})
+    refused(cli, from_file(source, "proposer.strategy=Very hard", name="other"), "proposer.strategy")
+    assert cli(*from_file(source, "proposer.strategy=harder", "--n", "1")).code == 0
+    listed = json.loads(cli("rephrase", "list", "--json").out)["candidates"]
+    assert [item["strategy"] for item in listed] == ["harder"]
+
+
+def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLine) -> None:
+    first, second, third = originals()[:3]
+    write_rows(
+        Path("c.jsonl"),
+        {"question": first, "candidate": first + " and so on" * 100_000},
+        {"question": second, "candidate": "NUL \x00 " + second},
+        {"question": third, "candidate": "[bold]Now[/] [/foo] " + owning(third)},
+    )
+    assert cli(*from_file("c.jsonl")).code == 0
+    listed = cli("rephrase", "list", "--json").out
+    # PostgreSQL keeps no NUL: there it becomes U+FFFD.
+    statuses = {
+        item["text"][:5].replace("\ufffd", "\0"): item["status"] for item in json.loads(listed)["candidates"]
+    }
+    assert statuses == {first[:5]: "rejected", "NUL \x00": "rejected", "[bold": "unverified"}
+    assert "[bold]Now[/] [/foo]" in cli("rephrase", "list").out
+
+
+# Other thresholds, and premises
+
+
+def solved(url: str, *more: str) -> list[str]:
+    return llm(url, "--solver", "hosted_vllm/test-model", f"solver.base_url={url}", "--n", "2", *more)
+
+
+@pytest.mark.slow
+def test_stored_answers_are_judged_again_and_a_published_set_stays(
+    cli: CommandLine, server: str, db: Path
+) -> None:
+    assert cli(*solved(server)).code == 0
+    assert cli("sets", "publish", "s", "--run", "r").code == 0
+    published = rows(db, "SELECT * FROM neighbor_set_members ORDER BY 1, 2, 3")
+    verdicts = rows(db, "SELECT count(*) FROM verdicts")
+    asked = stats(server)["requests"]
+
+    dry = json.loads(cli("rephrase", "rejudge", "r", "accept=14", "--dry-run", "--json").out)
+    assert dry["rule"]["accept_overlap"] == 14
+    assert (dry["dry_run"], dry["stored"]) == (True, 0)
+    assert {change["before"] for change in dry["changes"]} == {"accepted"}
+    assert rows(db, "SELECT count(*) FROM verdicts") == verdicts
+
+    done = cli.ok("rephrase", "rejudge", "r", "accept=14")
+    assert "dry run no" in squeezed(done.out)
+    assert "more: --after" not in done.out
+    assert rows(db, "SELECT count(*) FROM verdicts")[0][0] == verdicts[0][0] + dry["judged"]
+    assert json.loads(cli("rephrase", "rejudge", "r", "accept=14", "--json").out)["changes"] == []
+    changed = dry["changes"][0]["candidate_id"]
+    shown = cli("rephrase", "show", changed).out
+    assert "status undecided" in squeezed(shown)
+    assert "overlap" in shown
+
+    back = json.loads(cli("rephrase", "rejudge", "r", "--json").out)  # the run's own rule
+    assert back["after"] == dry["before"]
+    assert rows(db, "SELECT * FROM neighbor_set_members ORDER BY 1, 2, 3") == published
+    assert cli("sets", "show", "s@1", "--verify").code == 0
+    assert stats(server)["requests"] == asked
+
+
+def test_a_run_that_compared_no_answers_cannot_be_judged_again(cli: CommandLine) -> None:
+    assert cli(*propose("proposer=rules")).code == 0
+    done = cli("rephrase", "rejudge", "r")
+    assert done.code == 2
+    assert "no solver" in done.err
+    assert cli("rephrase", "rejudge", "nope").code == 2
+
+
+@pytest.mark.slow
+def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db: Path) -> None:
+    asked = solved(server, "premises=openai/test-model", f"premises.base_url={server}")
+    cli.ok(*asked)
+    asks = rows(db, "SELECT state, place FROM asks WHERE kind = 'premises'")
+    assert {state for state, _ in asks} == {"answered"}
+    assert {attempt for _, attempt in asks} >= {0, 1}
+    assert "premises" in cli("runs", "show", "r").out
+    seen = stats(server)["requests"]
+    assert cli("resume", "r", f"proposer.base_url={server}", f"solver.base_url={server}",
+               f"premises.base_url={server}").code == 0  # fmt: skip
+    assert stats(server)["requests"] == seen
+    accepted = rows(
+        db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"
+    )
+    shown = squeezed(cli("rephrase", "show", accepted[0][0]).out)
+    assert {"model openai/test-model", "outcome kept"} <= {*shown}

@@ -35,7 +35,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     renamed = command_line("resume", "other", "--db", tmp_path / "tagrpo.db")
     assert (renamed.code, "was renamed" in renamed.err) == (2, True)
     unnamed = command_line("resume", "n=3", "--db", tmp_path / "tagrpo.db")
-    assert (unnamed.code, "give the name of one run" in words(unnamed.err)) == (2, True)
+    assert (unnamed.code, "there is no run 'n=3'" in words(unnamed.err)) == (2, True)
 
 
 def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: str) -> None:

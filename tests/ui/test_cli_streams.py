@@ -9,7 +9,7 @@ import pytest
 from command_line import CommandLine, run_here
 from world_runs import command
 
-from ui.cli import console, output
+from ui.cli import output
 
 ODD = [
     {"question": "Où est [bold]la[/bold] café 你好 [/] if $x+1=2$? 🙂", "answer": "1"},
@@ -145,7 +145,7 @@ def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_p
 
 def test_a_log_gets_a_line_now_and_then_and_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
     lines: list[str] = []
-    monkeypatch.setattr(console, "write_line", lines.append)
+    monkeypatch.setattr(output, "write_line", lines.append)
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with output.terminal.progress("run") as bar:
         monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 0.0)

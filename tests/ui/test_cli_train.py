@@ -336,7 +336,7 @@ class TestRuns:
 
         with monkeypatch.context() as patch:
             patch.setenv("FAKE_VERL", "hang")
-            patch.setattr("ui.cli.console.write_line", look)
+            patch.setattr("ui.cli.output.write_line", look)
             done = tagrpo(*words)
         assert (done.code, seen[0] > 0) == (130, True)
         assert done.err.count("Resume from") == 1  # and not once more by whoever sees the exit code

@@ -17,7 +17,6 @@ from vllm_runs import survivors, use_cpu_build, vllm_processes
 from vllm_server import vllm_server
 from world_runs import rows
 
-from service.asks.attempts import unpack
 from service.asks.request import read_reply
 from service.asks.tables import AskBodyRow
 from service.database import Database
@@ -61,7 +60,7 @@ def import_question(cli: CommandLine) -> None:
 
 def replies(db: str) -> list[str]:
     with Database.open(db, read_only=True) as database, database.read() as session:
-        return [unpack(body) for body in session.scalars(select(AskBodyRow.reply)) if body is not None]
+        return [body for body in session.scalars(select(AskBodyRow.reply)) if body is not None]
 
 
 def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_that_another_server_draws(

@@ -11,7 +11,7 @@ from sqlalchemy import Engine, event, text
 
 from benchmarks.pages.database import make_database
 from service.database import Database, Place
-from service.database.postgresql.copying import copy_database
+from service.database.copying import copy_database
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite]  # plans
 

@@ -8,7 +8,6 @@ from runs import Proposed, add_run, open_empty
 from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spec, proposals
 
 from rephraser import sets
-from rephraser.views.candidates import AnswerClass, read_evidence
 from service.database import Database
 from service.runs.store import list_runs
 from ui.pages.state import settings
@@ -168,10 +167,9 @@ def test_an_unknown_question_is_an_error_that_names_it(listed):
 
 
 def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
-    classes = [AnswerClass("<img src=x>", 30, 2, True)]
-    classes += [AnswerClass(str(n), 1, 0, False) for n in range(9)]
-    evidence = read_evidence({"counts": {"original_unparsed": 2, "candidate_unsettled": 3}})
-    evidence = type(evidence)(**{**vars(evidence), "classes": tuple(classes)})
+    counts = {"original_unparsed": 2, "candidate_unsettled": 3, "gold": 0}
+    counts |= {"original": [30, *[1] * 9], "candidate": [2, *[0] * 9]}
+    evidence = {"counts": {**counts, "classes": ["<img src=x>", *map(str, range(9))]}}
     html = answers.answers_html(evidence)
     assert "<img" not in html
     assert "&lt;img src=x&gt;" in html
@@ -182,4 +180,4 @@ def test_answers_are_text_whatever_they_hold_and_the_rest_is_summed():
         {"answer": "(no answer found)", "gold": False, "original": 2, "neighbor": 0},
         {"answer": "(comparison timed out)", "gold": False, "original": 0, "neighbor": 3},
     ]
-    assert not answers.answer_rows(read_evidence({}))
+    assert not answers.answer_rows({})

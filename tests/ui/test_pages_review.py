@@ -36,7 +36,7 @@ def reviewed(folder):
         record_reviews(session, [*made, Decision(ids[0], "rejected", "no", "ben", audit.id)])
         record_reviews(session, [Decision(id, "accepted", "", "eve", audit.id) for id in ids])
         rates = audit_rates(session, audit)
-    assert rates.disputed == (ids[0],)
+    assert rates["disputed"] == [ids[0]]
     db.close()
 
 
@@ -178,7 +178,7 @@ def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_a
     assert any("seen alone" in row for row in decided)
     with Database.open(path) as db, db.read() as session:
         run = get_audit(session, 1).run_id
-        assert run_agreement(session, run).against_verdict == (members[2].candidate_id,)
+        assert run_agreement(session, run)["against_verdict"] == [members[2].candidate_id]
 
 
 def test_results_of_a_run_lead_to_its_audits(path):

@@ -52,13 +52,10 @@ class Recipe:
 
     name: str  # the recipe's name
     summary: str = "custom recipe"  # description with its source
-    # N, the sampled neighbors of a question; a question with fewer has the same number of responses, spread
-    # over its prompts
-    neighbors: int = 0
+    neighbors: int = 0  # N, the sampled neighbors of a question; one with fewer has as many responses
     responses: int = 8  # G; a question draws (N + 1) G responses
-    # prompts of the responses: split evenly over the question and its neighbors; or rescue: half of them for
-    # the question, and the rest for its neighbors if all of the first half are wrong, otherwise for the
-    # question too
+    # responses are split evenly over the question and its neighbors; or rescue: the second half is drawn for
+    # neighbors if the first half, drawn for the question, is all wrong
     sampling: SamplingAxis = "split"
     group: GroupAxis = "joint"  # responses that form a group: all of a question, or those of one prompt
     advantage: str = "grpo"  # the formula inside the group, a name of `FORMULAS` or `module:function`

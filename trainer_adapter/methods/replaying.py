@@ -1,11 +1,8 @@
-"""Replay: groups of earlier steps replace groups without a gradient; the choice, and token weights.
-
-After POPO (arXiv 2606.01281): a step draws its questions once. All-right and all-wrong groups are replaced by
-whole mixed groups of earlier steps, latest first, from a small memory.
+"""Replay: mixed groups of earlier steps replace groups without a gradient, latest first (arXiv 2606.01281).
 
 A replayed response o was drawn by an older policy, pi_drawn. Its loss is that of decoupled PPO (arXiv
-2110.00641). Ratios are clipped against pi_old, the policy at the start of the step. A weight, constant in the
-gradient, changes the expectation from pi_drawn to pi_old:
+2110.00641): ratios are clipped against pi_old, the policy at the start of the step, and a constant weight
+changes the expectation from pi_drawn to pi_old:
 
     w_t min(r_t A, clip(r_t) A),  r_t = pi(o_t) / pi_old(o_t),  w_t = min(pi_old(o_t) / pi_drawn(o_t), most)
 """
@@ -28,11 +25,7 @@ class MixedGroup:
 
 
 class MixedGroups:
-    """The latest mixed groups, one per question.
-
-    With `most` equal to the groups of one step, nothing is lost. A step needs at most one for each question
-    without a mixed group, and sets aside at most one for each of the others.
-    """
+    """The latest mixed groups, one per question; `most` equal to the groups of one step loses none."""
 
     def __init__(self, steps: int, most: int) -> None:
         self._steps, self._most = steps, most

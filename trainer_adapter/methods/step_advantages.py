@@ -42,10 +42,8 @@ def step_advantages(
 
     Args:
         scores_B: the reward function's scores; recipes with a non-binary reward axis shape them.
-        correct_B: whether each answer is correct.
         mask_BT: 1 at the tokens of a response.
         old_log_probs_BT: log-probs before the update, used by the token weights.
-        group_B: the group of each response.
         max_length: maximum tokens of a response.
         foreign_B: whether a response was drawn for another prompt than it is trained on; None for none.
         log_ratio_B: log of a response's probability on the anchor over that on its sampled prompt.
@@ -108,9 +106,6 @@ def anchor_weights(
     with an advantage of 0 or less, let rho = pi_old(o | question) / pi_old(o | neighbor). Its weight is
     min(1, rho) with anchor `tapered` (the rule of TOPR, arXiv 2503.14286) and 0 with `dropped`. Without it, a
     response that the policy would never give to the question could be pushed down there without bound.
-
-    A weight multiplies the advantage. The clipped surrogate is homogeneous in it, w L(A) = L(w A) for w >= 0,
-    and a constant of the gradient.
     """
     if anchor not in ("tapered", "dropped"):
         return None

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
@@ -63,18 +64,16 @@ def plan_compute(
 ) -> tuple[ComputePlan, ...]:
     """Return the plan of a run, and of others at equal responses; by default of GRPO, at equal epochs too.
 
-    Times leave prompts, validation, checkpoints and waiting for the longest response out: they are lower
-    bounds. Training takes 2P operations a token for the old log-probs, 2P for those of the reference policy,
-    and 8P for each pass of the update (`ppo_epochs`) with gradient checkpointing (6P where an adapter alone
-    is trained); 2P of responses to neighbors for log-probs on the prompts that were asked, where they are
-    weighed against the engine's. A rescue may ask neighbors for half of the responses; that is counted.
+    Times exclude prompts, validation, checkpoints and waiting for the longest response: they are lower
+    bounds. Training takes 2P operations per token for the old log-probs, 2P for those of the reference
+    policy, and 8P for each pass of the update (`ppo_epochs`) with gradient checkpointing (6P for an adapter
+    alone); and 2P of responses to neighbors if log-probs on their own prompts are needed.
 
     Args:
         questions: of the training file.
         no_gradient: predicts the share of groups without a gradient.
-        compare: recipes to set beside the run, in place of GRPO.
-        responses: drawn in all by each, also those that dynamic sampling drops where `no_gradient` predicts
-            them; by default those of the run.
+        compare: recipes to compare with, instead of GRPO.
+        responses: sampled in all by each, including dropped ones; by default those of the run.
     """
     recipe = composition.recipe
     batch = int(composition.value("data.train_batch_size"))
@@ -85,10 +84,7 @@ def plan_compute(
             f"data.train_batch_size={questions}."
         )
 
-    def planned(method: str, recipe: Recipe, steps: int, epochs: float) -> ComputePlan:
-        share = None if no_gradient is None else no_gradient(recipe)
-        return _plan(method, recipe, epochs, steps, composition, shape, speed, share)
-
+    planned = partial(_plan, composition, shape, speed, no_gradient)
     steps = composition.count_steps(questions)
     if steps < questions // batch * epochs:
         epochs = round(steps * batch / questions, 2)
@@ -155,20 +151,21 @@ def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
 
 
 def _plan(
-    method: str,
-    recipe: Recipe,
-    epochs: float,
-    steps: int,
     composition: Composition,
     shape: ModelShape,
     speed: Speed,
-    no_gradient: float | None,
+    predict: Callable[[Recipe], float] | None,
+    method: str,
+    recipe: Recipe,
+    steps: int,
+    epochs: float,
 ) -> ComputePlan:
+    no_gradient = None if predict is None else predict(recipe)
     batch = int(composition.value("data.train_batch_size"))
     responses = steps * batch * recipe.rollouts
     longest = int(composition.value("data.max_response_length"))
     mean = speed.mean_tokens or float(longest)
-    tokens, devices = responses * mean, composition.machine.devices
+    tokens, devices = responses * mean, composition.config.devices
     passes = int(composition.value("actor_rollout_ref.actor.ppo_epochs", 1))
     drawn = None
     if recipe.drops_dead_groups and no_gradient is not None:

@@ -40,14 +40,10 @@ class MemoryPlan:
 
     parts: tuple[Part, ...]  # of both phases
     gpu_gib: float  # what a GPU has
-    # held by the machine, all ranks together: what is offloaded, a reference policy, and vLLM's weights while
-    # it sleeps where adapters alone are sent to it
+    # of the machine, all ranks together: offloaded state, a reference policy, weights of a sleeping vLLM
     host_gib: float
-    # a checkpoint on the disk: what `save_contents` names, and of weights an adapter's alone with
-    # `save_lora_only`
-    checkpoint_gib: float
-    # tokens that vLLM's key-value cache holds, each replica; 0 where its weights do not fit
-    cache_tokens: int
+    checkpoint_gib: float  # on the disk
+    cache_tokens: int  # in the key-value cache of each replica of vLLM; 0 if its weights do not fit
     concurrent: float  # responses of full length that it holds at a time
     adapter_parameters: int  # of the adapter that is trained (LoRA); 0 where the whole model is
     packed: bool  # whether flash-attn packs the rows of a micro-batch
@@ -88,7 +84,7 @@ class MemoryPlan:
 
 def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> MemoryPlan:
     """Return what one of the GPUs has to hold."""
-    parameters, n, rank = shape.parameters, composition.machine.devices, composition.lora_rank
+    parameters, n, rank = shape.parameters, composition.config.devices, composition.lora_rank
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
     tokens = int(composition.value(f"{actor}.ppo_max_token_len_per_gpu"))
     packed = composition.value("actor_rollout_ref.model.use_remove_padding") is not False

@@ -68,7 +68,7 @@ class TrainingPlan:
             "recipe": composition.recipe.to_json(),
             "model": composition.value("actor_rollout_ref.model.path"),
             "parameters": self.shape.parameters,
-            "machine": asdict(composition.machine),
+            "machine": composition.config.machine,
             "speed": asdict(self.speed),
             "methods": [{**asdict(method), "hours": method.hours} for method in self.methods],
             "memory": {**asdict(memory), **totals, "fits": memory.fits},

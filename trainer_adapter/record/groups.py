@@ -88,11 +88,8 @@ class GroupFilters:
 class Counts:
     """The counts of a training in memory, by prompt and by joint group; rows are in order of their keys.
 
-    Attributes:
-        prompts: columns of `counts.parquet` as arrays. Ids and strategies are numbers: places in `texts`, -1
-            for null.
-        groups: the same by joint group, with `prompts`, `original_...` and `kind` (a place in `KINDS`).
-        texts: the ids of questions, the ids of neighbors and the strategies, by column.
+    `prompts` has the columns of `counts.parquet` as arrays; ids and strategies are places in `texts`, -1 for
+    null. `groups` has the same by joint group, and `prompts`, `original_...` and `kind` (place in `KINDS`).
     """
 
     def __init__(self, table: Any) -> None:
@@ -128,10 +125,7 @@ class Counts:
         return None if number < 0 else self.texts[column][number]
 
     def page_steps(self, filters: GroupFilters = GroupFilters()) -> list[StepGroups]:
-        """Return the steps with rollouts in order, counted over the groups that match the filters.
-
-        Steps without such a group are left out.
-        """
+        """Return the steps with groups that match the filters, counted over these groups."""
         matching = self._matching(filters)
         steps, place = np.unique(self.groups["step"][matching], return_inverse=True)
 
@@ -161,9 +155,7 @@ class Counts:
         before: tuple[int, str] | None = None,
         limit: int = 25,
     ) -> list[RolloutGroup]:
-        """Return up to `limit` groups by step and question: after the key `after`, or the last ones before
-        the key `before`.
-        """
+        """Return up to `limit` groups by step and question, after the key `after` or before `before`."""
         places = np.flatnonzero(self._matching(filters))
         if before is not None:
             places = places[places < self._place(before, bisect_left)][-limit:]
@@ -178,10 +170,7 @@ class Counts:
         return self._groups(np.flatnonzero(self.groups["question_id"] == number))
 
     def drawn_by_step(self) -> list[tuple[int, int, int]]:
-        """Return each recorded step with the responses and tokens that were drawn until its end.
-
-        Steps without a record count nothing.
-        """
+        """Return each recorded step with the responses and tokens that were drawn until its end."""
         steps = self.page_steps()
         responses = accumulate(step.responses for step in steps)
         tokens = accumulate(step.tokens for step in steps)

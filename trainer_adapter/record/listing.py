@@ -52,8 +52,7 @@ def list_rollouts(
 ) -> RolloutsPage:
     """Return up to `limit` rollouts after the rollout `after`, by step, question and session.
 
-    A page looks at about `HEADERS_READ` rollouts at most, or at `TEXTS_READ` texts. So it may be short, even
-    empty, and still have an `after`.
+    A page that has looked at `HEADERS_READ` rollouts or `TEXTS_READ` texts may be short and have an `after`.
     """
     matches: list[FoundRollout] = []
     problems: list[str] = []

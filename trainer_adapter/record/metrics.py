@@ -5,6 +5,7 @@ Suffixes: B responses, T tokens, N valid tokens.
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -12,18 +13,51 @@ import torch
 from trainer_adapter.methods.groups import Groups, Tensor
 from trainer_adapter.methods.losses.kl import kl_estimate
 from trainer_adapter.methods.token_weights.covariance import Covariance, Strip, row_sums, strips
-from trainer_adapter.record.step_batch import StepBatch
 
 PREFIX = "tagrpo/"
 TOP_SHARES: tuple[float, ...] = (0.0001, 0.01, 0.2, 0.4, 1.0)
 """Shares of the tokens of one sign whose covariance is shown (arXiv 2605.11538, Table 1)."""
 
 
-def step_metrics(batch: StepBatch) -> dict[str, float]:
-    """Return the metrics of a step, before the policy is updated; names begin with `tagrpo/`.
+@dataclass(frozen=True)
+class StepBatch:
+    """The real responses of a step, in a fixed order (question, then session), on the CPU.
 
-    What a batch cannot say is left out (no neighbors, no reference policy, no sampling log-probs, no token
-    at all): means of nothing are NaN and no value that is not finite is returned.
+    Suffixes: B responses, T tokens of the longest response; values beyond the end of a response are 0.
+    """
+
+    step: int  # the global step, from 1
+    question_B: Tensor  # number of the question's drawing in the step; a question may be drawn twice
+    variant_B: Tensor  # 0 for the question's own prompt, k for its k-th neighbor's
+    group_B: Tensor  # the group that the advantage is measured in; `question_B` for joint groups
+    rewards_B: Tensor  # what the advantage was computed from, float64; shaped where the recipe shapes it
+    correct_B: Tensor  # whether the answer is right, bool; the filter looks at this
+    unknown_B: Tensor  # whether the grader could not tell (a time-out), bool; such a response counts as wrong
+    truncated_B: Tensor  # whether the response was cut at the longest length, bool
+    tokens_B: Tensor  # tokens of each response
+    prompt_tokens_B: Tensor  # tokens of the prompt the response was drawn for
+    mask_BT: Tensor  # 1 at the tokens of a response
+    old_log_probs_BT: Tensor  # log-probs before the update, on the prompt the recipe anchors on
+    sampling_log_probs_BT: Tensor | None  # of the rollout engine, on the prompt the tokens were drawn for
+    ref_log_probs_BT: Tensor | None  # of the reference policy, on the anchor
+    entropies_BT: Tensor | None  # of the policy at each token, on the anchor
+    advantages_B: Tensor  # advantages of responses before token weights, float64
+    weights_BT: Tensor | None = None  # token weights (CW-GRPO, Clip-Cov)
+    correction_BT: Tensor | None = None  # truncated importance weights of anchor corrected
+    engine_ratio_BT: Tensor | None = None  # log-probs of trainer minus engine, on the prompt that was asked
+    engine_weights_BT: Tensor | None = None  # truncated importance weights between the two
+    compared_B: Tensor | None = None  # whether the two were compared on the prompt that was asked, bool
+    response_weights_B: Tensor | None = None  # weights of anchors tapered and dropped
+    first_stage_B: Tensor | None = None  # whether a response was drawn in the first of two stages
+
+    def __len__(self) -> int:
+        return len(self.mask_BT)
+
+
+def step_metrics(batch: StepBatch) -> dict[str, float]:
+    """Return the finite metrics of a step, before the policy is updated; names begin with `tagrpo/`.
+
+    Means of nothing are NaN, and so left out.
     """
     if not len(batch):
         return {}
@@ -67,10 +101,7 @@ def _sizes(batch: StepBatch) -> dict[str, float]:
 
 
 def _zero_gradient(batch: StepBatch) -> dict[str, float]:
-    """Return the shares of groups that are all right or all wrong, by kind of group, and the sums of both.
-
-    Such a group has no gradient: every advantage in it is 0. A group of one response is one of them.
-    """
+    """Return the shares of groups that are all right or all wrong, by kind of group, and the sums of both."""
     neighbor_B = batch.variant_B > 0
     everything_B = torch.ones_like(neighbor_B)
     kinds = (
@@ -119,11 +150,10 @@ def _weights(batch: StepBatch, sums: Mapping[str, Tensor]) -> dict[str, float]:
 
 
 def _covariances(batch: StepBatch, parts: Sequence[Strip]) -> dict[str, float]:
-    """Of log pi_old and the advantage of the response, over all tokens of the batch.
+    """Return covariances of log pi_old and the advantage of the response, over all tokens of the batch.
 
-    For each sign that occurs: `share`, its part of all values; for each of `TOP_SHARES`, of the values of the
-    sign furthest from 0, at least one: `at_PERCENT`, the one of them nearest to 0, and `top_PERCENT`, their
-    mean.
+    For each sign: `share`, its part of all values; for each of `TOP_SHARES`, of the values furthest from 0:
+    `at_PERCENT`, the one of them nearest to 0, and `top_PERCENT`, their mean.
     """
     covariance = Covariance.of(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT, None, parts)
     tokens = int(covariance.tokens_B.sum())
@@ -193,11 +223,7 @@ def _rescue(batch: StepBatch) -> dict[str, float]:
 
 
 def _by_prompts(batch: StepBatch, sums: Mapping[str, Tensor]) -> dict[str, float]:
-    """Means and effective shares of token values by kind of prompt.
-
-    KL(pi_old || reference) is estimated on the anchor. The log-ratio says how far the anchor's log-probs are
-    from those the tokens were drawn with. The effective share of n weights is (sum w)^2 / (n sum w^2).
-    """
+    """Return means and effective shares, (sum w)^2 / (n sum w^2), of token values by kind of prompt."""
     means = {"entropy": "entropy", "k1": "kl/k1", "k3": "kl/k3", "correction": "correction/mean"}
     means["log_ratio"] = "anchor/log_ratio_token"
     shares = {"ratio": "anchor/ess_token", "correction": "correction/ess"}
@@ -242,16 +268,9 @@ def _prompts(batch: StepBatch) -> Tensor:
 
 
 def _token_sums(batch: StepBatch, parts: Sequence[Strip]) -> dict[str, Tensor]:
-    """Return the sums over the tokens of each response; what the batch has no values for is left out.
+    """Return the sums over the tokens of each response, in float64, of values that the batch has.
 
-    entropy; log_ratio = log pi_old(o | anchor) - log pi(o | the prompt it was drawn for), ratio and
-    ratio_square its exponential and the square of that; correction and correction_square; engine_gap and
-    engine_k3 = |d| and exp(d) - d - 1 of trainer minus engine, engine and engine_square of its weights; k1
-    and k3 against the reference policy; weights and weights_square; weights_zero counts weights of 0,
-    weights_least and weights_most are the smallest and largest of a response with tokens.
-
-    Values of tokens are taken in the precision they have, k3 in float64, since it nearly cancels; sums are in
-    float64. The batch is gone over once, in the given strips of its mask; nothing of its size is held.
+    The batch is read once, in the given strips of its mask; nothing of its size is held.
     """
     sums: dict[str, Tensor] = {}
     for strip in parts:
@@ -272,7 +291,7 @@ def _of_strip(batch: StepBatch, strip: Strip) -> Iterator[tuple[str, Tensor]]:
     old = take(batch.old_log_probs_BT)
     if batch.entropies_BT is not None:
         yield "entropy", row_sums(take(batch.entropies_BT))
-    if batch.sampling_log_probs_BT is not None:
+    if batch.sampling_log_probs_BT is not None:  # on the anchor, minus on the prompt it was drawn for
         log_ratio = old - take(batch.sampling_log_probs_BT)
         yield "log_ratio", row_sums(log_ratio)
         ratio = log_ratio.exp_().masked_fill_(padding, 0.0)
@@ -283,7 +302,7 @@ def _of_strip(batch: StepBatch, strip: Strip) -> Iterator[tuple[str, Tensor]]:
         yield "correction", row_sums(correction)
         yield "correction_square", row_sums(correction.square_())
     if batch.engine_ratio_BT is not None:
-        gap = take(batch.engine_ratio_BT).double()
+        gap = take(batch.engine_ratio_BT).double()  # k3 nearly cancels
         yield "engine_gap", row_sums(gap.abs())
         yield "engine_k3", row_sums(gap.exp() - gap - 1)
     if batch.engine_weights_BT is not None:

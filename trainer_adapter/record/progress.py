@@ -34,10 +34,9 @@ class TrainingProgress:
 
 
 def training_progress(run: Run, record: Record, now: datetime, quiet: timedelta) -> TrainingProgress | None:
-    """Return how far a training is; None if no step was written within `quiet` before `now`.
+    """Return how far a training is; None if it is at its end or wrote no step within `quiet` before `now`.
 
-    Also None at the last step, and if all steps were written at once. Steps after the one that was written
-    last are of an earlier start, and not trained again yet.
+    Steps after the one that was written last are of an earlier start, and not trained again yet.
     """
     states = {step: file_state(step_path(record.folder, step)) for step in record.steps()}
     written = {step: state[0] / 1e9 for step, state in states.items() if state is not None}

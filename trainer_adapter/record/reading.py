@@ -124,10 +124,7 @@ class Record:
             ) from error
 
     def texts(self, headers: Any, rows: Sequence[int], column: str = "response") -> dict[int, str]:
-        """Return the texts in these rows of a step, by row; rows without one are left out.
-
-        Only their row groups are read.
-        """
+        """Return the texts in these rows of a step, by row; rows without one are left out."""
         about = headers.schema.metadata
         step = int(about[STEP_KEY])
         path = texts_path(self.folder, step)
@@ -186,7 +183,7 @@ class Record:
     def files_to_prune(self, *, keep_every: int, keep_last: int = 1) -> dict[int, list[Path]]:
         """Return the files of all but every `keep_every`-th and the last `keep_last` steps, by step.
 
-        They are in the order to remove them: texts without headers are never read. Counts and metrics stay.
+        Remove them in this order: texts without headers are never read. Counts and metrics stay.
         """
         steps = self.steps()
         paths = {

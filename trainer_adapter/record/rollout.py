@@ -16,8 +16,8 @@ class RolloutHeader:
 
     step: int  # the global step, from 1
     question_id: str  # of the original question
-    neighbor_id: str | None  # of the neighbor whose prompt it was drawn for; None for the question itself
-    strategy: str | None  # of that neighbor, if it is known
+    neighbor_id: str | None = None  # of the neighbor whose prompt it was drawn for
+    strategy: str | None = None  # of that neighbor, if it is known
     variant: int  # 0 for the question's own prompt, k for its k-th neighbor's
     group: int  # number of the group within the step, against which the advantage is measured
     session: int  # number of the response among those of its question in the step
@@ -25,14 +25,14 @@ class RolloutHeader:
     truncated: bool  # cut at the maximum length
     reward: float  # what the advantage was computed from; shaped if the recipe shapes it
     correct: bool | None  # None if the grader could not tell (its reward is 0)
-    reason: str  # why the grade is what it is, one of `evaluator.grading.REASONS`; "" if it is not known
-    extracted: str | None  # the answer that was read
-    advantage: float | None  # of the response, before token weights
-    old_log_prob: float | None  # sum over its tokens before the update, on the prompt the recipe anchors on
-    sampling_log_prob: float | None  # sum over its tokens on the prompt it was drawn for
-    ref_log_prob: float | None  # sum over its tokens under the reference policy, on the anchor
-    entropy: float | None  # mean over its tokens
-    weights_version: int | None  # the step whose weights drew it
+    reason: str = ""  # why the grade is what it is, one of `evaluator.grading.REASONS`
+    extracted: str | None = None  # the answer that was read
+    advantage: float | None = None  # of the response, before token weights
+    old_log_prob: float | None = None  # sum over its tokens before the update, on the recipe's anchor
+    sampling_log_prob: float | None = None  # sum over its tokens on the prompt it was drawn for
+    ref_log_prob: float | None = None  # sum over its tokens under the reference policy, on the anchor
+    entropy: float | None = None  # mean over its tokens
+    weights_version: int | None = None  # the step whose weights drew it
 
     @property
     def grade(self) -> str:
@@ -56,7 +56,7 @@ class RolloutHeader:
 class RolloutRecord(RolloutHeader):
     """A rollout with its texts."""
 
-    prompt: str | None  # text it was drawn for; None if it is not kept
+    prompt: str | None = None  # text it was drawn for, if it is kept
     response: str  # text, decoded without special tokens
     # of single tokens, as `token_ratios_text` writes them; None if they are not recorded
     token_ratios: str | None = None
@@ -83,11 +83,8 @@ _TOKENS_TOGETHER = 8
 class TokenRatios:
     """The tokens of a response, in order."""
 
-    # characters of the response's text that each token brings; 0 for special tokens, which are not in the
-    # text, and for the first parts of a character that several tokens make up
-    lengths: tuple[int, ...]
-    # nats; log-prob before the update on the prompt that the recipe anchors on, minus that on the prompt it
-    # was drawn for (the log of TA-GRPO's importance ratio before the first update, arXiv 2601.22478). None
+    lengths: tuple[int, ...]  # characters of the text that each token brings; 0 for special tokens
+    # log-prob before the update on the recipe's anchor, minus that on the prompt it was drawn for; nats, None
     # if it is not finite
     log_ratios: tuple[float | None, ...]
 

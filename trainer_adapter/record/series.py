@@ -47,11 +47,10 @@ def metric_points(record: Record, name: str) -> list[tuple[int, float]]:
 
 
 def trained_checkpoint(model: str, run_names: Sequence[str]) -> tuple[str, int] | None:
-    """Return the training run and the step of the model that an eval run measured; None where it tells none.
+    """Return the training run and the step of the model that an eval run measured; None if it has none.
 
-    The path of a checkpoint says both: `.../NAME/checkpoints/global_step_120/...`. Of several folders that
-    are called as a run, the one nearest to the checkpoint counts. A model that was moved elsewhere or pushed
-    to the Hub is not linked: nothing else records where it came from.
+    The path of a checkpoint names both: `.../NAME/checkpoints/global_step_120/...`. Of several folders with
+    a run's name, the one nearest to the checkpoint counts. A model that was moved is not linked.
     """
     parts = re.split(r"[/\\]", model)
     for place, part in enumerate(parts):
@@ -70,11 +69,7 @@ def seed_groups(runs: Sequence[Run]) -> list[tuple[Run, ...]]:
 
 
 def over_seeds(lines: Sequence[Sequence[tuple[float, float | None]]]) -> list[SeedPoint]:
-    """Return the points of several seeds, each (step, value), at the steps of which all have a value.
-
-    Where a seed has stopped, or has not come so far, the mean of the others would be another one, and the
-    line would jump: it ends there.
-    """
+    """Return the means of several seeds, each (step, value), at the steps where all have a value."""
     by_step: dict[float, list[float]] = {}
     for line in lines:
         for step, value in line:

@@ -3,10 +3,10 @@
 import json
 import logging
 import math
-import os
 import queue
+import shutil
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
@@ -15,7 +15,9 @@ from typing import Any
 
 from service.database import utc_now
 from service.errors import InputError
+from service.hashing import whole_characters
 from service.parquet import footer_hash, write_parquet
+from service.writing import write_file, write_text
 from trainer_adapter.record.counting import (
     count_prompts,
     current_counts,
@@ -49,16 +51,13 @@ class RolloutWriter:
     """Writes the rollouts and metrics of a training run into a folder; a context manager.
 
     Each file appears complete or not at all: first the texts of a step, then its headers, then the counts of
-    all steps. A step that is trained again after a resume replaces its files. Writing happens in a thread of
-    its own: `write` returns at once. It waits only if two steps are still unwritten, so that at most two are
-    in memory; `flush` waits until none is. A disk that is full or gone never stops training: the step is
-    lost, logged, and named in `failures`.
+    all steps. A step that is trained again after a resume replaces its files. A thread writes, so that
+    `write` returns at once unless two steps are unwritten. A disk that is full or gone never stops training:
+    the step is lost, logged, and named in `failures`.
 
     Args:
-        folder: made if it is missing; it belongs to one run.
-        run: name of the training run.
-        spec: the run's settings (recipe, model, overrides), stored once as the run's specification.
-        versions: of the packages that shape the run.
+        folder: belongs to one run.
+        spec, versions: the run's settings and package versions, stored once.
         background: False writes within `write`.
     """
 
@@ -89,11 +88,9 @@ class RolloutWriter:
         self.close()
 
     def write(self, step: int, records: Iterable[RolloutRecord] | MakeRecords) -> None:
-        """Record the rollouts of a step. A step without any leaves no file.
+        """Record the rollouts of a step, in any order.
 
-        Args:
-            records: in any order; or a function that yields them by question, session and group. It is
-                called by the writing thread, so that training does not wait for it.
+        A function that yields them by question, session and group is called by the writing thread.
         """
         if not callable(records):
             records = partial(iter, sorted(records, key=_ORDER))
@@ -107,10 +104,7 @@ class RolloutWriter:
         self._waiting.join()
 
     def write_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
-        """Add the metrics of a step; the last line of a step counts.
-
-        Values that are no finite numbers are left out.
-        """
+        """Add the finite metrics of a step; the last line of a step counts."""
         finite = {name: number for name, value in metrics.items() if (number := _number(value)) is not None}
         line = json.dumps({"step": step, "metrics": finite}, ensure_ascii=False)
         try:
@@ -132,13 +126,12 @@ class RolloutWriter:
     def _prepare(self, spec: dict[str, Any], versions: dict[str, Any]) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            for stale in self.folder.glob(".*.parquet.*.tmp"):
-                stale.unlink(missing_ok=True)
+            for stale in self.folder.glob(".*.partial"):
+                shutil.rmtree(stale, ignore_errors=True)
             owner = read_run(self.folder).name
             if owner is None:
                 about = {"run": self.run, "spec": spec, "versions": versions, "created_at": utc_now()}
-                words = json.dumps(about, indent=2)
-                _replace(self.folder / RUN_FILE, lambda part: part.write_text(words, encoding="utf-8"))
+                write_text(self.folder / RUN_FILE, json.dumps(about, indent=2), overwrite=True)
             elif owner != self.run:
                 raise InputError(f"{self.folder}: belongs to run {owner!r}. Choose another folder.")
         except OSError as error:
@@ -170,12 +163,12 @@ class RolloutWriter:
         parts = _text_tables(step, chain([first], rows), columns)
         about, repeated = about_file(self.run, step), ["question_id", "prompt"]
         texts, headers = texts_path(self.folder, step), step_path(self.folder, step)
-        _replace(texts, lambda path: write_parquet(path, pa.schema(_TEXT_TYPES), parts, about, repeated))
+        self._put(texts, pa.schema(_TEXT_TYPES), parts, about, repeated)
         about[TEXTS_KEY] = footer_hash(texts)
         for name in (name for name, kind in HEADER_TYPES.items() if kind == "double"):  # finite or null
             columns[name] = [_number(value) for value in columns[name]]
         table = pa.table(columns, schema=pa.schema(HEADER_TYPES))
-        _replace(headers, lambda path: write_parquet(path, table.schema, [table], about, _REPEATED))
+        self._put(headers, table.schema, [table], about, _REPEATED)
         self._count(step, table, footer_hash(headers))
 
     def _count(self, step: int, headers: Any, content: str) -> None:
@@ -185,8 +178,11 @@ class RolloutWriter:
             for problem in problems:
                 _LOG.warning("%s", problem)
         self._counts = counts = replace_step(self._counts, step, count_prompts(step, headers, content))
-        about, path = about_file(self.run), self.folder / COUNTS_FILE
-        _replace(path, lambda part: write_parquet(part, counts.schema, [counts], about, _REPEATED_COUNTS))
+        path = self.folder / COUNTS_FILE
+        self._put(path, counts.schema, [counts], about_file(self.run), _REPEATED_COUNTS)
+
+    def _put(self, path: Path, *content: Any) -> None:
+        write_file(path, lambda part: write_parquet(part, *content), overwrite=True)
 
 
 def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str, list[Any]]) -> Iterator[Any]:
@@ -203,28 +199,14 @@ def _text_tables(step: int, records: Iterable[RolloutRecord], columns: dict[str,
                     f"step {step}, question {record.question_id}: reward {record.reward} is not finite"
                 )
         for name, column in columns.items():
-            column += [_encodable(getattr(record, name)) for record in part]
-        texts = {name: [_encodable(getattr(record, name)) for record in part] for name in _TEXT_TYPES}
+            column += _values(part, name)
+        texts = {name: _values(part, name) for name in _TEXT_TYPES}
         yield pa.table(texts, schema=pa.schema(_TEXT_TYPES))
 
 
-def _encodable(value: Any) -> Any:
-    """Return a text that UTF-8 can hold: a lone surrogate becomes a question mark."""
-    if not isinstance(value, str) or value.isascii():
-        return value
-    return value.encode("utf-8", "replace").decode("utf-8")
-
-
-def _replace(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file next to its place and move it there when it is whole and on the disk."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        write(part)
-        with part.open("rb") as file:
-            os.fsync(file.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+def _values(records: Sequence[RolloutRecord], name: str) -> list[Any]:
+    values = (getattr(record, name) for record in records)
+    return [whole_characters(value) if isinstance(value, str) else value for value in values]
 
 
 def _number(value: Any) -> float | None:

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from service.errors import InputError
-from trainer_adapter.config import RecipeConfig
+from trainer_adapter.config import RecipeConfig, TrainConfig
 from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe, find_recipe
-from trainer_adapter.runs.presets import Preset
-from trainer_adapter.runs.settings import bare
+from trainer_adapter.runs.presets import PRESETS
+from trainer_adapter.runs.settings import Setting
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY
 
 _FORM = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@:-]*)(?:=(.*))?", re.DOTALL)
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 _MODEL = "actor_rollout_ref.model"
-_REWARD_PATH = "reward.custom_reward_function.path"
+REWARD_PATH = "reward.custom_reward_function.path"
 BOXED_ONLY = "reward.custom_reward_function.reward_kwargs.boxed_only"
 TEMPLATE_KEY = "data.apply_chat_template_kwargs"
 _REFUSED = {
@@ -59,17 +59,10 @@ _ABOVE_0 = (
 
 
 @dataclass(frozen=True)
-class Override:
-    """An override in Hydra's grammar, handed on as it was written."""
+class Override(Setting):
+    """A user's override in Hydra's grammar; verl gets its text unchanged."""
 
-    text: str
-    key: str
-    value: Any
-
-    @property
-    def name(self) -> str:
-        """The key without Hydra's marks."""
-        return bare(self.key)
+    text: str = ""
 
 
 def read_overrides(texts: Iterable[str]) -> tuple[Override, ...]:
@@ -90,7 +83,7 @@ def _parse(text: str) -> Override:
         raise InputError(
             f"verl.{text} is not an override. Write verl.KEY=VALUE, such as verl.trainer.save_freq=5."
         )
-    return Override(text, (match[1] or "") + match[2], plain_value(match[3] or ""))
+    return Override((match[1] or "") + match[2], plain_value(match[3] or ""), "user", text=text)
 
 
 def plain_value(text: str) -> Any:
@@ -108,11 +101,12 @@ def plain_value(text: str) -> Any:
     return text.strip().strip("'\"")
 
 
-def changed_recipe(config: RecipeConfig, preset: Preset) -> Recipe:
+def changed_recipe(training: TrainConfig) -> Recipe:
     """Return the recipe of a config; its name says what was changed.
 
     Axes that a preset sets are no part of the name, and give way to those of the config.
     """
+    config, preset = training.recipe, PRESETS[training.preset]
     recipe = find_recipe(config.name)
     axes, loss = config.changes()
     if not axes and not loss and config.title is None and not preset.changes(recipe):
@@ -135,11 +129,12 @@ def changed_axes(config: RecipeConfig) -> list[str]:
 def check_overrides(overrides: Sequence[Override], recipe: Recipe, of_recipe: Collection[str]) -> None:
     """Raise where an override would change what is decided elsewhere, or would be ignored."""
     refused = dict(_REFUSED)
-    if not rewards_by_another(overrides):
+    values = {override.name: override.value for override in overrides}
+    if REWARD_PATH not in values:
         refused[BOXED_ONLY] = "set run.answers=all or =boxed"
     elif recipe.reward in FORMAT_REWARDS:
         raise InputError(
-            f"{_REWARD_PATH}: tagrpo's reward function computes the recipe's reward, {recipe.reward}. Set "
+            f"{REWARD_PATH}: tagrpo's reward function computes the recipe's reward, {recipe.reward}. Set "
             "reward=binary to use another function."
         )
     for override in overrides:
@@ -163,7 +158,6 @@ def check_overrides(overrides: Sequence[Override], recipe: Recipe, of_recipe: Co
         is_positive = type(value) in (int, float) and 0 < value < math.inf
         if name in _ABOVE_0 and not is_positive and not ends_with_epochs:
             raise InputError(f"verl.{override.text}: give a number above 0.")
-    values = {override.name: override.value for override in overrides}
     rank = values.get(f"{_MODEL}.lora_rank")
     if values.get(f"{_MODEL}.lora_adapter_path") is not None and not rank:
         raise InputError(
@@ -176,10 +170,10 @@ def check_overrides(overrides: Sequence[Override], recipe: Recipe, of_recipe: Co
             f"recipe {recipe.name} grades where it samples: keep reward.reward_model.enable=false and "
             "reward.reward_manager.name=naive."
         )
-    if values.get("reward.reward_model.enable") is True and values.get(_REWARD_PATH) is None:
+    if values.get("reward.reward_model.enable") is True and values.get(REWARD_PATH) is None:
         raise InputError(
             "reward.reward_model.enable=true: recipes use a reward function, and tagrpo's reward function "
-            f"uses no model. Set your own function with {_REWARD_PATH}; it returns score and acc (1 for "
+            f"uses no model. Set your own function with {REWARD_PATH}; it returns score and acc (1 for "
             "correct, else 0)."
         )
 
@@ -192,8 +186,3 @@ def updates_of_a_batch(batch: int, update: int) -> int:
             f"{_ACTOR}.ppo_mini_batch_size."
         )
     return batch // update
-
-
-def rewards_by_another(overrides: Sequence[Override]) -> bool:
-    """Return whether the user names a reward function of their own."""
-    return any(override.name == _REWARD_PATH for override in overrides)

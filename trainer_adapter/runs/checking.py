@@ -10,7 +10,7 @@ from typing import Any
 
 from service.errors import InputError, PrerequisiteError, TagrpoError
 from trainer_adapter.plans.memory import GIB, plan_memory
-from trainer_adapter.runs.assignments import updates_of_a_batch
+from trainer_adapter.runs.assignments import Override, updates_of_a_batch
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import find_shape
@@ -43,12 +43,9 @@ def has_verl() -> bool:
 
 
 def check_machine(composition: Composition) -> list[str]:
-    """Raise unless this machine has the rollout engine and the GPUs; return what a user should know.
-
-    GPUs are counted if verl starts its own Ray; a running cluster counts its own.
-    """
-    machine = composition.machine
-    if machine.cpu:
+    """Raise unless this machine has the rollout engine and the GPUs; return what a user should know."""
+    config = composition.config
+    if config.cpu:
         return []
     engine = composition.value("actor_rollout_ref.rollout.name")
     if engine in ("vllm", "sglang") and importlib.util.find_spec(engine) is None:
@@ -56,14 +53,14 @@ def check_machine(composition: Composition) -> list[str]:
             f"rollouts need {engine}, which is not installed. Run pip install 'tagrpo[vllm]', or pass --cpu "
             "for a trial without a GPU."
         )
-    if machine.ray_address:
+    if config.ray_address:
         return []
     import torch
 
     gpus = torch.cuda.device_count()
-    if gpus < machine.gpus:
+    if gpus < config.gpus:
         raise PrerequisiteError(
-            f"{machine.gpus} GPUs were requested, but the machine has {gpus}. Use --gpus {gpus}, or --cpu "
+            f"{config.gpus} GPUs were requested, but the machine has {gpus}. Use --gpus {gpus}, or --cpu "
             "for a trial."
             if gpus
             else "this machine has no GPU. Pass --cpu for a trial with a tiny model, or use a GPU machine."
@@ -97,7 +94,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             "larger."
         )
     updates_of_a_batch(batch, int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size")))
-    if data.validation_file is None and not any(each.name == "data.val_files" for each in composition.user):
+    if data.validation_file is None and not isinstance(composition.setting("data.val_files"), Override):
         for key, never in (("test_freq", -1), ("val_before_train", False), ("val_only", False)):
             if (value := composition.value(f"trainer.{key}", never)) not in (never, 0):
                 raise InputError(
@@ -112,14 +109,12 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
 def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
     recipe, notes = composition.recipe, []
     packing = composition.setting("actor_rollout_ref.model.use_remove_padding")
-    if packing is not None and packing.value is False and not composition.machine.cpu:
+    if packing is not None and packing.value is False and not composition.config.cpu:
         where = "installed here" if packing.source == "machine" else "used"
         notes.append(f"flash-attn is not {where}: training uses PyTorch's attention, which is slower")
     asked = composition.preset.prompt()
-    if composition.preset.name != DEFAULT and (data.instruction, data.system) != (
-        asked.instruction,
-        asked.system,
-    ):
+    words = [(each.instruction, each.system) for each in (data.template, asked)]
+    if composition.preset.name != DEFAULT and words[0] != words[1]:
         notes.append(
             "the prompt comes from the export or from prompt_file, not from --preset "
             f"{composition.preset.name}"
@@ -196,16 +191,14 @@ _NAMED = 5
 
 
 def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
-    """Raise where a prompt is longer than verl takes; return what a user should know.
+    """Raise if a prompt is longer than verl takes; return what a user should know.
 
-    An export that counted with the model's own tokenizer has left such prompts out and says how long its
-    longest is. Any other export, and one with images, is read here and counted again: the questions of the
-    training and the validation file, and those of their neighbors that the recipe asks. A note says if this
-    machine cannot load the tokenizer.
+    An export that counted with the model's own tokenizer has left such prompts out. Any other export, and one
+    with images, is counted again here, unless this machine cannot load the tokenizer.
     """
     limit = int(composition.value("data.max_prompt_length"))
     named = composition.value(f"{_MODEL}.tokenizer_path") or composition.value(f"{_MODEL}.path")
-    model, counted_by = str(named), data.tokenizer
+    model, counted_by = str(named), data.template.tokenizer
     same = counted_by is not None and _resolved(counted_by) == _resolved(model)
     if same and not data.images and composition.value(_TEMPLATE) is None:
         if data.longest_prompt > limit:
@@ -246,7 +239,7 @@ def check_lengths(composition: Composition, data: TrainingData) -> list[str]:
         )
     if data.images:
         return [f"the longest prompt has {longest} tokens, including those of its images"]
-    how = "estimated prompt lengths" if data.lengths_estimated else f"counted tokens with {data.tokenizer}"
+    how = f"counted tokens with {counted_by}" if counted_by else "estimated prompt lengths"
     return [f"the export {how}; counted with {model}, the longest prompt has {longest} tokens"]
 
 
@@ -255,13 +248,14 @@ def _prompt_counter(
 ) -> Callable[[Path], Iterable[tuple[str, int]]]:
     """Return the function that gives name and length of the prompts of a file that the recipe asks."""
     neighbors, chat_template = composition.recipe.neighbors, composition.value(_TEMPLATE)
+    arguments = data.template.chat_template_kwargs
     if data.images:
         processor = load_processor(model)
         processor.chat_template = chat_template or processor.chat_template
         given = {each.name: each.value for each in composition.values if each.name.startswith(_OPTIONS)}
         options = {name.removeprefix(_OPTIONS): value for name, value in given.items()}
-        return lambda file: prompt_lengths(file, processor, data.chat_template_kwargs, options, neighbors)
-    template = PromptTemplate(tokenizer=model, chat_template_kwargs=data.chat_template_kwargs)
+        return lambda file: prompt_lengths(file, processor, arguments, options, neighbors)
+    template = PromptTemplate(tokenizer=model, chat_template_kwargs=arguments)
     count = prompt_counter(template, chat_template=chat_template)
 
     def lengths(file: Path) -> Iterator[tuple[str, int]]:

@@ -1,7 +1,7 @@
 """The training files of a run: an export of a neighbor set, as its manifest describes it."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,9 +22,10 @@ from trainer_adapter.verl.export import (
     export_verl,
     validation_size,
 )
+from trainer_adapter.verl.export_config import SetRows
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout
 from trainer_adapter.verl.image_prompts import holds_images
-from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
+from trainer_adapter.verl.prompts import PromptTemplate
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
 
@@ -40,16 +41,11 @@ class TrainingData:
     questions: int  # for training
     neighbors_per_question: Mapping[int, int]  # number of training questions by number of neighbors
     validation_questions: int  # held back; 0 without a validation file
-    max_prompt_tokens: int  # the limit that the export kept to
     longest_prompt: int  # in tokens
-    lengths_estimated: bool
-    tokenizer: str | None  # that lengths were counted with
-    chat_template_kwargs: Mapping[str, Any]  # that lengths were counted with, and that verl has to use
+    template: PromptTemplate  # of its prompts; verl has to use the same chat_template_kwargs
     sha256: Mapping[str, str]  # of the files, by name
     strategies: tuple[str, ...] = ()  # of its neighbors; none if all were exported
     answers: AnswerForm = LATEX  # how they are graded
-    instruction: str = DEFAULT_INSTRUCTION
-    system: str | None = None
     images: bool = False  # whether questions may have some
 
     @property
@@ -90,7 +86,7 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = "export the 
 
     Args:
         verify: compare the checksums of the files with the manifest's.
-        way_out: what the user is told to do where the export is damaged.
+        way_out: ends the message if the export is damaged.
     """
     path = folder / MANIFEST_NAME
     try:
@@ -120,14 +116,13 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = "export the 
 
 def export_data(
     database: Database,
+    config: SetRows,
     neighbor_set: NeighborSet,
     folder: Path,
     template: PromptTemplate,
     answers: AnswerForm,
-    strategies: Sequence[str],
-    validation_share: float,
 ) -> TrainingData:
-    """Export a set in groups and return it; errors as `export_verl`."""
+    """Export a set in groups and return it."""
     export_verl(
         neighbor_set.entries,
         folder,
@@ -137,8 +132,8 @@ def export_data(
         set_ref=neighbor_set.header.ref,
         content_hash=neighbor_set.header.content_hash,
         answers=answers,
-        strategies=strategies,
-        validation_share=validation_share,
+        strategies=config.strategies,
+        validation_share=config.validation_share,
         load_images=image_loader(database),
         overwrite=True,  # what a start that was killed before it began may have left
     )
@@ -146,22 +141,17 @@ def export_data(
 
 
 def read_again(
-    folder: Path,
-    header: SetHeader,
-    template: PromptTemplate,
-    answers: AnswerForm,
-    strategies: Sequence[str],
-    validation_share: float,
+    config: SetRows, header: SetHeader, folder: Path, template: PromptTemplate, answers: AnswerForm
 ) -> TrainingData:
     """Return the export that a run began with."""
     way_out = f"remove {folder} and run the same command to export {header.ref} again"
     data = read_data(folder, verify=True, way_out=way_out)
-    held_back = validation_size(validation_share, data.questions + data.validation_questions)
+    held_back = validation_size(config.validation_share, data.questions + data.validation_questions)
     compared = {
         "set": (data.content_hash, header.content_hash),
         "validation_share": (data.validation_questions, held_back),
-        "preset or prompt_file": ((data.instruction, data.system), (template.instruction, template.system)),
-        "strategies": (data.strategies, tuple(sorted(strategies))),
+        "preset or prompt_file": tuple((each.instruction, each.system) for each in (data.template, template)),
+        "strategies": (data.strategies, tuple(sorted(config.strategies))),
         "answer_kind or tolerance": (data.answers, answers),
     }
     changed = [name for name, (was, now) in compared.items() if was != now]
@@ -174,7 +164,7 @@ def read_again(
 
 
 def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
-    counts, prompt = manifest["counts"], manifest["prompt"]
+    counts = manifest["counts"]
     per_question = {int(size): int(count) for size, count in counts["neighbors_per_question"].items()}
     return TrainingData(
         folder=folder,
@@ -184,15 +174,10 @@ def _read(folder: Path, manifest: Mapping[str, Any]) -> TrainingData:
         questions=int(counts["questions"]),
         neighbors_per_question=per_question,
         validation_questions=int(counts["validation_questions"]),
-        max_prompt_tokens=int(prompt["max_prompt_tokens"]),
         longest_prompt=int(counts["longest_prompt"]),
-        lengths_estimated=manifest["prompt_lengths"] == "estimated",
-        tokenizer=prompt["tokenizer"],
-        chat_template_kwargs=dict(prompt["chat_template_kwargs"]),
+        template=PromptTemplate(**manifest["prompt"]),
         sha256=dict(manifest["sha256"]),
         strategies=tuple(manifest.get("strategies", ())),
         answers=AnswerForm(AnswerKind(manifest["answers"]["kind"]), manifest["answers"]["tolerance"]),
-        instruction=prompt["instruction"],
-        system=prompt["system"],
         images=holds_images(folder / TRAIN_NAME),
     )

@@ -20,7 +20,7 @@ from typing import IO
 
 import psutil
 
-from trainer_adapter.runs.composing import Machine, external_modules
+from trainer_adapter.runs.composing import external_modules
 
 GRACE_S = 30.0
 """Seconds between asking a training to stop and killing it; a second signal kills at once."""
@@ -33,11 +33,12 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 class Ended:
     """How a training ended."""
 
-    returncode: int  # of the process; negative where a signal ended it
-    stopped_by: str | None  # the signal that this process got and passed on; None where none came
-    killed: bool  # whether it had to be killed
-    left_behind: int  # processes it had started that had to be killed after its end
-    seconds: float  # how long it ran
+    seconds: float  # how long it ran; if tagrpo was killed, until its log ended
+    # of verl; 0 if training finished, negative if a signal ended it, None if tagrpo was killed first
+    returncode: int | None
+    stopped_by: str | None = None  # the signal that this process got and passed on
+    killed: bool = False  # whether it had to be killed
+    left_behind: int = 0  # processes it had started that had to be killed after its end
 
 
 def run_child(
@@ -52,12 +53,11 @@ def run_child(
     grace_s: float = GRACE_S,
     patience_s: float = 5.0,
 ) -> Ended:
-    """Run `command` until it ends, and end everything that it has started.
+    """Run `command` until it ends, then end everything that it has started and remove its Ray's folder.
 
     The process writes into `log` itself and not into a pipe, so that it neither waits for us nor dies with
-    us, and what it leaves behind keeps nobody waiting. It has a session of its own: Ctrl-C reaches this
-    process only, which passes it on as SIGTERM, waits, and then kills. Processes that it left behind may take
-    `patience_s` to end. The folder of its Ray is removed.
+    us. It has a session of its own: Ctrl-C reaches this process only, which passes it on as SIGTERM, waits,
+    and then kills.
     """
     started = time.monotonic()
     killed = False
@@ -93,7 +93,7 @@ def run_child(
             left = end_processes(mark, ray_folder, patience_s=0.0 if received else patience_s)
         lines.pass_on(to_the_end=True)
     stopped_by = signal.Signals(received[0]).name if received else None
-    return Ended(returncode, stopped_by, killed, left, time.monotonic() - started)
+    return Ended(round(time.monotonic() - started, 1), returncode, stopped_by, killed, left)
 
 
 @contextmanager
@@ -141,10 +141,7 @@ _ROUNDS = 20
 
 
 def make_ray_folder() -> Path:
-    """Return a new folder for Ray's files; short, since the paths of its sockets must fit into 107 bytes.
-
-    It lies in RAY_TMPDIR where that is set, else in /tmp.
-    """
+    """Return a new folder for Ray's files; short, since the paths of its sockets must fit into 107 bytes."""
     parent = os.environ.get("RAY_TMPDIR") or ("/tmp" if os.access("/tmp", os.W_OK) else None)
     return Path(tempfile.mkdtemp(prefix="ray-", dir=parent))
 
@@ -227,11 +224,11 @@ HINTS: tuple[tuple[str, str], ...] = (
     ("No space left on device", "the disk is full"),
     (
         "AutoModelForCausalLMWithValueHead",
-        ("verl cannot import the installed TRL: run pip uninstall trl, or separate the environments"),
+        "verl cannot import the installed TRL: run pip uninstall trl, or separate the environments",
     ),
     (
         "max_token_len must be greater than the sequence length",
-        ("raise actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt plus response"),
+        "raise actor_rollout_ref.actor.ppo_max_token_len_per_gpu to the longest prompt plus response",
     ),
     ("AF_UNIX path", "the path of Ray's temporary folder is too long: set RAY_TMPDIR to a short path"),
 )
@@ -255,10 +252,7 @@ def last_step(log: Path) -> int | None:
 
 
 def last_errors(log: Path) -> list[str]:
-    """Return the last five error lines of a log, oldest first, without the marks of Ray and each once.
-
-    Where no line looks like an error, the last lines that say anything.
-    """
+    """Return the last five error lines of a log, each once; the last lines if none looks like an error."""
     lines = list(_lines(log))
     errors = [line.strip() for line in lines if _ERROR.match(line.strip()) or _OURS.search(line)]
     chosen = errors or [line.strip() for line in lines if line.strip()]
@@ -292,16 +286,19 @@ _ON_THE_CPU = {
 }
 
 
-def training_environment(machine: Machine, metrics: Path) -> dict[str, str]:
+def training_environment(cpu: bool, metrics: Path) -> dict[str, str]:
     """Return what the process of a training finds in its environment beside the user's own."""
-    modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(machine)]
-    defaults = _ON_THE_CPU if machine.cpu else {}
+    modules = [os.environ.get("VERL_USE_EXTERNAL_MODULES", ""), external_modules(cpu)]
+    defaults = _ON_THE_CPU if cpu else {}
+    # Whole paths: verl runs in another folder, and finds the user's formulas by them.
+    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
+    python_path = {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, folders))} if folders else {}
     return {
         "VERL_USE_EXTERNAL_MODULES": ",".join(module for module in modules if module),
         "VERL_FILE_LOGGER_PATH": str(metrics),
         "RAY_USAGE_STATS_ENABLED": os.environ.get("RAY_USAGE_STATS_ENABLED", "0"),
         "PYTHONUNBUFFERED": "1",
-        **_python_path(),
+        **python_path,
         **{name: os.environ.get(name, value) for name, value in defaults.items()},
     }
 
@@ -320,10 +317,9 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return what workers of a Ray cluster that runs already need: ours, and what the user set for libraries.
+    """Return variables for workers of a running Ray cluster: ours, and those that the user set for libraries.
 
-    They inherit the environment that Ray was started with. Secrets are left out, since this stands in the
-    command that is printed and kept.
+    Secrets are left out, since the command is printed and kept.
     """
     of_user = {
         name: value
@@ -331,9 +327,3 @@ def worker_environment(environment: Mapping[str, str]) -> dict[str, str]:
         if name.startswith(_FOR_WORKERS) and not any(word in name for word in _SECRET)
     }
     return {**of_user, **environment}
-
-
-def _python_path() -> dict[str, str]:
-    """Return PYTHONPATH with whole paths: verl runs in another folder and finds the user's formulas by it."""
-    folders = [folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder]
-    return {"PYTHONPATH": os.pathsep.join(map(os.path.abspath, folders))} if folders else {}

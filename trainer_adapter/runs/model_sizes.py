@@ -38,10 +38,10 @@ class ModelShape:
         return embeddings + self.layers * layer + self.hidden
 
     def adapter_parameters(self, rank: int, modules: Collection[str] | None = None) -> int:
-        """Number of parameters of a low-rank adapter (LoRA) on layers of the blocks, by default on all.
+        """Number of parameters of a low-rank adapter (LoRA) on all layers of the blocks.
 
         Args:
-            modules: the ends of their names, as in peft's `target_modules`; others count nothing.
+            modules: only on layers whose names end so, as in peft's `target_modules`.
         """
         queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
         widths = {

@@ -25,7 +25,7 @@ class Preset:
 
     name: str  # as `--preset` takes it
     summary: str  # whose it is
-    settings: tuple[Setting, ...]  # for verl
+    settings: tuple[Setting, ...]  # for verl; of two with one key the last counts
     prompt_words: str  # where the paper's own words of the prompt stand
     models: tuple[str, ...]  # that the paper trains, by their names on the Hub
     instruction: str = ""  # below the question, in our words
@@ -38,7 +38,7 @@ class Preset:
 
     def value(self, key: str) -> Any:
         """Return the preset's value of a key of verl."""
-        return next(setting.value for setting in self.settings if setting.name == key)
+        return next(setting.value for setting in reversed(self.settings) if setting.name == key)
 
     def changes(self, recipe: Recipe, advantage: str | None = None) -> dict[str, Any]:
         """Return what the preset changes on the axes of a recipe; nothing on those of a user's own file."""
@@ -126,28 +126,24 @@ _A_GRAE = Preset(
     kl_coef=0.0,
 )
 
-_A_GRAE_GEO3K = Preset(
-    "a_grae-geo3k",
-    "A-GRAE (arXiv 2602.05548), its experiments on Geometry3K, which has images",
-    (
+_A_GRAE_GEO3K = replace(
+    _A_GRAE,
+    name="a_grae-geo3k",
+    summary="A-GRAE (arXiv 2602.05548), its experiments on Geometry3K, which has images",
+    settings=(
+        *_A_GRAE.settings,
         Setting("data.max_prompt_length", 1024, "ours", "the paper does not state it; images are included"),
         Setting("data.max_response_length", 2048, "AG C.2"),
         Setting("data.train_batch_size", 512, "AG C.2", "questions"),
         Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "ours", "a quarter, as on MATH"),
         Setting(f"{_ACTOR}.optim.lr", 1e-6, "AG C.2"),
-        Setting(f"{_ROLLOUT}.temperature", 1.0, "AG C.2"),
-        Setting("trainer.total_epochs", 20, "AG C.2"),
-        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "constant", "AG code", "verl's default there"),
-        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.0, "AG code", "as above"),
     ),
-    "its Appendix C.2, as the system message",
-    ("Qwen/Qwen2.5-VL-3B-Instruct",),
+    models=("Qwen/Qwen2.5-VL-3B-Instruct",),
     system=(
         "The question names options. Think first, to yourself, between <think> and </think>; then give the "
         "option that you choose inside \\boxed{}."
     ),
     responses=5,
-    kl_coef=0.0,
     reward="accuracy_10_format_90",
     alpha=0.5,
     oddity="the paper prints 0.1 for accuracy and 0.9 for format, which look swapped; "
@@ -158,15 +154,11 @@ _A_GRAE_MEDICAL = replace(
     _A_GRAE_GEO3K,
     name="a_grae-medical",
     summary="A-GRAE (arXiv 2602.05548), its experiments on medical images",
-    settings=tuple(
-        {
-            "data.train_batch_size": Setting("data.train_batch_size", 32, "AG C.2", "questions"),
-            f"{_ACTOR}.ppo_mini_batch_size": Setting(
-                f"{_ACTOR}.ppo_mini_batch_size", 8, "ours", "a quarter, as on MATH"
-            ),
-            "trainer.total_epochs": Setting("trainer.total_epochs", 10, "AG C.2"),
-        }.get(setting.name, setting)
-        for setting in _A_GRAE_GEO3K.settings
+    settings=(
+        *_A_GRAE_GEO3K.settings,
+        Setting("data.train_batch_size", 32, "AG C.2", "questions"),
+        Setting(f"{_ACTOR}.ppo_mini_batch_size", 8, "ours", "a quarter, as on MATH"),
+        Setting("trainer.total_epochs", 10, "AG C.2"),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +11,9 @@ from service.config import settings_of
 from service.errors import InputError
 from service.writing import write_text
 from trainer_adapter.methods.registry import user_sources
-from trainer_adapter.runs.assignments import Override
-from trainer_adapter.runs.composing import Composition, leaves
+from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData
+from trainer_adapter.verl.plugin.overrides import leaves
 from trainer_adapter.verl.plugin.settings import RunSettings
 
 _FREE = {
@@ -73,11 +73,9 @@ _OPTIMIZER = "actor_rollout_ref.actor.optim"
 def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     """Return the specification of a run: two runs with the same one differ by chance only.
 
-    What decides how much memory is taken is no part of it, so that a run whose memory did not do can go on.
-    The length of training is part of it unless the learning rate is constant and its warm-up no share of the
-    steps: with a schedule, a run that is to become longer would have been another one from its first step.
+    Settings of memory are no part of it, so that a run can continue after it ran out of memory. The length of
+    training is part of it if the learning rate depends on it.
     """
-    machine = composition.machine
     free_settings = {each.path for each in settings_of(RunSettings) if each.operational}
     schedule = composition.value(f"{_OPTIMIZER}.lr_scheduler_type", "constant")
     any_length = schedule == "constant" and not composition.value(f"{_OPTIMIZER}.lr_warmup_steps_ratio", 0)
@@ -92,7 +90,7 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
         "plug_in": composition.settings.model_dump(exclude=free_settings),
         "model": composition.value("actor_rollout_ref.model.path"),
         "data": data.identity(),
-        "machine": {"gpus": machine.gpus, "nodes": machine.nodes, "cpu": machine.cpu},
+        "machine": {name: getattr(composition.config, name) for name in ("gpus", "nodes", "cpu")},
         "settings": {
             each.name: each.value
             for each in sorted(composition.values, key=lambda each: each.name)
@@ -106,26 +104,19 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """Return the settings in which two specifications differ, as `key: old there, new now`."""
-    there, now = _flat(old), _flat(new)
-    return [
-        f"{key}: {_value(there, key)} in the run, but {_value(now, key)} given"
-        for key in sorted({*there, *now})
-        if there.get(key, _NONE) != now.get(key, _NONE)
-    ]
-
-
-_NONE = object()
-
-
-def _flat(spec: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        path.removeprefix("settings."): list(value) if isinstance(value, tuple) else value
-        for path, value in leaves(spec)
-    }
-
-
-def _value(settings: Mapping[str, Any], key: str) -> str:
-    return repr(settings[key]) if key in settings else "not set"
+    there, now = (
+        {
+            path.removeprefix("settings."): list(value) if isinstance(value, tuple) else value
+            for path, value in leaves(spec)
+        }
+        for spec in (old, new)
+    )
+    changed = []
+    for key in sorted({*there, *now}):
+        if key not in there or key not in now or there[key] != now[key]:
+            was, given = (repr(spec[key]) if key in spec else "not set" for spec in (there, now))
+            changed.append(f"{key}: {was} in the run, but {given} given")
+    return changed
 
 
 TRACKER = "latest_checkpointed_iteration.txt"
@@ -146,21 +137,17 @@ _FILES = {"model": "model", "optimizer": "optim", "extra": "extra_state"}
 """What verl's FSDP engine calls the files of what it saves, one of each for every rank."""
 
 
-def loaded_parts(overrides: Iterable[Override]) -> tuple[str, ...]:
+def loaded_parts(composition: Composition) -> tuple[str, ...]:
     """Return the parts of a checkpoint that verl loads, by the names of their files."""
-    values = {override.name: str(override.value) for override in overrides}
     key = "actor_rollout_ref.actor.checkpoint"
-    saved = values.get(f"{key}.save_contents", ",".join(_FILES))
-    loaded = values.get(f"{key}.load_contents", saved)
+    saved = str(composition.value(f"{key}.save_contents", ",".join(_FILES)))
+    loaded = str(composition.value(f"{key}.load_contents", saved))
     contents = re.findall(r"\w+", saved if "${" in loaded else loaded)
     return tuple(file for content, file in _FILES.items() if content in contents)
 
 
 def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
-    """Return what the checkpoint of a step lacks; None where it is whole.
-
-    verl writes the parts of all ranks first and the state of the data loader after them.
-    """
+    """Return what the checkpoint of a step lacks, if anything; verl writes `data.pt` last."""
     place = folder / f"global_step_{step}"
     if not place.is_dir():
         return "does not exist"

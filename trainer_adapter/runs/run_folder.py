@@ -13,7 +13,7 @@ from typing import Any
 
 from service.errors import InputError
 from service.writing import write_text
-from trainer_adapter.runs.launching import end_processes, find_processes, last_step
+from trainer_adapter.runs.launching import Ended, end_processes, find_processes, last_step
 from trainer_adapter.runs.resuming import tracked_step
 from trainer_adapter.verl.alarms import alarms_of
 
@@ -26,23 +26,29 @@ _OWN = {COMMAND, _LOCK, _ATTEMPTS, _PROCESS, "data", "checkpoints", "rollouts", 
 """What a start leaves that was killed before the run was written down."""
 
 
-@dataclass(frozen=True)
-class Attempt:
+@dataclass(frozen=True, kw_only=True)
+class Attempt(Ended):
     """One start of a run."""
 
     number: int  # from 1
     started_at: str  # UTC
-    seconds: float  # how long it ran; for one whose tagrpo was killed, until its log ended
-    # of verl; 0 where training came to its end, None where tagrpo was killed before it
-    returncode: int | None
-    stopped_by: str | None  # the signal that stopped it
     step: int | None  # the last whose metrics it logged
     checkpoint: int | None  # the last step that was saved when it ended
+
+    @property
+    def finished(self) -> bool:
+        """Whether training came to its end."""
+        return self.returncode == 0 and self.stopped_by is None
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended by itself before the end of training."""
+        return self.returncode != 0 and self.stopped_by is None
 
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Paths of a run; nothing is made before it is needed."""
+    """The files of a run."""
 
     path: Path
 
@@ -119,9 +125,18 @@ class RunFolder:
         logs = [int(path.stem) for path in (self.path / "logs").glob("*.log") if path.stem.isdigit()]
         return max([*logs, *(attempt.number for attempt in self.attempts()), 0]) + 1
 
-    def add_attempt(self, attempt: Attempt) -> None:
+    def end_attempt(self, number: int, started_at: str, ended: Ended) -> Attempt:
+        """Write down how an attempt ended and how far it came, and return it."""
+        attempt = Attempt(
+            **vars(ended),
+            number=number,
+            started_at=started_at,
+            step=last_step(self.log(number)),
+            checkpoint=self.checkpoint(),
+        )
         with (self.path / _ATTEMPTS).open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(attempt)) + "\n")
+        return attempt
 
     def read_config(self) -> dict[str, Any]:
         """Return what the run was told when it was first started."""
@@ -137,11 +152,6 @@ class RunFolder:
     def write_config(self, config: Mapping[str, Any]) -> None:
         text = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **config}, indent=2) + "\n"
         write_text(self.path / CONFIG, text, overwrite=True)
-
-    def write_command(self, text: str) -> None:
-        """Keep the command, as a script that a shell can run."""
-        write_text(self.path / COMMAND, f"#!/bin/sh\n{text}\n", overwrite=True)
-        (self.path / COMMAND).chmod(0o755)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -190,14 +200,11 @@ class RunFolder:
         processes = find_processes(mark, ray_folder)
         end_processes(mark, ray_folder, patience_s=0.0)
         if number not in {attempt.number for attempt in self.attempts()}:
-            self.add_attempt(self._killed(number, started_at))
+            try:
+                written = self.log(number).stat().st_mtime
+                seconds = max(0.0, written - datetime.fromisoformat(started_at).timestamp())
+            except (OSError, ValueError):
+                seconds = 0.0
+            self.end_attempt(number, started_at, Ended(round(seconds, 1), None))
         self.forget_process()
         return len(processes)
-
-    def _killed(self, number: int, started_at: str) -> Attempt:
-        log = self.log(number)
-        try:
-            seconds = max(0.0, log.stat().st_mtime - datetime.fromisoformat(started_at).timestamp())
-        except (OSError, ValueError):
-            seconds = 0.0
-        return Attempt(number, started_at, round(seconds, 1), None, None, last_step(log), self.checkpoint())

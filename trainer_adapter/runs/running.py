@@ -4,7 +4,7 @@ import os
 import signal
 import tempfile
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -15,6 +15,7 @@ from rephraser.sets import load_set
 from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
 from service.runs.store import check_name, find_run, finish_run, keep_config, open_run
+from service.writing import write_text
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.record.runs import keep_folder
 from trainer_adapter.record.tables import TRAIN
@@ -27,7 +28,6 @@ from trainer_adapter.runs.launching import (
     GRACE_S,
     hints,
     last_errors,
-    last_step,
     make_ray_folder,
     run_child,
     shell_command,
@@ -37,24 +37,24 @@ from trainer_adapter.runs.launching import (
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
-from trainer_adapter.runs.run_folder import Attempt, RunFolder
+from trainer_adapter.runs.run_folder import COMMAND, Attempt, RunFolder
 from trainer_adapter.verl.hooks import hooks_of
-from trainer_adapter.verl.prompts import PromptTemplate, read_words, without_thinking
+from trainer_adapter.verl.prompts import read_words, without_thinking
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A run that can be started: nothing about it is open any more."""
+    """A run that can be started."""
 
     name: str
     folder: RunFolder
     composition: Composition
     data: TrainingData
-    spec: Mapping[str, Any]
-    versions: Mapping[str, str]
-    command: tuple[str, ...]
-    environment: Mapping[str, str]
-    notes: tuple[str, ...]
+    spec: dict[str, Any]
+    versions: dict[str, str]
+    command: list[str]
+    environment: dict[str, str]
+    notes: list[str]
 
     @property
     def shell(self) -> str:
@@ -64,20 +64,25 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Trained:
-    """How a start of a run ended; `errors` and `hints` are empty where it went well."""
+    """How a start of a run ended."""
 
     run: str
-    folder: Path
+    folder: RunFolder
     attempt: Attempt
-    killed: bool
-    left_behind: int
-    log: Path
-    errors: tuple[str, ...]
-    hints: tuple[str, ...]
 
     @property
-    def finished(self) -> bool:
-        return self.attempt.returncode == 0 and self.attempt.stopped_by is None
+    def log(self) -> Path:
+        return self.folder.log(self.attempt.number)
+
+    @property
+    def errors(self) -> list[str]:
+        """The last errors in the log; none unless training failed."""
+        return last_errors(self.log) if self.attempt.failed else []
+
+    @property
+    def hints(self) -> list[str]:
+        """What these errors mean."""
+        return hints(self.log) if self.attempt.failed else []
 
     def failure(self, resume: str) -> str:
         """Say why the run did not finish; `resume` is the command that continues it."""
@@ -86,7 +91,7 @@ class Trained:
         start = "step 1, since nothing was saved yet," if attempt.checkpoint is None else saved
         way_on = f"from {start} with {resume}."
         if attempt.stopped_by is not None:
-            how = "verl had to be killed" if self.killed else "verl ended"
+            how = "verl had to be killed" if attempt.killed else "verl ended"
             return f"stopped by {attempt.stopped_by}, {how}. Resume {way_on}"
         ended = f"ended with exit code {attempt.returncode}"
         if attempt.returncode is not None and attempt.returncode < 0:
@@ -120,29 +125,15 @@ def train(
 ) -> Trained:
     """Train until the run is done, fails or is stopped; return how it ended.
 
-    After an interruption the same call goes on from the last checkpoint. Where the last step of the run is
-    saved, nothing is started and its end is returned again.
+    After an interruption the same call resumes from the last checkpoint. If the last step of the run is
+    saved, nothing starts. The database is open for a moment before and after the training only.
 
     Args:
-        config: The recipe, the policy, the data, the machine, and settings for verl.
-        open_database: opens the database that holds the set and keeps the run; it is open for a moment before
-            and after the training, not during it.
-        announce: gets the run before it is started.
+        announce: gets the run before it starts.
         echo: gets each line that verl prints.
-        grace_s: see `run_child`.
-
-    Example:
-        config = TrainConfig(
-            recipe=RecipeConfig(name="ta_grpo", anchor="own"),
-            model="Qwen/Qwen3-1.7B",
-            set="math@1",
-            gpus=4,
-            verl=("trainer.save_freq=5",),
-        )
-        train(config, lambda: Database.open("tagrpo.db"), announce=lambda run: None, echo=print)
     """
     name, folder = _named(config)
-    recipe = changed_recipe(config.recipe, PRESETS[config.preset])
+    recipe = changed_recipe(config)
     checking.check_packages(hooks_of(recipe, trainer=config.run.trainer == "tagrpo"))
     resume = folder.exists()
     with folder.locked():
@@ -155,7 +146,7 @@ def train(
             if resume and (ended_well := _finished(prepared, notes)) is not None:
                 return ended_well
             notes += checking.check_machine(prepared.composition)
-            prepared = replace(prepared, notes=(*prepared.notes, *notes))
+            prepared = replace(prepared, notes=[*prepared.notes, *notes])
             _keep(config, prepared, open_database)
         except TagrpoError:
             folder.forget_refused()
@@ -168,8 +159,7 @@ def _named(config: TrainConfig) -> tuple[str, RunFolder]:
     if config.model is None:
         raise InputError("the model is missing. Pass --model with a folder or Hub name.")
     model = Path(config.model).name or "model"
-    preset = PRESETS[config.preset]
-    wanted = changed_recipe(config.recipe, preset).name
+    wanted = changed_recipe(config).name
     recipe = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in wanted)
     of_preset = "" if config.preset == DEFAULT else f"-{config.preset}"
     name = check_name(config.name or f"{recipe.strip('-')}{of_preset}-{model}")
@@ -186,7 +176,7 @@ def _data(
                 "there is no training data. Pass a set with --set, or a verl export with --data."
             )
         return read_data(config.data.resolve(), verify=True)
-    preset, share, answers = PRESETS[config.preset], config.validation_share, config.answers
+    preset, answers = PRESETS[config.preset], config.answers  # a wrong tolerance is refused first
     limit = next(
         (each.value for each in read_overrides(config.verl) if each.name == "data.max_prompt_length"),
         preset.value("data.max_prompt_length"),
@@ -197,24 +187,23 @@ def _data(
             neighbor_set = load_set(session, config.set)
         template = without_thinking(preset.prompt(words, tokenizer=config.model, max_prompt_tokens=limit))
         if resume and (target / "manifest.json").is_file():
-            return read_again(target, neighbor_set.header, template, answers, config.strategies, share)
-        return export_data(database, neighbor_set, target, template, answers, config.strategies, share)
+            return read_again(config, neighbor_set.header, target, template, answers)
+        return export_data(database, config, neighbor_set, target, template, answers)
 
 
 def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
-    """Return an export without thinking where it says nothing, and the model's chat template asks.
+    """Turn thinking off if the export does not say and the model's chat template has a switch for it.
 
-    What the model's own tokenizer counted was settled by the export; where none is to be loaded, `check_fit`
-    says so.
+    The export did so if it counted with the model's own tokenizer. If the tokenizer cannot be loaded,
+    `check_fit` says so.
     """
+    arguments = data.template.chat_template_kwargs
     if known_shape(model) is not None:
-        return replace(data, chat_template_kwargs={**template_arguments(model), **data.chat_template_kwargs})
-    if data.tokenizer == model:
-        return data
-    template = PromptTemplate(tokenizer=model, chat_template_kwargs=data.chat_template_kwargs)
-    with suppress(TagrpoError):
-        template = without_thinking(template)
-    return replace(data, chat_template_kwargs=template.chat_template_kwargs)
+        arguments = {**template_arguments(model), **arguments}
+    elif data.template.tokenizer != model:
+        with suppress(TagrpoError):
+            arguments = without_thinking(replace(data.template, tokenizer=model)).chat_template_kwargs
+    return replace(data, template=replace(data.template, chat_template_kwargs=arguments))
 
 
 def _prepare(
@@ -241,7 +230,7 @@ def _prepare(
                 f"{folder.path}: run {name} started with other settings, so it cannot continue with "
                 f"these:{listed}\nUse its original settings, or choose another --name."
             )
-    environment = training_environment(composition.machine, folder.metrics(folder.next_attempt()))
+    environment = training_environment(config.cpu, folder.metrics(folder.next_attempt()))
     return Prepared(
         name=name,
         folder=folder,
@@ -249,17 +238,17 @@ def _prepare(
         data=data,
         spec=spec,
         versions=checking.versions(),
-        command=tuple(command(composition, folder.path, worker_environment(environment))),
+        command=command(composition, folder.path, worker_environment(environment)),
         environment=environment,
-        notes=tuple(notes),
+        notes=notes,
     )
 
 
 def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     """Return how the run ended where its last step is saved, else None; verl's tracker is mended before."""
     attempts, composition = prepared.folder.attempts(), prepared.composition
-    ended = bool(attempts) and attempts[-1].returncode == 0 and attempts[-1].stopped_by is None
-    mended = mend(prepared.folder.checkpoints, loaded_parts(composition.user), ended=ended)
+    ended = bool(attempts) and attempts[-1].finished
+    mended = mend(prepared.folder.checkpoints, loaded_parts(composition), ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
         notes.append(mended or "the run has no checkpoint yet; training restarts from step 1")
@@ -267,13 +256,12 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
         return None
     # It logged no step itself where it was a resume of a run that had nothing left to do.
     last = replace(attempts[-1], step=attempts[-1].step or saved, checkpoint=saved)
-    log = prepared.folder.log(last.number)
-    return Trained(prepared.name, prepared.folder.path, last, False, 0, log, (), ())
+    return Trained(prepared.name, prepared.folder, last)
 
 
 def _keep(config: TrainConfig, prepared: Prepared, open_database: Callable[[], Database]) -> None:
     """Write the run down, in its folder and in the database, before anything is spent on it."""
-    folder, spec = prepared.folder, dict(prepared.spec)
+    folder, spec = prepared.folder, prepared.spec
     kept = config.model_copy(update={"name": prepared.name, "folder": folder.path})
     with open_database() as database, database.write() as session:
         run, _ = open_run(
@@ -296,11 +284,11 @@ def _keep(config: TrainConfig, prepared: Prepared, open_database: Callable[[], D
                 "spec": spec,
                 "data": {"folder": str(prepared.data.folder), **prepared.data.identity()},
                 "settings": [vars(setting) for setting in prepared.composition.values],
-                "user": [override.text for override in prepared.composition.user],
-                "versions": dict(prepared.versions),
+                "versions": prepared.versions,
             }
         )
-    folder.write_command(prepared.shell)
+    write_text(folder.path / COMMAND, f"#!/bin/sh\n{prepared.shell}\n", overwrite=True)
+    (folder.path / COMMAND).chmod(0o755)
     # The record describes its run; written here, it has the very specification that the database has.
     RolloutWriter(
         folder.rollouts, prepared.name, spec=spec, versions=prepared.versions, background=False
@@ -311,11 +299,10 @@ def _start(
     prepared: Prepared, open_database: Callable[[], Database], echo: Callable[[str], None], grace_s: float
 ) -> Trained:
     folder, number, started_at = prepared.folder, prepared.folder.next_attempt(), utc_now()
-    log, metrics = folder.log(number), folder.metrics(number)
-    log.parent.mkdir(exist_ok=True)
-    metrics.parent.mkdir(exist_ok=True)
+    for file in (folder.log(number), folder.metrics(number)):
+        file.parent.mkdir(exist_ok=True)
     mark = uuid.uuid4().hex
-    ray_folder = None if prepared.composition.machine.ray_address else make_ray_folder()
+    ray_folder = None if prepared.composition.config.ray_address else make_ray_folder()
     environment = {**os.environ, **prepared.environment}
     if ray_folder is not None:
         environment |= {"RAY_TMPDIR": str(ray_folder)}
@@ -324,7 +311,7 @@ def _start(
     ended = run_child(
         prepared.command,
         environment,
-        log,
+        folder.log(number),
         folder=folder.path,
         mark=mark,
         ray_folder=ray_folder,
@@ -332,27 +319,8 @@ def _start(
         grace_s=grace_s,
     )
     folder.forget_process()
-    attempt = Attempt(
-        number,
-        started_at,
-        round(ended.seconds, 1),
-        ended.returncode,
-        ended.stopped_by,
-        last_step(log),
-        folder.checkpoint(),
-    )
-    folder.add_attempt(attempt)
-    if ended.returncode == 0 and ended.stopped_by is None:
+    attempt = folder.end_attempt(number, started_at, ended)
+    if attempt.finished:
         with open_database() as database, database.write() as session:
             finish_run(session, find_run(session, prepared.name).id, finished=True)
-    failed = ended.returncode != 0 and ended.stopped_by is None
-    return Trained(
-        prepared.name,
-        folder.path,
-        attempt,
-        ended.killed,
-        ended.left_behind,
-        log,
-        tuple(last_errors(log)) if failed else (),
-        tuple(hints(log)) if failed else (),
-    )
+    return Trained(prepared.name, folder, attempt)

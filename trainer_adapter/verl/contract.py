@@ -1,7 +1,6 @@
 """The parts of verl and Ray that tagrpo needs, and a check of an installed or unpacked version.
 
-Sources are read, not imported: the check takes seconds, needs no accelerator, and can be made of a wheel that
-is not installed. Paths are relative to the package's folder.
+Sources are read, not imported. Paths are relative to the package's folder.
 """
 
 import ast

@@ -74,21 +74,19 @@ def export_verl(
     load_images: LoadImages | None = None,
     overwrite: bool = False,
 ) -> VerlExportReport:
-    """Write `train.parquet`, `manifest.json` and, where asked for, `validation.parquet` into `directory`.
+    """Write `train.parquet`, `manifest.json` and, if asked, `validation.parquet` into `directory`.
 
-    Neighbors whose prompt is longer than the limit are left out, and so are questions whose own prompt is,
-    with all their neighbors; verl itself would look at the question's prompt only and cut long neighbors from
-    the left. Everything appears at one stroke, or nothing does.
+    Neighbors whose prompt is over the limit are left out, and so are questions whose own prompt is, with all
+    their neighbors; verl would cut long neighbors from the left. All files appear at once or not at all.
 
     Args:
-        layout: "grouped", one row a question with its neighbors inside, for joint groups; or "flat", one row
-            a prompt, which any trainer reads that takes chat messages (stock verl, TRL).
+        layout: "grouped" has one row per question with its neighbors inside, for joint groups; "flat" has one
+            row per prompt, for any trainer that reads chat messages (stock verl, TRL).
         data_source: stock verl picks its reward function by this name.
-        strategies: of the neighbors to export; none given exports all.
+        strategies: of the neighbors to export; by default all.
         validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
-            always the same ones for the same questions. They stand there without neighbors, since validation
-            asks the question as it is, and nowhere in the training file.
-        load_images: gives the images of questions that have some. Their tokens are not among those counted.
+            without neighbors; always the same ones for the same questions.
+        load_images: gives the images of questions that have some. Their tokens are not counted.
     """
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)
     entries = tuple(entries)

@@ -1,8 +1,7 @@
 """The rows verl reads: their parquet schemas, and how a question with its neighbors becomes one or several.
 
-Stock verl 0.9 reads `data_source`, `prompt`, `reward_model` and `extra_info` and hands every other column on
-to the agent loop. It makes up a new `uid` for each row, so that no column puts two rows into one group: what
-is to be normalised together has to be one row ("grouped").
+Stock verl reads `data_source`, `prompt`, `reward_model` and `extra_info` and passes every other column to the
+agent loop. It makes up a new `uid` for each row, so that a joint group has to be one row ("grouped").
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +13,7 @@ from evaluator.grading import AnswerKind, GradeValue
 from evaluator.grading.compare import judge, read_tolerance
 from evaluator.grading.types import NEEDS_ALGEBRA
 from rephraser.sets.types import SetEntry
-from rephraser.verdict.successes import COUNTS, to_json
+from rephraser.verdict.successes import COUNTS
 from service.errors import InputError
 from service.questions.images import Image
 from trainer_adapter.verl.prompts import Message, PromptTemplate
@@ -56,7 +55,7 @@ def grouped_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, 
     row["extra_info"] |= {
         "neighbor_strategies": [neighbor.strategy for neighbor in entry.neighbors],
         "neighbor_verdicts": [neighbor.verdict for neighbor in entry.neighbors],
-        "neighbor_successes": [to_json(neighbor.successes) for neighbor in entry.neighbors],
+        "neighbor_successes": [each.successes and vars(each.successes) for each in entry.neighbors],
     }
     yield row
 
@@ -74,7 +73,7 @@ def flat_rows(entry: SetEntry, template: PromptTemplate, place: Mapping[str, str
             "neighbor_id": neighbor.candidate_id,
             "strategy": neighbor.strategy,
             "verdict": neighbor.verdict,
-            "successes": to_json(neighbor.successes),
+            "successes": neighbor.successes and vars(neighbor.successes),
         }
         yield row
 

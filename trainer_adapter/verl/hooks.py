@@ -70,6 +70,7 @@ TIER_2 = (
         "register_trainer(name)",
         "PPOTrainer.__init__(config)",
         "PPOTrainer.on_train_begin()",
+        "PPOTrainer.step(metrics, timing_raw)",
         "PPOTrainer._fetch_one_gen_batch()",
         "PPOTrainer._balance_batch(batch, metrics, logging_prefix, keep_minibatch)",
         "PPOTrainer._compute_advantage(batch, metrics)",
@@ -96,7 +97,6 @@ TIER_2 = (
         "max_off_policy_strategy, sampler_kwargs, poll_interval, refill_fn, filter_groups_metric, "
         "train_batch_size, gen_batch_size, max_inflight_gen_batches)",
         "ReplayBuffer.sample(global_steps, partition_id, batch_size)",
-        "ReplayBuffer.poll_interval",
         "ReplayBuffer._dapo_filtered_keys(partition_id)",
         "ReplayBuffer._select_prompt_uids(partition_id, sampleable_keys, batch_size)",
         "ReplayBuffer._dapo_classification_cache",

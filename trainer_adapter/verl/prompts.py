@@ -66,11 +66,7 @@ class PromptTemplate:
 
 
 def without_thinking(template: PromptTemplate) -> PromptTemplate:
-    """Return the template with thinking turned off where the tokenizer's chat template leaves it open.
-
-    Those of Qwen 3 and others think unless `enable_thinking` is false, and a thought seldom fits the lengths
-    that recipes are trained at.
-    """
+    """Return the template with thinking turned off if the tokenizer's chat template has a switch for it."""
     arguments = template.chat_template_kwargs
     if template.tokenizer is None or _THINKING in arguments:
         return template
@@ -115,7 +111,7 @@ def prompt_counter(template: PromptTemplate, *, chat_template: str | None = None
 
 def estimated_length(messages: Sequence[Message]) -> int:
     """Return the estimated length of a prompt in tokens, meant to be rather too high than too low."""
-    from rephraser.checks.shape import estimate_tokens
+    from rephraser.checks.text import estimate_tokens
 
     words = sum(estimate_tokens(message["content"]) + ESTIMATED_MESSAGE_TOKENS for message in messages)
     return ESTIMATED_TEMPLATE_TOKENS + words

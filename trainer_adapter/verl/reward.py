@@ -1,9 +1,7 @@
 """The reward function that verl's reward workers call: the shared grader.
 
-verl 0.9 takes it as `reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward` (loaded as a
-module, so that one grader serves all calls of a worker process) and `.name=compute_score`.
-Each reward worker awaits many calls at a time; `reward.custom_reward_function.reward_kwargs` holds what
-`compute_score` takes beyond verl's own arguments.
+verl takes it as `reward.custom_reward_function.path=pkg://trainer_adapter.verl.reward`, loaded as a module so
+that one grader serves all calls of a worker process; `reward_kwargs` has the arguments that verl lacks.
 """
 
 import atexit
@@ -29,9 +27,7 @@ _SLACK_S = 120.0
 class GraderSettings:
     """The grader of a reward worker process."""
 
-    # processes that do algebra; they start at the first answer that needs it. verl has 8 reward workers by
-    # default, each with a grader of its own.
-    workers: int = 1
+    workers: int = 1  # processes that do algebra; verl has 8 reward workers, each with its own grader
     time_limit_s: float = 5.0  # seconds a comparison may take before it is unknown
     memory_limit_mb: int = 2048  # memory a process may take on top of what it holds at its start
     own: str = ""  # a grader of the user's own, `module:function`, in place of the rules; "" for the rules
@@ -54,18 +50,15 @@ async def compute_score(
 ) -> dict[str, Any]:
     r"""Return the reward of a response, in the form verl keeps as `reward_extra_info`.
 
-    score and acc are 1.0 for a correct answer, else 0.0: filters and pass rates read acc, which no shaping
-    touches. unknown is 1.0 where the grader could not tell (reward 0, counted apart), reason says why a grade
-    is what it is, extracted is the answer that was read ("" for none). An empty response, and a truncated
-    one that gives no answer, or ends in a thought that its prompt opened, are wrong ("no answer found"); of a
-    response beyond `LONGEST_RESPONSE` characters the end is read. Nothing in a response raises or hangs.
+    score and acc are 1.0 for a correct answer, else 0.0; no shaping changes acc. unknown is 1.0 if the grader
+    could not tell, reason explains the grade, extracted is the answer that was read. A response without an
+    answer, or that ends in a thought that its prompt opened, is wrong. Nothing in a response raises or hangs.
 
     Args:
         ground_truth: the gold answer, bare or in a `\boxed{}`.
         extra_info: of the row; `answer_kind`, `tolerance` and `CUT_OFF_FIELD` are read.
-        boxed_only: an answer that stands anywhere but in a `\boxed{}` is none ("no answer found"): a policy
-            must not be paid for a sentence that happens to hold the gold.
-        format_reward: add 1 to the score and `format` where a response thinks between tags.
+        boxed_only: only an answer in a `\boxed{}` counts, not a sentence that happens to contain the gold.
+        format_reward: add 1 to the score and `format` if a response thinks between tags.
         grader: see `GraderSettings`; it reads responses as they are, boxed or not.
         record: folder of the rollout record, if verl's own trainer trains; "" if tagrpo's does.
     """
@@ -88,8 +81,7 @@ async def compute_score(
 def thinks_between_tags(response: str) -> bool:
     """Return whether a response closes `<think>` once, after opening it at most once.
 
-    Chat templates of reasoning models open it themselves, at the end of the prompt; then the response has the
-    closing tag alone, which is what the public code of CW-GRPO looks for too.
+    Chat templates of reasoning models open it themselves, at the end of the prompt.
     """
     opened, closed = response.count("<think>"), response.count("</think>")
     return (

@@ -9,8 +9,8 @@ import torch
 
 from trainer_adapter.methods.groups import Tensor
 from trainer_adapter.methods.step_advantages import StepAdvantages
+from trainer_adapter.record.metrics import StepBatch
 from trainer_adapter.record.rollout import RolloutRecord, TokenLengths, is_recorded, token_ratios_text
-from trainer_adapter.record.step_batch import StepBatch
 from trainer_adapter.record.writing import RolloutWriter
 from trainer_adapter.verl.plugin.images.placing import prompt_text
 from trainer_adapter.verl.plugin.importance import Importance

@@ -4,7 +4,7 @@ import errno
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -15,12 +15,13 @@ from typer.main import get_command
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
-STOPPED = {
-    code: f"{how}; run the same command again to resume"
-    for code, how in ((exits.Code.INTERRUPTED, "interrupted"), (exits.Code.TERMINATED, "terminated"))
+AGAIN = "run the same command again to resume"
+STOPPED: dict[object, str] = {
+    output.INTERRUPTED: f"interrupted; {AGAIN}",
+    output.TERMINATED: f"terminated; {AGAIN}",
 }
 
 METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
@@ -72,7 +73,6 @@ class Tree(LazyGroup):
 
 @cache
 def _load(place: str) -> Any:
-    """Return a command as click reads it."""
     from ui.cli.settings import with_settings
 
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
@@ -88,13 +88,9 @@ def _load(place: str) -> Any:
         else:  # typer shows arguments as `{name}` and `name <str>`
             param.metavar = param.metavar or param.name.upper() + "..." * (param.nargs != 1)
             usage = param.metavar if param.required or "[" in param.metavar else f"[{param.metavar}]"
-            param.get_usage_pieces = partial(_keep, [usage])
-            param.display_type_rich = partial(_keep, None)
+            param.get_usage_pieces = lambda ctx, usage=usage: [usage]
+            param.display_type_rich = lambda ctx: None
     return command
-
-
-def _keep(value: Any, ctx: Any) -> Any:
-    return value
 
 
 app = typer.Typer(
@@ -106,12 +102,13 @@ app = typer.Typer(
     context_settings=SETTINGS,
     help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
     'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
-    f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in exits.MEANINGS.items())}.\n\n"
+    f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in output.EXIT_CODES.items())}.\n\n"
     "Example: tagrpo questions import math_train.jsonl --name math",
 )
 
 
-_COMMANDS_OF_TERMINALS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What commands a terminal, and what Python makes of bytes that are not UTF-8: no database takes them."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -166,37 +163,36 @@ def main() -> None:
             sys.stdout.flush()
     except SystemExit as leaving:
         if leaving.code in STOPPED:  # typer has swallowed the KeyboardInterrupt
-            output.print_error(STOPPED[exits.Code(leaving.code)])
+            output.print_error(STOPPED[leaving.code])
         raise
     except Interrupted as error:
-        _end(exits.Code.TERMINATED if isinstance(error, Terminated) else exits.Code.INTERRUPTED, str(error))
+        _end(output.TERMINATED if isinstance(error, Terminated) else output.INTERRUPTED, str(error))
     except TagrpoError as error:
-        _end(exits.Code.USAGE, str(error))
+        _end(output.USAGE, str(error))
     except OverflowError:  # of SQLite, numpy or torch
-        _end(exits.Code.USAGE, "a number is too large. Give a smaller one.")
+        _end(output.USAGE, "a number is too large. Give a smaller one.")
     except BrokenPipeError:
         output.forget_stdout()
-        sys.exit(exits.Code.FAILED)
+        sys.exit(output.FAILED)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             output.forget_stdout()
-            _end(exits.Code.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space.")
+            _end(output.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space.")
         if error.filename is None:
             _report_bug(error)
-        _end(exits.Code.USAGE, f"{error.filename}: {error.strerror}.")
+        _end(output.USAGE, f"{error.filename}: {error.strerror}.")
     except KeyboardInterrupt:  # before or after typer's turn
-        _end(exits.Code.INTERRUPTED, STOPPED[exits.Code.INTERRUPTED])
+        _end(output.INTERRUPTED, STOPPED[output.INTERRUPTED])
     except Exception as error:
         _report_bug(error)
 
 
-def _end(code: exits.Code, message: str) -> NoReturn:
+def _end(code: int, message: str) -> NoReturn:
     output.print_error(message)
     sys.exit(code)
 
 
 def _report_bug(error: Exception) -> NoReturn:
-    """End with one line that says that an unforeseen error is ours, where it arose and how to report it."""
     import traceback
     from importlib.metadata import version
 
@@ -204,23 +200,16 @@ def _report_bug(error: Exception) -> NoReturn:
     message = " ".join(str(error).split())
     how = "" if output.is_verbose() else " (-v prints it)"
     _end(
-        exits.Code.FAILED,
+        output.FAILED,
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
         f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}.",
     )
 
 
 def _check_arguments(arguments: Sequence[str]) -> None:
-    """Refuse bytes that are not UTF-8 (Python hands them over as lone surrogates): no database takes them."""
     for argument in arguments:
-        try:
-            argument.encode("utf-8")
-        except UnicodeEncodeError as error:
-            readable = argument.encode("utf-8", "backslashreplace").decode("utf-8")
+        if _REFUSED.search(argument):  # typer would print it back as it is
             raise InputError(
-                f'"{readable}" on the command line is not UTF-8. Rename it, or set LANG to a UTF-8 locale.'
-            ) from error
-        if _COMMANDS_OF_TERMINALS.search(argument):  # typer would print it back as it is
-            raise InputError(
-                f'"{visible(argument)}" on the command line contains control characters. Remove them.'
+                f'"{visible(argument)}" on the command line contains control characters or is not UTF-8. '
+                "Remove them, or set LANG to a UTF-8 locale."
             )

@@ -1,23 +1,29 @@
-"""`tagrpo config`: every setting of a verb, as a file to start from."""
+"""`tagrpo config` and `resume`: the settings of a verb as a file, and a run that goes on with its own."""
 
+import os
+from pathlib import Path
 from typing import Annotated
 
 from typer import Argument
 
-from service.config import settings_of, summary, template
+from service.config import read_stored, settings_of, summary, template
 from service.errors import InputError
 from ui.cli.configured import Verb
 from ui.cli.output import terminal
+from ui.cli.settings import RunArgument, Words, db, profiles_file
 from ui.cli.tree import find_function
 
 VERBS = {
-    "rephrase": "rephrase.running.run",
+    "rephrase": "rephrase.run",
     "eval": "eval.running.run",
     "score": "eval.running.score",
-    "train": "train.running.run",
-    "export": "sets.commands.export",
+    "train": "train.run",
+    "export": "sets.export",
 }
 """The commands that take a config, by its name."""
+
+CONFIGS = {"propose": "rephrase", "judge": "score"}
+"""The config of a run by its kind, where the names differ."""
 
 
 def find_verb(name: str) -> Verb:
@@ -40,3 +46,38 @@ def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) 
     )
     record = {setting.path: setting.to_json() for setting in settings_of(taken.kind)}
     terminal.emit({"config": verb, "settings": record}, template(taken.kind, about).rstrip())
+
+
+def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -> None:
+    """Resume a run: rephrasing, evaluation, judging or training.
+
+    KEY=VALUE changes a setting that does not affect results, such as max_usd=100 or
+    base_url=http://localhost:8001/v1; others are refused. Stored answers are not requested again.
+
+    Example: tagrpo resume math-gpt4 max_usd=100
+
+    Args:
+        hide_log: Training: write verl's output only to the run's folder, and show the steps.
+    """
+    from evaluator.evals.runs import choose_run, config_name
+    from service.runs.store import read_config
+
+    place, profiles = db.place.absolute(), profiles_file().absolute()  # before the folder changes
+    with db.reading() as session:
+        chosen = choose_run(session, run)
+        kept = read_config(session, chosen.id)
+    if kept is None:
+        raise InputError(
+            f"run {chosen.name} was not started by this command line, so its settings are unknown. Repeat "
+            "the command that started it."
+        )
+    if Path(kept.folder).is_dir():
+        os.chdir(kept.folder)  # files are named as they were then
+    command = find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
+    known = profiles if profiles.is_file() else None
+    settings = read_stored(command.verb.kind, kept.config, changes or (), profiles=known)
+    if chosen.kind != "judge":
+        name = config_name(chosen) if chosen.kind == "eval" else chosen.name
+        settings = settings.model_copy(update={"name": name})
+    db.name = str(place) if isinstance(place, Path) else place.whole
+    command(settings, **({"hide_log": hide_log} if chosen.kind == "train" else {}))

@@ -19,23 +19,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Verb:
-    """How a command takes a config.
+    """How a command takes a config."""
 
-    Attributes:
-        name: As in `tagrpo config NAME`.
-        kind: The config.
-        argument: The setting that an argument without `=` gives.
-        flags: Settings by their flags.
-        chosen: KEY=VALUE words that the command implies.
-        optional: Whether the command gets no config if nothing is given.
-    """
-
-    name: str
+    name: str  # as in `tagrpo config NAME`
     kind: type[Config]
-    argument: str
-    flags: Mapping[str, str]
-    chosen: tuple[str, ...] = ()
-    optional: bool = False
+    argument: str  # the setting that an argument without `=` gives
+    flags: Mapping[str, str]  # settings by their flags
+    chosen: tuple[str, ...] = ()  # KEY=VALUE words that the command implies
+    optional: bool = False  # whether the command gets no config if nothing is given
 
     def __call__(self, function: F) -> F:
         """Let a command take this config as its parameter `config`."""

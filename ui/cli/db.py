@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument
 
-from ui.cli import exits
+from ui.cli import output
 from ui.cli.output import plural, terminal
 from ui.cli.settings import db
 
@@ -18,16 +18,15 @@ def check() -> None:
     Example: tagrpo db check
     """
     from rephraser import sets
-    from service.database.engine import HEAD_REVISION
+    from service.database.schema import HEAD_REVISION
     from service.questions.images import image_problems
 
     with db.open(read_only=True) as database, terminal.progress("check") as bar:
         bar.update(0, None, "pages, indexes and references")
         problems = database.integrity_report(whole=True)
         with database.read() as session:
-            if not problems:
-                problems += image_problems(session)
-            headers = [] if problems else sets.list_sets(session, None)
+            problems += [] if problems else image_problems(session)
+            headers = [] if problems else sets.list_sets(session)
             for number, header in enumerate(headers):
                 bar.update(number, len(headers), f"set {header.ref}")
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
@@ -36,11 +35,9 @@ def check() -> None:
     if problems:
         way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
         if isinstance(db.place, Path):
-            way_back = (
-                "keep a copy of the file and of its -wal file, then restore a backup, or try "
-                f"`sqlite3 {db.place} .recover`"
-            )
-        raise exits.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
+            way_back = "keep a copy of the file and of its -wal file, then restore a backup, or try "
+            way_back += f"`sqlite3 {db.place} .recover`"
+        raise output.needs_attention(f"{plural(len(problems), 'problem')}: {way_back}.")
 
 
 def backup(target: Path) -> None:
@@ -58,8 +55,7 @@ def backup(target: Path) -> None:
 
     if not isinstance(db.place, Path):
         raise InputError(
-            f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL` "
-            "for this database."
+            f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL`."
         )
     copied = upkeep.back_up(db.place, target)
     terminal.show({"database": db.place, "backup": target, "bytes": copied})
@@ -79,8 +75,8 @@ def copy(
         source: File or URL of the source database.
         target: File or URL of an empty target database.
     """
+    from service.database.copying import copy_database
     from service.database.place import parse_place
-    from service.database.postgresql.copying import copy_database
 
     with terminal.progress("copy") as report:
         rows = copy_database(source, target, report=report)
@@ -99,9 +95,9 @@ def upgrade(vacuum: bool = False) -> None:
         vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
     from service.database import Database, upkeep
-    from service.database.engine import HEAD_REVISION
+    from service.database.schema import HEAD_REVISION
 
-    Database.upgrade(db.place).close()
+    Database.open(db.place, create=False, upgrade=True).close()
     record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
     if vacuum:
         before, after = upkeep.vacuum(db.place)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer import Option
 
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.output import Heading
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
 """Modules of the extras that the demo takes."""
-
 
 ENVIRONMENT = {
     "HF_HUB_OFFLINE": "1",
@@ -41,7 +40,7 @@ def demo(
     """Run the whole pipeline in a world small enough for a laptop: no GPU, no API key, no network.
 
     The demo proposes rephrasings, verifies them by comparing answers, and publishes them as a set. Then verl
-    trains three recipes on the CPU with equally many responses, and tagrpo evaluates and compares them. Every
+    trains two recipes on the CPU with equally many responses, and tagrpo evaluates and compares them. Every
     step is an ordinary command that the demo prints. Run the same command again to resume.
 
     Example: tagrpo demo --quick
@@ -50,73 +49,64 @@ def demo(
         folder: Folder for all results. Default: tagrpo-demo, or tagrpo-demo-quick with --quick.
         quick: Use fewer questions and steps: the whole pipeline in a few minutes.
         recipes: Recipes to train and compare, separated by commas; the first is the baseline. `tagrpo train
-            recipes` prints their names. Default: grpo,ta_grpo,ta_rescue; ta_grpo
-            with --quick.
+            recipes` prints their names. Default: grpo,ta_grpo; ta_grpo with --quick.
         seeds: Number of training runs per recipe.
         responses: Number of responses per training run.
     """
     for name, value in ENVIRONMENT.items():  # before the packages that read it are imported
         os.environ.setdefault(name, value)
     from dataclasses import replace
+    from importlib.util import find_spec
 
     from sandbox.demo.folder import open_demo_folder
     from sandbox.demo.plan import FULL, QUICK, QUICK_RECIPES, RECIPES_SHOWN, DemoPlan
+    from service.errors import PrerequisiteError
 
     size, usual = (QUICK, QUICK_RECIPES) if quick else (FULL, RECIPES_SHOWN)
     if responses is not None:
         size = replace(size, responses=responses)
     names = usual if recipes is None else tuple(name.strip() for name in recipes.split(","))
     plan = DemoPlan(folder or Path("tagrpo-demo-quick" if quick else "tagrpo-demo"), size, names, seeds)
-    check_installed()
-    with open_demo_folder(plan) as held:
-        _go(plan, held)
-
-
-def check_installed() -> None:
-    """Raise unless everything the demo takes is installed."""
-    from importlib.util import find_spec
-
-    from service.errors import PrerequisiteError
-
-    missing = [name for name in NEEDED if find_spec(name) is None]
-    if missing:
+    if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise PrerequisiteError(
             f"the demo needs packages that are not installed: {', '.join(missing)}. Install everything with "
             "pip install 'tagrpo[train,local,ui]'; in a clone, run `make demo`. Without a GPU, add "
             "--extra-index-url https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
         )
+    with open_demo_folder(plan) as held:
+        _go(plan, held)
 
 
 def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
     from sandbox.demo.steps import demo_steps, speed_settings, step_keys
     from ui.demo_report import REPORT_FILE, write_report
 
-    numbered = list(enumerate(zip(demo_steps(plan), step_keys(plan), strict=True), start=1))
-    open_ones = [(number, step, key) for number, (step, key) in numbered if key not in held.done]
-    report, of = plan.report / REPORT_FILE, len(numbered)
-    db = shlex.quote(str(plan.database))
-    if not open_ones and report.is_file() and held.reported == plan.compared():
+    steps, keys = demo_steps(plan), step_keys(plan)
+    report, of, db = plan.report / REPORT_FILE, len(steps), shlex.quote(str(plan.database))
+    done = sum(key in held.done for key in keys)
+    if done == of and report.is_file() and held.reported == plan.compared():
         output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
     else:
         output.say(
             Heading("TA-GRPO on a laptop"),
-            f"{of - len(open_ones)} of {of} steps in {plan.folder} are finished. Each step is an ordinary "
-            f"command, printed after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
+            f"{done} of {of} steps in {plan.folder} are finished. Each step is an ordinary command, printed "
+            f"after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
             f"{plan.size.responses:,} responses each. You can stop at any time and run the same command to "
             f"resume. The steps run with {speed_settings()}, which affects speed only.",
         )
         chapter = ""
-        for number, step, key in open_ones:
-            heading = Heading(f"{number}/{of}  {step.title}")
+        for number, (step, key) in enumerate(zip(steps, keys, strict=True), start=1):
+            if key in held.done:
+                continue
             if step.chapter != chapter:
                 chapter = step.chapter
                 output.say("", Heading(f"=== {chapter} ==="))
-            output.say("", heading, step.words)
+            output.say("", Heading(f"{number}/{of}  {step.title}"), step.words)
             started = time.monotonic()
             _carry_out(plan, step, f"step {number} of {of}")
             held.finish(key, time.monotonic() - started)
         output.say("", Heading("=== The report ==="))
-        write_report(plan, [(step, held.done[key]) for _, (step, key) in numbered])
+        write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
         held.report(plan.compared())
     output.say(
         *("", Heading("Results"), str(report)),
@@ -126,7 +116,6 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
 
 
 def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
-    """Run a step as the command that is printed."""
     from sandbox import __main__ as sandbox
     from sandbox.demo.folder import clear_part, is_begun, is_trained
     from service.errors import TagrpoError
@@ -151,14 +140,14 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
             code = sandbox.main(arguments[1:])
         else:
             code = commands().main(list(arguments), prog_name="tagrpo", standalone_mode=False)
-    except (typer.Abort, KeyboardInterrupt):
+    except typer.Abort:
         raise KeyboardInterrupt from None
     except TagrpoError:
         output.note(way_on)
         raise
     finally:
         os.environ["OMP_NUM_THREADS"] = threads
-    if code == exits.Code.ATTENTION and step.attention:
+    if code == output.ATTENTION and step.attention:
         output.say(f"(Exit code {code:d} is expected here: {step.attention}.)")
     elif code:
         output.note(way_on)

@@ -1,15 +1,13 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
-from collections.abc import Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, BadParameter, Option
 
-from ui.cli import exits, output
+from ui.cli import output
+from ui.cli.candidates import sheet_lines
 from ui.cli.output import terminal
-from ui.cli.rephrase.reviewing import sheet_lines
 from ui.cli.settings import db
 
 BY_STEP = {"zero_gradient", "diversity"}
@@ -38,20 +36,16 @@ def diagnose(
 
     Exit code 3: some neighbors are flagged.
 
-    Example: tagrpo diagnose base step-100
-
-    Example: tagrpo diagnose pilot --only forecast,cost --g 8 --n 3
+    Example: tagrpo diagnose base step-100 --only forecast,cost
 
     Args:
         runs: Eval runs over a neighbor set, one per checkpoint; or one training run.
         only: Parts to show, separated by commas. Default: all that the responses allow.
         rollouts: Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them.
-        correct_above: With --rollouts: rewards above this count as correct; not needed for rewards 0/1 and
-            -1/1.
+        correct_above: With --rollouts: rewards above this are correct; not needed for 0/1 and -1/1.
         g: G, responses per prompt in a group. Default: 8, or fewer if most prompts have fewer.
         n: N, neighbors per question. Default: the number that most questions have.
-        assume_shift_sd: Forecast: assumed standard deviation of the neighbors' logit shift, for a pilot
-            without neighbors; 0.5 to 1 is usual.
+        assume_shift_sd: Forecast without neighbors: standard deviation of their logit shift (0.5 to 1).
         usd_per_gpu_hour: Cost: price of one GPU hour in USD.
         tokens_per_second: Cost: tokens that one GPU generates per second.
         review_sheet: Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet.
@@ -65,13 +59,11 @@ def diagnose(
         raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
     if correct_above is not None and rollouts is None:
         raise BadParameter("--correct-above requires --rollouts")
-    parts: Sequence[signal.Part] = signal.PARTS
-    if only is not None:
-        names = [name.strip().replace("-", "_") for name in only.split(",")]
-        parts = [part for part in signal.PARTS if part in names]
-        if unknown := [name for name in names if name not in signal.PARTS]:
-            known = ", ".join(signal.PARTS).replace("_", "-")
-            raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
+    named = (only or ",".join(signal.PARTS)).replace("-", "_").replace(" ", "").split(",")
+    if unknown := {*named} - {*signal.PARTS}:
+        known = ", ".join(signal.PARTS).replace("_", "-")
+        raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
+    parts = [part for part in signal.PARTS if part in named]
     settings = signal.DiagnosisSettings(
         g=g,
         n=n,
@@ -80,12 +72,11 @@ def diagnose(
         tokens_per_second=tokens_per_second,
     )
     windows = WINDOWS if BY_STEP & {*parts} else 1
-    with ExitStack() as stack:
-        if rollouts is not None:
-            source = path_source(rollouts, windows, correct_above)
-        else:
-            source = run_source(stack.enter_context(db.open()), runs or [], windows)
-        diagnosis = signal.diagnose(source, parts, settings)
+    if rollouts is not None:
+        diagnosis = signal.diagnose(path_source(rollouts, windows, correct_above), parts, settings)
+    else:
+        with db.open() as database:
+            diagnosis = signal.diagnose(run_source(database, runs or [], windows), parts, settings)
     sheet_rows = None
     if review_sheet is not None and diagnosis.flagged:
         with db.reading() as session:
@@ -95,4 +86,6 @@ def diagnose(
     record = {**diagnosis.record(), "review_sheet_rows": sheet_rows}
     terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
     if diagnosis.flagged:
-        raise exits.needs_attention(f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}")
+        raise output.needs_attention(
+            f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}"
+        )

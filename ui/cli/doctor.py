@@ -1,42 +1,32 @@
 """`tagrpo doctor`: what is installed, reachable and missing, and how to get it."""
 
+import asyncio
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ui.cli import exits
-from ui.cli.output import terminal
+from ui.cli import output
+from ui.cli.output import Table, terminal
 from ui.cli.settings import db
 
 if TYPE_CHECKING:
     from service.database import Place
 
-State = Literal["ok", "missing", "problem"]
+Check: TypeAlias = dict[str, Any]
 
+TRAIN = "pip install torch==2.13.0 (PyTorch's CPU index without a GPU), then pip install 'tagrpo[train]'"
 EXTRAS: dict[str, tuple[tuple[str, ...], str]] = {
     "pages in the browser": (("streamlit", "altair"), "pip install 'tagrpo[ui]'"),
-    "training with verl": (
-        ("torch", "verl", "ray", "tensordict", "transformers", "TransferQueue"),
-        "pip install torch==2.13.0 (PyTorch's CPU index without a GPU), then pip install 'tagrpo[train]'",
-    ),
+    "training with verl": (("torch", "verl", "ray", "tensordict", "transformers", "TransferQueue"), TRAIN),
     "offline vLLM engine": (("vllm",), "pip install 'tagrpo[vllm]' on a machine with a GPU"),
 }
-BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "alembic", "pebble", "scipy", "rapidfuzz")
+BASE = ("litellm", "datasets", "math-verify", "sqlalchemy", "scipy", "rapidfuzz")
 LOW_DISK_GB = 2.0
-
-
-class Check(NamedTuple):
-    """One line of the report. `needed` problems make the exit code 3; the rest is only information."""
-
-    what: str
-    state: State
-    detail: str
-    way_out: str = ""
-    needed: bool = False
 
 
 def doctor(model: str | None = None, base_url: list[str] | None = None, training: bool = False) -> None:
@@ -52,36 +42,41 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
     from service.enclosure.running import refusal
 
     checks = [*_packages(), _database(db.place), _disk(db.place), *_keys()]
-    why = refusal()
-    programs = Check("isolation of programs", "missing", *why) if why else None
-    checks.append(programs or Check("isolation of programs", "ok", "by bubblewrap"))
+    refused = refusal()
+    checks.append(_check("isolation of programs", not refused, *(refused or ("by bubblewrap",))))
     if model is not None:
-        checks += _endpoints(model, base_url or [])
-    record: dict[str, Any] = {}
-    lines: list[str] = []
-    if training:
-        from trainer_adapter.verl import contract
-
-        folders = contract.installed_folders()
-        checks += _contract(folders)
-        rows = contract.recipe_support(folders) if "verl" in folders else []
-        record["recipes"] = [row._asdict() for row in rows]
-        lines = [
-            "",
-            "recipe, tier, whether it runs with this verl",
-            *(" ".join(map(str, row)) for row in rows),
+        bases = base_url or []
+        servers = [(f"server {base}", [base]) for base in bases] if len(bases) > 1 else []
+        together = f" at {len(bases)} servers" if servers else ""
+        checks += [
+            _endpoint(what, model, places) for what, places in (*servers, (f"model {model}{together}", bases))
         ]
-    record = {"checks": [check._asdict() for check in checks], **record}
-    results = (f"{c.state:9}{c.what}: {c.detail}" + (f" ({c.way_out})" if c.way_out else "") for c in checks)
-    terminal.emit(record, *results, *lines)
-    wrong = [check.what for check in checks if check.needed and check.state != "ok"]
-    if wrong:
-        raise exits.needs_attention(f"{', '.join(wrong)}: see above.")
+    record: dict[str, Any] = {"checks": checks}
+    table = None
+    if training:
+        from trainer_adapter.verl.contract import installed_folders, recipe_support
+
+        checks += _contract()
+        rows = recipe_support(installed_folders()) if _version("verl") else []
+        record["recipes"] = [row._asdict() for row in rows]
+        table = Table(["recipe", "tier", "runs with this verl", "why not"], rows) if rows else None
+    lines = (
+        f"{check['state']:9}{check['what']}: {check['detail']}"
+        + (f" ({check['way_out']})" if check["way_out"] else "")
+        for check in checks
+    )
+    terminal.emit(record, *lines, "" if table else None, table)
+    if wrong := [check["what"] for check in checks if check["state"] == "problem"]:
+        raise output.needs_attention(f"{', '.join(wrong)}: see above.")
+
+
+def _check(what: str, ok: object, detail: str, way_out: str = "", *, needed: bool = False) -> Check:
+    """Return a line of the report. If `needed` is not in order, the exit code is 3."""
+    state = "ok" if ok else "problem" if needed else "missing"
+    return {"what": what, "state": state, "detail": detail, "way_out": "" if ok else way_out}
 
 
 def _version(package: str) -> str | None:
-    from importlib import metadata  # brings in the email package: a tenth of the time of --help
-
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -90,38 +85,34 @@ def _version(package: str) -> str | None:
 
 def _packages() -> Iterator[Check]:
     good = (3, 11) <= sys.version_info[:2] < (3, 13)
-    way_out = "" if good else "tagrpo is tested with Python 3.11 and 3.12"
-    yield Check("Python", "ok" if good else "problem", platform.python_version(), way_out, needed=True)
-    yield Check("tagrpo", "ok", _version("tagrpo") or "source tree")
+    way_out = "tagrpo is tested with Python 3.11 and 3.12"
+    yield _check("Python", good, platform.python_version(), way_out, needed=True)
+    yield _check("tagrpo", True, _version("tagrpo") or "source tree")
     for what, (packages, way_out) in {"base packages": (BASE, "pip install tagrpo"), **EXTRAS}.items():
         versions = {package: _version(package) for package in packages}
-        if lacking := [package for package, version in versions.items() if version is None]:
-            state: State = "problem" if packages is BASE else "missing"
-            yield Check(what, state, f"not installed: {', '.join(lacking)}", way_out, packages is BASE)
-        else:
-            yield Check(
-                what, "ok", ", ".join(f"{package} {version}" for package, version in versions.items())
-            )
+        missing = [package for package, version in versions.items() if version is None]
+        there = ", ".join(f"{package} {version}" for package, version in versions.items())
+        detail = f"not installed: {', '.join(missing)}" if missing else there
+        yield _check(what, not missing, detail, way_out, needed=packages is BASE)
 
 
-def _contract(folders: Mapping[str, Path]) -> Iterator[Check]:
-    from trainer_adapter.verl.contract import differences
+def _contract() -> Iterator[Check]:
+    from trainer_adapter.verl.contract import differences, installed_folders
     from trainer_adapter.verl.hooks import GROUPS, TESTED_VERSIONS
 
     version = _version("verl")
     if version is None:
-        way_out = EXTRAS["training with verl"][1]
-        yield Check("hooks for training", "problem", "verl is not installed", way_out, needed=True)
+        yield _check("hooks for training", False, "verl is not installed", TRAIN, needed=True)
         return
     known = "tested" if version in TESTED_VERSIONS else f"not tested; tested: {', '.join(TESTED_VERSIONS)}"
     way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
     for what, hooks in GROUPS.items():
         needed = "GPU" not in what and "CPU" not in what
-        lacking = differences(folders, hooks)
-        count = f"{len(hooks) - len(lacking)} of {len(hooks)}"
+        missing = differences(installed_folders(), hooks)
+        count = f"{len(hooks) - len(missing)} of {len(hooks)}"
         detail = f"verl {version} ({known}), Ray {_version('ray')}: {count}"
-        yield Check(f"hooks of {what}", "problem" if lacking else "ok", detail, "", needed)
-        yield from (Check("differs", "problem", each, way_out, needed) for each in lacking)
+        yield _check(f"hooks of {what}", not missing, detail, needed=needed)
+        yield from (_check("differs", False, each, way_out, needed=needed) for each in missing)
 
 
 def _database(place: "Place") -> Check:
@@ -137,56 +128,41 @@ def _database(place: "Place") -> Check:
             check_place(place)
             if not place.exists():
                 start = "tagrpo questions import FILE --name NAME"
-                return Check("database", "missing", f"{place}: does not exist yet", start)
+                return _check("database", False, f"{place}: does not exist yet", start)
         with Database.open(place, read_only=True) as database:
             problems = database.integrity_report()
     except DatabaseError as error:
-        return Check("database", "problem", str(error), needed=True)
-    if problems:
-        way_out = "run tagrpo db check, then restore a backup"
-        return Check("database", "problem", f"{place}: {'; '.join(problems[:3])}", way_out, needed=True)
-    return Check("database", "ok", f"{place}, no problems found{where}")
+        return _check("database", False, str(error), needed=True)
+    detail = f"{place}: {'; '.join(problems[:3])}" if problems else f"{place}, no problems found{where}"
+    way_out = "run tagrpo db check, then restore a backup"
+    return _check("database", not problems, detail, way_out, needed=True)
 
 
 def _disk(place: "Place") -> Check:
     folder = place.resolve().parent if isinstance(place, Path) else Path.cwd()
     if not folder.exists():
         way_out = "create it, or choose another with --db"
-        return Check("disk", "problem", f"{folder} does not exist", way_out, needed=True)
+        return _check("disk", False, f"{folder} does not exist", way_out, needed=True)
     free = shutil.disk_usage(folder).free / 1e9
-    low = free < LOW_DISK_GB
-    way_out = "free some space" if low else ""
-    return Check("disk", "problem" if low else "ok", f"{free:.1f} GB free in {folder}", way_out, needed=True)
+    detail = f"{free:.1f} GB free in {folder}"
+    return _check("disk", free >= LOW_DISK_GB, detail, "free some space", needed=True)
 
 
 def _keys() -> Iterator[Check]:
     names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
-    way_out = "" if names else "export OPENAI_API_KEY=...; your own vLLM server needs none"
-    yield Check("API keys", "ok" if names else "missing", ", ".join(names) or "none set", way_out)
-    token: State = "ok" if os.environ.get("HF_TOKEN") else "missing"
-    yield Check("Hugging Face token", token, "only gated datasets need HF_TOKEN")
-
-
-def _endpoints(model: str, bases: Sequence[str]) -> list[Check]:
-    """Look at each server by itself, then whether several serve the same."""
-    from service.asks.redaction import redact
-
-    if len(bases) < 2:
-        return [_endpoint(f"model {model}", model, bases)]
-    checks = [_endpoint(redact(f"server {base}"), model, [base]) for base in bases]
-    return [*checks, _endpoint(f"model {model} at {len(checks)} servers", model, bases)]
+    way_out = "export OPENAI_API_KEY=...; your own vLLM server needs none"
+    yield _check("API keys", names, ", ".join(names) or "none set", way_out)
+    yield _check("Hugging Face token", os.environ.get("HF_TOKEN"), "only gated datasets need HF_TOKEN")
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
-    import asyncio
-
     from service.asks.money import find_price
+    from service.asks.redaction import redact
     from service.asks.remote import RemoteEndpoint
     from service.errors import PrerequisiteError
 
-    endpoint = RemoteEndpoint(model, bases, price=find_price(model))
-
     async def look() -> bool:
+        endpoint = RemoteEndpoint(model, bases)
         try:
             await endpoint.open()
             return endpoint.takes("response_format")
@@ -196,7 +172,6 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     try:
         structured = "" if asyncio.run(look()) else "no "
     except PrerequisiteError as error:
-        return Check(what, "problem", str(error), needed=True)
-    price = "known" if endpoint.price is not None else "unknown: set the model's price to use --max-usd"
-    detail = f"reachable, {structured}structured output, price {price}"
-    return Check(what, "ok", detail)
+        return _check(redact(what), False, str(error), needed=True)
+    price = "known" if find_price(model) else "unknown: set the model's price to use --max-usd"
+    return _check(redact(what), True, f"reachable, {structured}structured output, price {price}")

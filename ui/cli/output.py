@@ -1,28 +1,51 @@
-"""How commands speak: tables or JSON on stdout, progress and errors on stderr, exit codes."""
+"""How commands speak: tables or JSON on stdout, progress and errors on stderr, exit codes.
+
+Texts of models, files and servers may hold terminal commands (a title set, a clipboard filled) and marks that
+turn the reading direction around. What is printed passes through `visible`, JSON gets its own escapes.
+"""
 
 import io
+import json
 import logging
 import os
+import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import typer
 
 from service.errors import InputError
 from ui.characters import visible
-from ui.cli import console
 
 if TYPE_CHECKING:
-    from rich.text import Text
+    from rich.console import Console
 
     from evaluator.reports.documents.document import Document
 
 PLAIN_PROGRESS_EVERY_S = 5.0
+PIPED_WIDTH = 10_000
+
+_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_HIDDEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
+"""Beside C0, which JSON escapes itself."""
+
+DONE, FAILED, USAGE, ATTENTION = range(4)
+INTERRUPTED, TERMINATED = 130, 143  # as shells say it: 128 + the signal
+EXIT_CODES = {
+    DONE: "done",
+    FAILED: "failure of a run, or a bug",
+    USAGE: "invalid usage or input",
+    ATTENTION: "finished, but something needs attention",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+    TERMINATED: "terminated (SIGTERM)",
+}
+"""The exit codes of all commands; docs/concepts.md has them too."""
 
 ROOMS = logging.getLogger("tagrpo")
 """What rooms below say while they work; `--quiet` and `--verbose` set its level."""
@@ -36,11 +59,9 @@ def prepare_streams() -> None:
 
 
 class _OfRooms(logging.Handler):
-    """Prints what rooms below have to say while they work: warnings, and with `--verbose` more."""
-
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno < logging.WARNING:
-            console.write_line(record.getMessage())
+            write_line(record.getMessage())
         else:
             complain("warning: ", "bold yellow", record.getMessage())
 
@@ -58,16 +79,60 @@ def forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+@cache
+def _safe_console() -> "type[Console]":
+    """Return a console that writes control characters of its own only. Help does without rich: .1 s."""
+    from rich.console import Console
+
+    class SafeConsole(Console):
+        def render(self, renderable: Any, options: Any = None) -> Any:
+            for segment in super().render(renderable, options):
+                yield segment if segment.control else segment._replace(text=visible(segment.text))
+
+    return SafeConsole
+
+
+def stdout() -> "Console":
+    """Return a console on today's stdout (tests replace it), wide enough for tables when piped."""
+    return _safe_console()(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
+
+
+def stderr() -> "Console":
+    """Return a console on today's stderr."""
+    return _safe_console()(stderr=True, highlight=False)
+
+
+def write_line(line: str) -> None:
+    """Write a line of another program to stderr, without its colours."""
+    sys.stderr.write(visible(_COLOURS.sub("", line)) + "\n")
+    sys.stderr.flush()
+
+
+def write_json(value: Any) -> None:
+    """Write a value to stdout, all ASCII where stdout is not UTF-8; a dataclass becomes an object."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    text = json.dumps(value, ensure_ascii=not unicode, indent=2, default=_plain)
+    sys.stdout.write(_HIDDEN.sub(lambda hidden: f"\\u{ord(hidden[0]):04x}", text) + "\n")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON has it: mappings, lists, texts, numbers."""
+    return json.loads(json.dumps(value, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    if is_dataclass(value):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
 class Heading(str):
     """A line to print in bold."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows to print as a table.
-
-    Columns of numbers are aligned on the right, as are all after the first `words` columns, if it is given.
-    """
+    """Rows to print. Columns of numbers are aligned on the right, or all after the first `words` columns."""
 
     columns: Sequence[str]
     rows: Sequence[Sequence[object]]
@@ -83,7 +148,7 @@ def say(*parts: Part) -> None:
     for part in parts or ("",):
         if isinstance(part, str):
             style = "bold" if isinstance(part, Heading) else None
-            console.stdout().print(part, markup=False, soft_wrap=style is None, style=style)
+            stdout().print(visible(part), markup=False, soft_wrap=style is None, style=style)
         elif isinstance(part, Table):
             _print_table(part)
         elif part is not None:
@@ -106,7 +171,7 @@ def plural(count: int, noun: str) -> str:
 
 
 def confirm(what: str, question: str) -> None:
-    """Ask on stderr before a step that cannot be undone; `what` names it if nobody can be asked."""
+    """Ask on stderr before a step that cannot be undone; `what` names it in the error without a terminal."""
     if not sys.stdin.isatty():
         raise InputError(f"{what} cannot be undone. Pass --yes to confirm without a prompt.")
     typer.confirm(question, err=True, abort=True)
@@ -143,7 +208,7 @@ VERBOSE: dict[str, Any] = {
 class Bar:
     """Long work reports here: how much is done of how much, and a few words on what happens now.
 
-    Called, it takes the name of a stage first, as a `TellStage`. `show` is None if nothing is shown.
+    Called, it takes the name of a stage first, as a `TellStage`.
     """
 
     show: Callable[[int, int | None, str], object] | None = None
@@ -165,26 +230,24 @@ class Terminal:
     def emit(self, record: Mapping[str, Any] | object, *parts: Part) -> None:
         """Print the record as one JSON object, if JSON is wanted; else the parts, which say the same."""
         if self.as_json:
-            console.write_json(record)
+            write_json(record)
         else:
             say(*parts)
 
     def show(self, record: Mapping[str, Any], *notes: Part, hidden: Collection[str] = ()) -> None:
-        """Print the record as one JSON object, or as text with the same names, then the notes.
+        """Print the record as one JSON object, or as text with the same names (but those hidden), then notes.
 
-        Args:
-            hidden: Names that text leaves out. Instead of `after` a note says how the list continues.
+        Instead of `after` a note says how the list continues.
         """
         if self.as_json:
-            console.write_json(record)
+            write_json(record)
             return
         from ui.cli.records import record_parts
 
-        plain = console.plain(record)
+        visible = {name: value for name, value in plain(record).items() if name not in hidden}
         after = (
-            None if isinstance(plain.get("after"), dict) else plain.pop("after", None)
-        )  # counts are no place
-        visible = {name: value for name, value in plain.items() if name not in hidden}
+            None if isinstance(visible.get("after"), dict) else visible.pop("after", None)
+        )  # rejudge counts
         say(*record_parts(visible), *notes, next_page(after))
 
     def rows(
@@ -192,28 +255,23 @@ class Terminal:
     ) -> None:
         """Print rows as a table, or as the list `key` of a JSON object with the values `more`.
 
-        Args:
-            columns: Names in the rows' JSON, separated by blanks; HEADING=NAME gives a column a heading.
-            notes: Lines after the table; with `after` in `more` another says how the list continues.
-            empty: Printed alone instead of a table without rows.
+        `columns` are names in the rows' JSON, separated by blanks; HEADING=NAME gives a column a heading.
+        `empty` is printed instead of a table without rows. With `after` a note says how the list continues.
         """
         if self.as_json:
-            console.write_json({**more, key: rows})
+            write_json({**more, key: rows})
             return
         from ui.cli.records import list_table
 
         if rows or empty is None:
             page = next_page(more.get("after"), more.get("total"))
-            say(list_table(console.plain(rows), columns), *notes, page)
+            say(list_table(plain(rows), columns), *notes, page)
         else:
             say(empty)
 
     @contextmanager
     def progress(self, label: str, *, quiet: bool = False) -> "Iterator[Bar]":
-        """Show on stderr how far long work is: a bar on a terminal, elsewhere a line now and then.
-
-        Nothing is shown with --quiet or --json.
-        """
+        """Show on stderr how far long work is: a bar on a terminal, elsewhere a line now and then."""
         if quiet or self.as_json or is_quiet():
             yield Bar()
         elif sys.stderr.isatty():
@@ -227,29 +285,26 @@ class Terminal:
                 bars.TimeRemainingColumn(),
                 bars.TextColumn("{task.fields[detail]}", markup=False),
             )
-            with bars.Progress(*columns, console=console.stderr(), transient=True) as bar:
+            with bars.Progress(*columns, console=stderr(), transient=True) as bar:
                 task = bar.add_task(escape(label), total=None, detail="")
                 yield Bar(
                     lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
                 )
         else:
-            printed, line, last = "", "", time.monotonic()
-
-            def print_newest() -> None:
-                nonlocal printed, last
-                if line != printed:
-                    printed, last = line, time.monotonic()
-                    console.write_line(line)
+            line = printed = ""
+            last = time.monotonic()
 
             def update(done: int, total: int | None, detail: str) -> None:
-                nonlocal line
+                nonlocal line, printed, last
                 of = "" if total is None else f"/{total:,}"
                 line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
-                if time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
-                    print_newest()
+                if line != printed and time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
+                    write_line(line)
+                    printed, last = line, time.monotonic()
 
             yield Bar(update)
-            print_newest()
+            if line != printed:
+                write_line(line)
 
 
 terminal = Terminal()
@@ -260,45 +315,61 @@ def print_error(message: str) -> None:
     if is_verbose() and isinstance(sys.exception(), Exception):
         import traceback
 
-        console.write_line(traceback.format_exc().rstrip())
+        write_line(traceback.format_exc().rstrip())
     complain("error: ", "bold red", message)
+
+
+def needs_attention(message: str) -> typer.Exit:
+    """Say on stderr what of a command that is done needs attention; return the exit to raise."""
+    complain("warning: ", "bold yellow", message)
+    return typer.Exit(ATTENTION)
+
+
+def failed(message: str) -> typer.Exit:
+    """Say on stderr what failed; return the exit to raise."""
+    print_error(message)
+    return typer.Exit(FAILED)
+
+
+def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:
+    """Return the exit of runs that stopped for these reasons: a failure, unless the user asked for them."""
+    return (needs_attention if reasons <= {None, "budget", "requests", "enough"} else failed)(message)
+
+
+def end_if_interrupted(stopped: str | None) -> None:
+    """End with the signal that stopped work, now that the requests in flight are stored."""
+    if stopped == "interrupted":
+        from service.models.stopping import deliver_signal
+
+        deliver_signal()
 
 
 def note(message: str) -> None:
     """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
     if is_quiet():
         return
-    console.stderr().print(message, markup=False, soft_wrap=True)
+    stderr().print(visible(message), markup=False, soft_wrap=True)
 
 
 def complain(label: str, style: str, message: str) -> None:
     """Print a message on stderr behind a label in a style."""
     from rich.text import Text
 
-    console.stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
+    stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
 def _print_table(table: Table) -> None:
     from rich import table as drawing
+    from rich.text import Text
+
+    from ui.cli.records import one_line_value
 
     drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
-        numeric = all(isinstance(row[index], int | float | None) for row in table.rows)
+        numeric = all(type(row[index]) in (int, float, type(None)) for row in table.rows)
         right = numeric and bool(table.rows) if table.words is None else index >= table.words
         drawn.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in table.rows:
-        drawn.add_row(*map(_cell, row))
-    console.stdout().print(drawn)
-
-
-def _cell(value: object) -> "Text":
-    """Return a cell as plain text: markup read into LaTeX would garble it."""
-    from rich.text import Text
-
-    if value is None:
-        return Text("-")
-    if isinstance(value, float):
-        return Text(f"{value:.4g}")
-    if isinstance(value, int):
-        return Text(f"{value:,}")
-    return Text(visible(str(value)))
+        cells = (each if isinstance(each, str) else one_line_value(each) or str(each) for each in row)
+        drawn.add_row(*(Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
+    stdout().print(drawn)

@@ -52,12 +52,13 @@ def _value(row: Any, path: str) -> Any:
 
 
 def _short(value: Any) -> object:
-    cell = value if isinstance(value, str) and value else _cell(value)
-    if not isinstance(cell, str):
-        return cell
-    if _ID.fullmatch(cell):
-        return cell[:_ID_SHOWN]
-    return cell if _NAME.fullmatch(cell) else one_line(cell, LONGEST_CELL)
+    if isinstance(value, list | dict):
+        value = one_line_value(value)
+    if not isinstance(value, str):
+        return value
+    if _ID.fullmatch(value):
+        return value[:_ID_SHOWN]
+    return value if _NAME.fullmatch(value) else one_line(value, LONGEST_CELL)
 
 
 def document_parts(document: documents.Document) -> Iterator[Part]:
@@ -106,13 +107,8 @@ def _table(rows: Sequence[Any]) -> Table | None:
     widths = [max(len(str(cell)) for cell in column) + 2 for column in zip(names, *lines, strict=True)]
     if sum(widths) > WIDEST_TABLE:
         return None
-    cells = [[_cell(row.get(name)) for name in names] for row in rows]
+    cells = [[*map(row.get, names)] for row in rows]
     return Table([name.replace("_", " ") for name in names], cells)
-
-
-def _cell(value: Any) -> object:
-    """Return a cell; numbers stay numbers, which a table aligns."""
-    return value if type(value) in (int, float, type(None)) else one_line_value(value)
 
 
 def one_line_value(value: Any) -> str | None:
@@ -126,7 +122,9 @@ def one_line_value(value: Any) -> str | None:
     if isinstance(value, str):
         return None if "\n" in value else value
     if isinstance(value, Mapping):
-        value = {key: each for key, each in value.items() if each not in EMPTY} or {"": "-"}
+        value = {key: each for key, each in value.items() if each not in EMPTY}
+        if not value:
+            return "-"
     items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
     texts = [None if isinstance(each, Mapping | list) else one_line_value(each) for each in items]
     if None in texts:

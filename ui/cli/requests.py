@@ -1,7 +1,7 @@
 """Requests to models: how they are made and capped, what they will cost, what became of them and was paid."""
 
 import textwrap
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 from typer import Option
@@ -12,12 +12,9 @@ from ui.cli.settings import resume_command
 if TYPE_CHECKING:
     from service.models.estimate import Estimate
 
-
 DryRun = Annotated[
     bool, Option("--dry-run", help="Print the planned requests and their cost; send and store nothing.")
 ]
-
-
 LONGEST_WORDS = 200
 
 
@@ -43,20 +40,19 @@ def open_words(name: str, open_: int, failed: int, errors: Mapping[str, int]) ->
     return [f"{name}: {' and '.join(parts)}; resume with {resume_command(name)}"] if parts else []
 
 
-def estimate_notes(estimates: "Collection[Estimate]", max_usd: float | None) -> list[str]:
-    """Return what an estimate of requests comes from, what it lacks, and whether the cap suffices."""
+def estimate_notes(estimates: "Collection[Estimate]", max_usd: float | None) -> Iterator[str]:
+    """Say whether the cap suffices for an estimate, what the estimate lacks, and what it comes from."""
     from service.models.estimate import IMAGE_TOKENS
 
-    notes = ["Nothing was sent or stored."]
-    if any(estimate.trial is None for estimate in estimates):
-        notes.insert(0, "Estimated from text lengths. A trial run on a few (--limit) narrows the ranges.")
-    if any(estimate.images and estimate.trial is None for estimate in estimates):
-        low, high = IMAGE_TOKENS
-        notes.insert(0, f"Images are assumed to take {low:,.0f} to {high:,.0f} tokens each; models differ.")
-    if any(estimate.usd is None for estimate in estimates):
-        notes.insert(0, "A price is unknown. Set the model's price=[IN,OUT].")
     ranges = [estimate.usd for estimate in estimates if estimate.usd is not None]
     if max_usd is not None and sum(high for _, high in ranges) > max_usd:
         surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
-        notes.insert(0, f"--max-usd {max_usd:g} {surely} the run before it is complete.")
-    return notes
+        yield f"--max-usd {max_usd:g} {surely} the run before it is complete."
+    if len(ranges) < len(estimates):
+        yield "A price is unknown. Set the model's price=[IN,OUT]."
+    if any(estimate.images and estimate.trial is None for estimate in estimates):
+        low, high = IMAGE_TOKENS
+        yield f"Images are assumed to take {low:,.0f} to {high:,.0f} tokens each; models differ."
+    if any(estimate.trial is None for estimate in estimates):
+        yield "Estimated from text lengths. A trial run on a few (--limit) narrows the ranges."
+    yield "Nothing was sent or stored."

@@ -1,11 +1,9 @@
 """`tagrpo runs`: list, show, rename and remove runs of all kinds."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from typer import Option
-
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.output import Table, terminal
 from ui.cli.settings import OnlyRun, RunArgument, db
 
@@ -35,31 +33,29 @@ def list_(kind: Kind | None = None) -> None:
     Args:
         kind: Only runs of this kind. propose: runs of `rephrase`; judge: runs of `eval score --judge`.
     """
-    from service.runs.store import list_runs
     from ui.cli.records import one_line_value
 
-    rows, records = [], []
     with db.reading() as session:
-        names = {run.id: run.name for run in list_runs(session)}
         listed = sorted(_listed(session), key=lambda each: (each[0].created_at, each[0].name))
-        for run, record in listed:
-            if kind not in (None, run.kind):
-                continue
-            over = run.spec.get("questions") or run.spec.get("problems") or run.spec.get("eval_run")
-            over = names.get(str(over), over) or record.get("recipe")
-            sizes = {name: record[name] for name in SIZES if record.get(name) is not None}
-            size = one_line_value(sizes | ({"usd": "unknown"} if record.get("usd", 0) is None else {}))
-            model = record["model"] or record.get("proposer")
-            rows.append([run.name, run.kind, over, model, size, run.finished_at or "no"])
-            times = {"created_at": run.created_at, "finished_at": run.finished_at}
-            records.append({"run": run.name, "run_id": run.id, "kind": run.kind, **record, **times})
+    names = {run.id: run.name for run, _ in listed}
+    rows, records = [], []
+    for run, record in listed:
+        if kind not in (None, run.kind):
+            continue
+        over = run.spec.get("questions") or run.spec.get("problems") or run.spec.get("eval_run")
+        over = names.get(str(over), over) or record.get("recipe")
+        sizes = {name: record[name] for name in SIZES if record.get(name) is not None}
+        size = one_line_value(sizes | ({"usd": "unknown"} if record.get("usd", 0) is None else {}))
+        model = record["model"] or record.get("proposer")
+        rows.append([run.name, run.kind, over, model, size, run.finished_at or "no"])
+        times = {"created_at": run.created_at, "finished_at": run.finished_at}
+        records.append({"run": run.name, "run_id": run.id, "kind": run.kind, **record, **times})
     starts = [f"`tagrpo {start}`" for name, start in STARTS.items() if kind in (None, name)]
     table = Table(["run", "kind", "over", "model", "size", "finished"], rows)
     terminal.emit({"runs": records}, table if rows else f"no runs yet; start one with {', '.join(starts)}")
 
 
 def _listed(session: "Session") -> "Iterator[tuple[Run, Mapping[str, Any]]]":
-    """Yield the runs with their numbers, kind by kind."""
     from evaluator.evals.overview import runs_overview
     from rephraser.views.runs import list_records
     from service.runs.progress import progress_of
@@ -100,7 +96,7 @@ def show(run: OnlyRun = None) -> None:
     record |= {"spec": state.get("spec", chosen.spec), "versions": chosen.versions}
     terminal.show(record, hidden=("run_id",))
     if problems:
-        raise exits.needs_attention("; ".join(problems))
+        raise output.needs_attention("; ".join(problems))
 
 
 def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
@@ -109,9 +105,9 @@ def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[st
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
     from ui.cli.eval.running import standing
-    from ui.cli.rephrase.running import attention
+    from ui.cli.rephrase import attention
     from ui.cli.requests import open_words
-    from ui.cli.train.record import training_state
+    from ui.cli.rollouts import training_state
 
     if run.kind == "eval":
         return standing(database, run)
@@ -120,7 +116,7 @@ def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[st
             return training_state(session, run), []
         if run.kind == "propose":
             summary = summarize(session, run)
-            return vars(summary), attention(summary)
+            return summary, attention(summary)
         [progress] = progress_of(session, [run])
         errors = frequent_errors(session, run.id)
         record = {"errors": errors, "ledger": read_ledger(session, run.id)}
@@ -146,7 +142,7 @@ def rename(run: RunArgument, name: str) -> None:
     terminal.show({"run": name, "id": chosen.id, "before": chosen.name})
 
 
-def remove(run: RunArgument, yes: Annotated[bool, Option("--yes")] = False) -> None:
+def remove(run: RunArgument, yes: bool = False) -> None:
     """Remove a run and its data: answers, verdicts, samples, grades.
 
     Published sets, reviews, questions and candidates stay, and answers that other runs can use. A run that is
@@ -161,7 +157,7 @@ def remove(run: RunArgument, yes: Annotated[bool, Option("--yes")] = False) -> N
     from rephraser.sets import list_sets
     from service.runs.removing import holdings, remove_run
     from service.runs.store import find_run
-    from trainer_adapter.record.tables import TrainFolderRow
+    from trainer_adapter.record.runs import stored_folder
 
     with db.open() as database:
         with database.read() as session:
@@ -169,19 +165,18 @@ def remove(run: RunArgument, yes: Annotated[bool, Option("--yes")] = False) -> N
             content = holdings(session, chosen)
             headers = list_sets(session, None)
             sets = [each.ref for each in headers if chosen.id in {source["id"] for source in each.runs}]
-            kept = session.get(TrainFolderRow, chosen.id)
-        folders = [] if kept is None else [kept.folder]
+            folder = stored_folder(session, chosen)
         if not terminal.as_json:
             rows = ", ".join(f"{table} {count:,}" for table, count in content.rows.items()) or "no rows"
             output.note(f"run {chosen.name} ({chosen.kind}, created {chosen.created_at}): {rows}")
             if sets:
                 output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
-            if folders:
-                output.note(f"rollout files stay; remove them yourself: {', '.join(folders)}")
+            if folder:
+                output.note(f"rollout files stay; remove them yourself: {folder}")
         if not content.obstacles and not yes:
             question = f"Remove run {chosen.name}? This cannot be undone."
             output.confirm(f"removing run {chosen.name!r}", question)
         with database.write() as session:
             remove_run(session, chosen)
     record = {"run": chosen.name, "id": chosen.id, "usd": content.usd, "removed": content.rows}
-    terminal.show({**record, "sets": sets, "rollout_folders": folders})
+    terminal.show({**record, "sets": sets, "rollout_folders": [folder] if folder else []})

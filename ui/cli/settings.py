@@ -4,14 +4,14 @@ import inspect
 import os
 import re
 import shlex
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import copy
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from typer import Argument, Option
 from typer.models import OptionInfo
@@ -22,10 +22,11 @@ from ui.cli import output
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from evaluator.benchmarks.types import LoadedBenchmark
     from service.database import Database, Place
     from ui.cli.configured import Verb
 
-
+Form = TypeVar("Form", bound=str)
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
@@ -78,29 +79,26 @@ def with_settings(function: Callable[..., Any], without: Collection[str]) -> Cal
     A dataclass among its parameters becomes a parameter for each field. The help of a parameter is what the
     section `Args` of the docstring says of it.
     """
-    hints = get_type_hints(function, include_extras=True)
-    helps = _helps(function)
-    parameters: list[inspect.Parameter] = []
-    settings: dict[str, type] = {}
     taken: Verb | None = getattr(function, "verb", None)
-    for name, parameter in inspect.signature(function).parameters.items():
-        hint = hints[name]
+    described: list[tuple[Any, ...]] = []
+    groups: dict[str, type] = {}
+    for name, hint, default, help in _described(function):
         if taken is not None and name == "config":
-            parameters += [_parameter(*each) for each in taken.parameters()]
+            described += taken.parameters()
         elif is_dataclass(hint) and isinstance(hint, type):
-            settings[name] = hint
-            parameters += _parameters(hint)
+            groups[name] = hint
+            described += _described(hint)
         else:
-            parameters.append(_parameter(name, hint, parameter.default, helps.get(name)))
-
-    parameters += [_parameter(name, *EVERYWHERE[name]) for name in EVERYWHERE if name not in without]
+            described.append((name, hint, default, help))
+    described += [(name, *EVERYWHERE[name]) for name in EVERYWHERE if name not in without]
+    parameters = [_parameter(*each) for each in described]
 
     @wraps(function)
     def call(**values: Any) -> Any:
         everywhere = {name: values.pop(name, None) for name in EVERYWHERE}
         db.name, output.terminal.as_json = everywhere["db_file"], bool(everywhere["as_json"])
-        for name, kind in settings.items():
-            values[name] = kind(**{each.name: values.pop(each.name) for each in fields(kind)})
+        for name, kind in groups.items():
+            values[name] = kind(**{each: values.pop(each) for each in inspect.signature(kind).parameters})
         if taken is not None:
             values["config"] = taken.read(values, profiles_file())
         return function(**values)
@@ -117,20 +115,12 @@ def profiles_file() -> Path:
     return Path("tagrpo.toml") if "://" in database else Path(database).parent / "tagrpo.toml"
 
 
-def _helps(*described: object) -> dict[str, str]:
-    """Return what docstrings say of parameters or fields in their sections `Args`."""
-    helps: dict[str, str] = {}
-    for each in described:
-        section = inspect.cleandoc(each.__doc__ or "").partition("\nArgs:\n")[2]
-        helps |= {name: " ".join(text.split()) for name, text in _HELP.findall(section)}
-    return helps
-
-
-def _parameters(kind: type) -> Iterator[inspect.Parameter]:
-    hints, helps = get_type_hints(kind, include_extras=True), _helps(*reversed(kind.__mro__))
-    for each in fields(kind):
-        default = inspect.Parameter.empty if each.default is MISSING else each.default
-        yield _parameter(each.name, hints[each.name], default, helps.get(each.name))
+def _described(described: Any) -> Iterator[tuple[str, Any, Any, str | None]]:
+    """Yield name, type, default and help of the parameters of a function or dataclass."""
+    hints = get_type_hints(described, include_extras=True)
+    helps = dict(_HELP.findall(inspect.cleandoc(described.__doc__ or "").partition("\nArgs:\n")[2]))
+    for name, parameter in inspect.signature(described).parameters.items():
+        yield name, hints[name], parameter.default, " ".join(helps.get(name, "").split())
 
 
 def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> inspect.Parameter:
@@ -154,15 +144,6 @@ def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> i
     return inspect.Parameter(name, kind, default=default, annotation=Annotated[base, extra])
 
 
-def split_words(command: str, words: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the name of a run, and the words KEY=VALUE."""
-    names = [word for word in words if "=" not in word]
-    if len(names) != 1:
-        given = " ".join(names) or f"tagrpo {command}"
-        raise InputError(f"{given}: give the name of one run, then KEY=VALUE.")
-    return names[0], [word for word in words if "=" in word]
-
-
 def resume_command(run: str, *options: str) -> str:
     """Return the command that goes on with a run, in backquotes; with `--db` where it needs it."""
     from service.database import locate_database
@@ -178,6 +159,17 @@ Reviewer = Annotated[
 ]
 RunArgument = Annotated[str, Argument(help="Name or id of the run.")]
 OnlyRun = Annotated[str | None, Argument(help="Name or id of a run; optional if there is only one.")]
+Words = Annotated[list[str] | None, Argument(metavar="[KEY=VALUE]...", help="Changed settings.")]
+AnswersName = Literal["all", "boxed"]
+EvalRun = Annotated[str, Argument(help="Name or id of an eval run.")]
+AnswersTaken = Annotated[
+    AnswersName, Option("--answers", help="Answers that count: any final answer, or only boxed ones.")
+]
+OwnGrader = Annotated[
+    str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
+]
+Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite existing files.")]
+Limit = Annotated[int, Option(min=1, help="Number of rows per page.")]
 
 
 def reviewer_name(option: str | None) -> str:
@@ -189,3 +181,42 @@ def reviewer_name(option: str | None) -> str:
     if option is None or not option.strip():
         raise InputError("the reviewer has no name. Give one with --reviewer or TAGRPO_REVIEWER.")
     return option.strip()
+
+
+@dataclass(frozen=True)
+class BenchmarkRows:
+    """Where the rows of benchmarks come from, and which are taken.
+
+    Args:
+        source: File with the rows, instead of the Hub; for several benchmarks one each, or NAME=FILE.
+        options_seed: Seed that shuffles the options of multiple-choice questions.
+        allow_changed: Accept a benchmark whose content differs from the version known to tagrpo.
+    """
+
+    source: Annotated[list[str] | None, Option("--from")] = None
+    options_seed: int = 0
+    allow_changed: bool = False
+
+    def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
+        """Return what loads each of these benchmarks; nothing is read yet."""
+        from evaluator.benchmarks.loading import load_benchmark
+        from evaluator.evals.evaluating import match_files
+
+        files = match_files(names, self.source or ())
+
+        return lambda name: load_benchmark(
+            name,
+            source=files.get(name),
+            options_seed=self.options_seed,
+            allow_changed=self.allow_changed,
+        )
+
+
+def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Form:
+    """Return the form of a file: as given, else what its name ends in."""
+    form = given or by_suffix.get(path.suffix.lower())
+    if form is None:
+        raise InputError(
+            f"{path}: the format is unknown. End the name in {', '.join(by_suffix)}, or give --format."
+        )
+    return form

@@ -16,15 +16,14 @@ GROUPS = {
     "questions": Group(
         "Import, browse, mix and remove question sets.",
         "tagrpo questions import math_train.jsonl --name math",
-        "questions.sets.import questions.sets.list questions.sets.show questions.sets.mix "
-        "questions.sets.contamination questions.sets.remove",
+        "questions.import questions.list questions.show questions.mix "
+        "questions.contamination questions.remove",
     ),
     "rephrase": Group(
         'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
         "tagrpo rephrase run math --name rules proposer=rules",
-        "rephrase.running.run rephrase.running.import rephrase.candidates.list rephrase.candidates.show "
-        "rephrase.candidates.edit rephrase.reviewing.review rephrase.reviewing.audit "
-        "rephrase.reviewing.rejudge",
+        "rephrase.run rephrase.import candidates.list candidates.show candidates.edit candidates.review "
+        "candidates.audit rephrase.rejudge",
     ),
     "runs": Group(
         "List, inspect, rename and remove runs of all kinds.",
@@ -34,8 +33,7 @@ GROUPS = {
     "sets": Group(
         "Publish, compare, verify and export immutable sets of accepted rephrasings.",
         "tagrpo sets publish math --run rules --include unverified",
-        "sets.commands.publish sets.commands.list sets.commands.show sets.commands.tag sets.commands.export "
-        "sets.commands.import",
+        "sets.publish sets.list sets.show sets.tag sets.export sets.import",
     ),
     "eval": Group(
         "Measure models: sample responses to benchmarks, grade them and report pass@k.",
@@ -47,8 +45,7 @@ GROUPS = {
     "train": Group(
         "Train a policy with verl: plan, run, look at metrics and responses.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-        "train.running.run train.running.plan train.running.recipes train.record.metrics "
-        "train.record.rollouts train.running.merge",
+        "train.run train.plan train.recipes rollouts.metrics rollouts.rollouts train.merge",
     ),
     "db": Group(
         "Maintain the database: check, back up, upgrade, copy.",
@@ -61,7 +58,7 @@ COMMANDS = {
     "demo.demo": "Run the whole workflow on a small task: rephrase, check, publish, train, evaluate.",
     "ui.ui": "Open the pages in a browser.",
     "doctor.doctor": "Check what is installed and reachable.",
-    "resuming.resume": "Resume a run by its name, with its stored settings.",
+    "configs.resume": "Resume a run by its name, with its stored settings.",
     "diagnose.diagnose": (
         "Show what rephrasings change in training: questions without a gradient, difficulty, cost."
     ),
@@ -72,7 +69,7 @@ COMMANDS = {
 
 WITHOUT = {
     **dict.fromkeys(("demo.demo", "eval.serving.serve"), ("db_file", "as_json")),
-    **dict.fromkeys(("configs.config", "train.running.merge", "train.running.recipes"), ("db_file",)),
+    **dict.fromkeys(("configs.config", "train.merge", "train.recipes"), ("db_file",)),
     **dict.fromkeys(("eval.benchmarks.benchmarks", "db.copy"), ("db_file",)),
     "ui.ui": ("as_json",),
 }

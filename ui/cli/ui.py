@@ -2,15 +2,12 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import typer
 
+from service.errors import DatabaseError, InputError
 from ui.cli import output
 from ui.cli.settings import db
-
-if TYPE_CHECKING:
-    from service.database import Place
 
 PASSWORD_VARIABLE = "TAGRPO_UI_PASSWORD"
 
@@ -45,27 +42,32 @@ def ui(
         no_token: Admit anyone who can reach the address.
         no_browser: Print the address without opening a browser.
     """
-    from service.errors import InputError
-    from service.web.listening import Address, bind
+    from service.database import Database
+    from service.questions.store import count_members
+    from service.runs.store import list_runs
+    from service.web.listening import Address, bind, read_secret
     from ui.pages.server import serving
     from ui.pages.server.signing_in import Lock
+    from ui.pages.state import settings
+    from ui.shipped_demo.unpacking import demo_database
 
     if demo and db.name is not None:
         raise InputError("--demo opens the demo's own database; remove --db.")
+    if password + (password_file is not None) + no_token > 1:
+        raise InputError("give only one of --password, --password-file and --no-token.")
     address = Address(host, port, tuple(allow_host or ()))
-    secret = read_password(ask=password, file=password_file, none=no_token)
+    secret = None
+    if password and sys.stdin.isatty():
+        secret = str(typer.prompt("Password", hide_input=True, err=True))
+    elif password:
+        secret = sys.stdin.readline().rstrip("\r\n")
+    elif not no_token:
+        secret = read_secret(PASSWORD_VARIABLE, password_file)
     lock = Lock(secret) if secret is not None else None if no_token else Lock.token()
     serving.check_installed()
-    database: Place = db.place
-    words = ""
-    if demo:
-        from ui.shipped_demo.unpacking import demo_database
-
-        database, words = demo_database()
+    database, words = demo_database() if demo else (db.place, "")
     listening = bind(address)
     address = Address(host, listening.getsockname()[1], address.more_names)
-    from ui.pages.state import settings
-
     settings.use(settings.Settings(database, review, words, address.is_private, lock is not None))
 
     def say() -> None:
@@ -73,20 +75,13 @@ def ui(
         output.say(f"tagrpo UI at {url} (Ctrl-C stops it)")
         sys.stdout.flush()
 
+    try:
+        with Database.open(database, read_only=True) as opened, opened.read() as session:
+            if not (list_runs(session) or count_members(session)):
+                start = "tagrpo questions import FILE --name NAME"
+                output.note(f"{database}: the database is empty. Fill it with `{start}`, or see `--demo`.")
+    except DatabaseError as error:  # as the pages show it
+        output.note(str(error))
     browser = not no_browser and sys.stdout.isatty() and serving.has_display()
     serving.serve(listening, address, lock, open_browser=browser, ready=say)
     output.note("ended")
-
-
-def read_password(*, ask: bool, file: Path | None, none: bool) -> str | None:
-    """Return the password from the one place that was named, else from the environment; None for none."""
-    from service.errors import InputError
-    from service.web.listening import read_secret
-
-    if ask + (file is not None) + none > 1:
-        raise InputError("give only one of --password, --password-file and --no-token.")
-    if ask:
-        if sys.stdin.isatty():
-            return str(typer.prompt("Password", hide_input=True, err=True))
-        return sys.stdin.readline().rstrip("\r\n")
-    return None if none else read_secret(PASSWORD_VARIABLE, file)

@@ -3,7 +3,7 @@
 import os
 import platform
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -33,7 +33,7 @@ from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.sources.eval_runs import eval_source
-from rephraser.run.start import find_neighbor_run
+from rephraser.run.store import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
 from sandbox.demo.plan import (
@@ -281,25 +281,22 @@ def _mean(steps: Steps, metric: str) -> float | None:
 
 def _training(plan: DemoPlan, trained: Mapping[str, Trained]) -> list[Block]:
     correct, equal = LEARNING
-
-    def mean(metric: str, part: Callable[[Steps], Steps]) -> Callable[[tuple[str, Trained]], str]:
-        return lambda item: percent(_mean(part(item[1][0]), metric))
-
-    columns: list[tuple[str, Callable[[tuple[str, Trained]], str | int | None]]] = [
-        ("run", lambda item: item[0]),
-        ("responses", lambda item: item[1][1]),
-        ("steps", lambda item: len(item[1][0])),
-        ("correct, first quarter", mean(correct, lambda steps: steps[: max(1, len(steps) // 4)])),
-        ("correct, last quarter", mean(correct, lambda steps: steps[-max(1, len(steps) // 4) :])),
-        (f"no gradient, first {FIRST_STEPS} steps", mean(equal, lambda steps: steps[:FIRST_STEPS])),
-        ("no gradient, all steps", mean(equal, lambda steps: steps)),
-        ("seconds per step", lambda item: number(_mean(item[1][0], "perf/time_per_step"))),
-    ]
+    columns = (
+        *("run", "responses", "steps", "correct, first quarter", "correct, last quarter"),
+        *(f"no gradient, first {FIRST_STEPS} steps", "no gradient, all steps", "seconds per step"),
+    )
+    rows = []
+    for name, (steps, drawn) in trained.items():
+        quarter = max(1, len(steps) // 4)
+        shares = [_mean(part, correct) for part in (steps[:quarter], steps[-quarter:])]
+        shares += [_mean(part, equal) for part in (steps[:FIRST_STEPS], steps)]
+        pace = number(_mean(steps, "perf/time_per_step"))
+        rows.append((name, f"{drawn:,}", str(len(steps)), *map(percent, shares), pace))
     return [
         Points(tuple(f"`{name}`: {RECIPES[name].summary}." for name in plan.recipes)),
         *(_training_picture(trained, metric, title) for metric, title in LEARNING.items()),
         *_left_out(len(trained), "trainings"),
-        table_of(trained.items(), columns),
+        Table(columns, tuple(rows)),
         Text(
             "Shares of correct responses refer to training prompts, which include neighbors if the recipe "
             "samples them. So compare recipes on the held-out questions only."
@@ -351,8 +348,8 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
         (
             f"{pair.label_a} - {pair.label_b}",
             *(
-                f"{points(point.difference)} {span(point.interval.low, point.interval.high, points)}"
-                for point in pair.parts[0].comparison.points
+                f"{points(point.difference)} {span(point.low, point.high, points)}"
+                for point in pair.parts[0].comparison.points.values()
             ),
         )
         for pair in compared

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 
 from service.database import Database
-from service.database.engine import HEAD_REVISION
+from service.database.schema import HEAD_REVISION
 from service.errors import InputError
 from service.hashing import file_sha256
 
@@ -55,7 +55,7 @@ def unpack(pack: Path, folder: Path, *, home: Path | None = None) -> Path:
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise InputError(f"{pack}: not a packed demo ({error}).") from error
     database = folder / "tagrpo.db"
-    Database.upgrade(database).close()
+    Database.open(database, create=False, upgrade=True).close()
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(
             "UPDATE train_folders SET folder = ? || folder", (f"{(home or folder).resolve()}/",)

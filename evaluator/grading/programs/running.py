@@ -14,7 +14,6 @@ from evaluator.grading.types import (
     NO_ANSWER,
     NO_GOLD,
     TIMEOUT,
-    AnswerKind,
     Grade,
     GradeCase,
     GradeValue,
@@ -98,23 +97,6 @@ class ProgramGrader:
             if progress is not None:
                 progress(done, len(cases))
         return [grades[case] for case in cases]
-
-    def check(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
-        """Grade the reference of each gold, given as (gold, reference).
-
-        A gold whose tests pass without any program is unknown ("bad tests"), as is one without a reference
-        whose tests are no Python.
-        """
-        cases = [
-            GradeCase(f"```python\n{reference or 'pass'}\n```", gold, AnswerKind.CODE)
-            for gold, reference in golds
-        ]
-        grades = self.grade(cases)
-        fail = Grade(GradeValue.CORRECT, None, "tests failed")  # as they must without any program
-        return [
-            fail if grade.value is GradeValue.WRONG and not reference.strip() else grade
-            for (_, reference), grade in zip(golds, grades, strict=True)
-        ]
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
         if time.monotonic() >= deadline:

@@ -2,22 +2,17 @@
 
 from typing import Literal, NamedTuple
 
-from evaluator.grading.compare import compare, is_plain, judge
+from evaluator.grading.compare import compare, judge, read
 from evaluator.grading.extraction import FinalAnswer, answer_of, gold_answer
-from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.steps import Algebra
 from evaluator.grading.types import (
-    NEEDS_ALGEBRA,
     NO_ANSWER,
     NO_GOLD,
-    UNPARSABLE,
     AnswerKind,
     Grade,
     GradeCase,
     GradeValue,
 )
-
-READABLE = Grade(GradeValue.CORRECT, None, "symbolic")
 
 
 class Task(NamedTuple):
@@ -43,13 +38,11 @@ def do_task(task: Task, algebra: Algebra | None = None) -> Grade:
         forward = compare(task.first, task.second, algebra)
         return compare(task.second, task.first, algebra) if forward.value is GradeValue.CORRECT else forward
     if task.what == "read":
-        if too_long(task.first):
-            return UNPARSABLE
-        return READABLE if is_plain(normalize(task.first)) else NEEDS_ALGEBRA
-    read = read_case(GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only))
-    if isinstance(read, Grade):
-        return read
-    answer, graded = read
+        return read(task.first, algebra)
+    seen = read_case(GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only))
+    if isinstance(seen, Grade):
+        return seen
+    answer, graded = seen
     return with_answer(do_task(graded, algebra), answer)
 
 

@@ -1,15 +1,15 @@
-"""Code that runs in a worker process: limits, their supervision, and chunks of cases."""
+"""Code that runs in a worker process: its limits, their supervision, and one task after the other."""
 
 import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from multiprocessing import connection, parent_process
+from typing import Any
 
-from evaluator.grading.types import CRASHED, MEMORY, UNPARSABLE, Grade
+from evaluator.grading.types import CRASHED, MEMORY, Grade
 from evaluator.grading.workers.own import grade_by_own
-from evaluator.grading.workers.tasks import READABLE, Task, do_task
+from evaluator.grading.workers.tasks import Task, do_task
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77
@@ -19,8 +19,8 @@ MEMORY_EXIT = 77
 _limit_bytes = sys.maxsize
 
 
-def start_worker(memory_limit_mb: int, low_priority: bool = False) -> None:
-    """Loads the algebra, sets the limits and starts the watch; runs before the worker takes a case.
+def serve(pipe: Any, memory_limit_mb: int, low_priority: bool) -> None:
+    """Load the algebra, set the limits, send None, and then a grade for each task that comes.
 
     A worker ends itself when its peak memory passes the limit or when the process that owns the pool is
     gone. Where the system supports it, address space beyond twice the limit is refused, so that one huge
@@ -29,8 +29,6 @@ def start_worker(memory_limit_mb: int, low_priority: bool = False) -> None:
     global _limit_bytes
     import signal
 
-    # Pebble's handler runs Python code, which a worker stuck in one long operation never reaches.
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import evaluator.grading.algebra  # noqa: F401
 
@@ -40,6 +38,15 @@ def start_worker(memory_limit_mb: int, low_priority: bool = False) -> None:
     threading.Thread(target=_watch, name="grader-watch", daemon=True).start()
     # Address space runs ahead of memory in use by a few arenas.
     _limit_address_space((2 * memory_limit_mb + 256) * 2**20)
+    pipe.send(None)
+    while True:
+        try:
+            task = pipe.recv()
+        except EOFError:
+            return
+        grade = run_task(task)
+        end_if_over_limit()
+        pipe.send(grade)
 
 
 def _limit_address_space(extra: int) -> None:
@@ -89,28 +96,11 @@ def end_if_over_limit() -> None:
         os._exit(MEMORY_EXIT)
 
 
-def run_chunk(tasks: Sequence[Task], budget_s: float) -> list[Grade]:
-    """Runs tasks in order until the budget is used up.
-
-    Returns the outcomes of those it got to, at least one.
-    """
-    started = time.monotonic()
-    outcomes: list[Grade] = []
-    for task in tasks:
-        outcomes.append(run_task(task))
-        end_if_over_limit()
-        if time.monotonic() - started > budget_s:
-            break
-    return outcomes
-
-
 def run_task(task: Task) -> Grade:
     """Run one task; whatever goes wrong inside it is an unknown grade, never an exception."""
     from evaluator.grading import algebra
 
     try:
-        if task.what == "read":
-            return READABLE if algebra.is_readable(task.first) else UNPARSABLE
         if task.own is not None:
             return grade_by_own(
                 task.own, task.second, task.first, kind=task.kind.value, tolerance=task.tolerance

@@ -1,10 +1,12 @@
 """Finds the texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
+from service.database import in_parts
 from service.questions.contamination.words import numbers, words
 from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
@@ -16,17 +18,26 @@ if TYPE_CHECKING:
 
 EXACT, FUZZY, NGRAM, VARIANT = "exact", "fuzzy", "n-gram", "variant"
 MEASURES = (EXACT, FUZZY, NGRAM, VARIANT)
-BINS = 64  # of the histogram of characters
+PROBLEMS_AT_ONCE = 64
 VERSION = 1  # of what is found with the same settings
 
 
-class Text(NamedTuple):
+@dataclass(frozen=True)
+class Text:
     """A text of either side; the answer, where it is known, tells repeats from look-alikes, as do images."""
 
     id: str
     text: str
     answer: str | None = None
     images: tuple[str, ...] = ()
+
+    @cached_property
+    def words(self) -> list[str]:
+        return words(self.text.replace(PLACEHOLDER, " ") if self.images else self.text)
+
+    @cached_property
+    def numbers(self) -> list[str]:
+        return numbers(self.words)
 
 
 @dataclass(frozen=True)
@@ -72,91 +83,70 @@ def find_overlaps(
 ) -> list[Overlap]:
     """Return the pairs of texts and problems that overlap, in the order of the problems, then of the texts.
 
-    Nothing is sampled: every pair at or above a threshold is found. Which pairs need a ratio at all is
-    decided by lengths and by counts of characters, from which an upper bound of the ratio follows.
+    Nothing is sampled: every pair at or above a threshold is found.
 
     Args:
         equal: says for pairs of answers whether they agree; by default as spelled, blanks and case aside.
         progress: called with the number of problems compared and of all problems.
     """
-    ours = [text for text in map(_read, sources) if text.words]
-    theirs = [text for text in map(_read, problems) if text.words]
+    ours = [text for text in sources if text.words]
+    theirs = [text for text in problems if text.words]
     if not ours or not theirs:
         return []
     grams = _Grams(ours, settings)
-    near = _Near(ours, settings.ratio)
-    pairs: list[_Pair] = []
-    for count, problem in enumerate(theirs, 1):
+    overlaps: list[Overlap] = []
+    answers: dict[int, tuple[str, str]] = {}  # of pairs that are repeats only if their answers agree
+    for count, (problem, ratios) in enumerate(_ratios(ours, theirs, settings.ratio), 1):
         contained = grams.containment(problem.words)
-        ratios = near.ratios(problem)
         for place in sorted(contained.keys() | ratios.keys()):
-            share = 100 * contained.get(place, 0.0)
-            pairs.append(_pair(ours[place], problem, ratios.get(place, 0.0), share))
-        if progress is not None and (count % 50 == 0 or count == len(theirs)):
+            text = ours[place]
+            measure, score = _measure(text, problem, ratios.get(place, 0.0), 100 * contained.get(place, 0.0))
+            if measure in (FUZZY, NGRAM) and text.answer and problem.answer:
+                answers[len(overlaps)] = text.answer, problem.answer
+            overlaps.append(Overlap(text.id, problem.id, measure, round(score, 1)))
+        if progress is not None and (count % PROBLEMS_AT_ONCE == 0 or count == len(theirs)):
             progress(count, len(theirs))
-    return _with_answers(pairs, equal or _spelled_alike)
+    agreed = (equal or _spelled_alike)(list(answers.values()))
+    for place, agrees in zip(answers, agreed, strict=True):
+        if not agrees:
+            overlaps[place] = replace(overlaps[place], measure=VARIANT)
+    return overlaps
 
 
-class _Read(NamedTuple):
-    """A text as its words, with the numbers among them; `joined` are the words without blanks."""
-
-    id: str
-    answer: str | None
-    words: list[str]
-    numbers: list[str]
-    joined: str
-    images: frozenset[str]
-
-
-def _read(text: Text) -> _Read:
-    spelled = words(text.text.replace(PLACEHOLDER, " ") if text.images else text.text)
-    return _Read(text.id, text.answer, spelled, numbers(spelled), "".join(spelled), frozenset(text.images))
-
-
-class _Pair(NamedTuple):
-    """A text and a problem that overlap, before their answers are looked at."""
-
-    text: _Read
-    problem: _Read
-    measure: str
-    score: float
-
-
-def _pair(text: _Read, problem: _Read, ratio: float, share: float) -> _Pair:
+def _measure(text: Text, problem: Text, ratio: float, share: float) -> tuple[str, float]:
     """Return how the two overlap; `ratio` and `share`, in percent, are 0 below their thresholds."""
     alike = text.words == problem.words
-    if text.images != problem.images:
-        return _Pair(text, problem, VARIANT, 100.0 if alike else max(ratio, share))
+    if set(text.images) != set(problem.images):
+        return VARIANT, 100.0 if alike else max(ratio, share)
     if alike:
-        return _Pair(text, problem, EXACT, 100.0)
+        return EXACT, 100.0
     if ratio and text.numbers == problem.numbers:
-        return _Pair(text, problem, FUZZY, ratio)
+        return FUZZY, ratio
     if share and not Counter(problem.numbers) - Counter(text.numbers):
-        return _Pair(text, problem, NGRAM, share)
-    return _Pair(text, problem, VARIANT, max(ratio, share))
+        return NGRAM, share
+    return VARIANT, max(ratio, share)
 
 
 def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:
     return [words(first) == words(second) for first, second in pairs]
 
 
-def _with_answers(pairs: Sequence[_Pair], equal: EqualAnswers) -> list[Overlap]:
-    """A pair whose answers are known and differ is two problems, unless the words are the same."""
-    answers = {
-        place: (pair.text.answer, pair.problem.answer)
-        for place, pair in enumerate(pairs)
-        if pair.measure in (FUZZY, NGRAM) and pair.text.answer and pair.problem.answer
-    }
-    agreed = dict(zip(answers, equal(list(answers.values())), strict=True))
-    return [
-        Overlap(
-            pair.text.id,
-            pair.problem.id,
-            pair.measure if agreed.get(place, True) else VARIANT,
-            round(pair.score, 1),
+def _ratios(
+    texts: Sequence[Text], problems: Sequence[Text], least: float
+) -> Iterator[tuple[Text, dict[int, float]]]:
+    """Yield each problem with the texts, by place, whose ratio is at least `least`."""
+    import numpy as np
+    from rapidfuzz import fuzz, process
+
+    joined = ["".join(text.words) for text in texts]
+    for part in in_parts(problems, PROBLEMS_AT_ONCE):
+        asked = ["".join(problem.words) for problem in part]
+        similarities = process.cdist(
+            asked, joined, scorer=fuzz.ratio, score_cutoff=least, dtype=np.float64, workers=-1
         )
-        for place, pair in enumerate(pairs)
-    ]
+        for problem, row in zip(part, similarities, strict=True):
+            near = np.nonzero(row)[0]
+            yield problem, dict(zip(near.tolist(), row[near].tolist(), strict=True))
 
 
 class _Grams:
@@ -165,7 +155,7 @@ class _Grams:
     A text shorter than n words counts as one n-gram.
     """
 
-    def __init__(self, texts: Sequence[_Read], settings: Settings) -> None:
+    def __init__(self, texts: Sequence[Text], settings: Settings) -> None:
         import numpy as np
 
         self._settings = settings
@@ -204,45 +194,3 @@ def _gram_hashes(sequence: list[str], n: int) -> "NDArray[np.int64]":
     return np.unique(
         np.fromiter((hash(tuple(sequence[at : at + n])) for at in range(count)), np.int64, count=count)
     )
-
-
-class _Near:
-    """Ratios at or above a threshold. A pair's distance is at least that of its counts of characters."""
-
-    def __init__(self, texts: Sequence[_Read], ratio: float) -> None:
-        import numpy as np
-
-        self._cutoff = ratio
-        self._share = 1 - ratio / 100  # the distance that is allowed, in shares of both lengths together
-        order = sorted(range(len(texts)), key=lambda place: (len(texts[place].joined), place))
-        self._places = order
-        self._texts = [texts[place].joined for place in order]
-        self._lengths = np.array([len(text) for text in self._texts])
-        self._counts = np.stack([_histogram(text) for text in self._texts])
-
-    def ratios(self, problem: _Read) -> dict[int, float]:
-        """Return the texts whose ratio reaches the threshold, with the ratio."""
-        import numpy as np
-        from rapidfuzz import fuzz
-
-        length = len(problem.joined)
-        if not length:
-            return {}
-        spread = (1 + self._share) / (1 - self._share)
-        first = int(np.searchsorted(self._lengths, int(length / spread), "left"))
-        last = int(np.searchsorted(self._lengths, int(length * spread) + 1, "right"))
-        distance = np.abs(self._counts[first:last] - _histogram(problem.joined)).sum(axis=1)
-        allowed = self._share * (self._lengths[first:last] + length) + 1e-9
-        near = {}
-        for at in np.nonzero(distance <= allowed)[0] + first:
-            ratio = fuzz.ratio(problem.joined, self._texts[at], score_cutoff=self._cutoff)
-            if ratio >= self._cutoff:
-                near[self._places[at]] = float(ratio)
-        return near
-
-
-def _histogram(text: str) -> "NDArray[np.int32]":
-    import numpy as np
-
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), dtype=np.uint32)
-    return np.bincount(codes % BINS, minlength=BINS).astype(np.int32)

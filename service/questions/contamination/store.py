@@ -1,8 +1,7 @@
 """Keeps contamination checks, so that reports can say what a training set shares with a benchmark."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import ForeignKey, Index, case, func, insert, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
@@ -43,18 +42,13 @@ class OverlapRow(Base):
     __table_args__ = (BY_KEY_ALONE,)
 
 
-@dataclass(frozen=True)
-class CheckedSet:
+class CheckedSet(NamedTuple):
     """What the newest check of a set against a benchmark found.
 
     `problems` counts the problems that the set repeats (0: none found), `variants` those it only resembles.
     """
 
     set_name: str
-    set_hash: str
-    benchmark: str
-    settings: dict[str, Any]
-    created_at: str
     problems: int
     variants: int
 
@@ -97,25 +91,15 @@ def overlaps_with(session: Session, problems_hash: str) -> list[CheckedSet]:
         .where(ContaminationCheckRow.problems_hash == problems_hash)
         .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.set_hash)
     )
-    checks = session.scalars(
-        select(ContaminationCheckRow)
+    only_alike = func.min(case((OverlapRow.measure == VARIANT, 1), else_=0)).label("only_alike")
+    overlaps = select(OverlapRow.check_id, only_alike).group_by(OverlapRow.check_id, OverlapRow.problem_id)
+    each = overlaps.subquery()
+    variants = func.coalesce(func.sum(each.c.only_alike), 0)
+    rows = session.execute(
+        select(ContaminationCheckRow.set_name, func.count(each.c.only_alike) - variants, variants)
+        .join(each, each.c.check_id == ContaminationCheckRow.id, isouter=True)
         .where(ContaminationCheckRow.id.in_(newest))
+        .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.id)
         .order_by(ContaminationCheckRow.set_name, ContaminationCheckRow.id)
-    ).all()
-    return [_checked(session, row) for row in checks]
-
-
-def _checked(session: Session, row: ContaminationCheckRow) -> CheckedSet:
-    only_alike = func.min(case((OverlapRow.measure == VARIANT, 1), else_=0))
-    kinds = session.scalars(
-        select(only_alike).where(OverlapRow.check_id == row.id).group_by(OverlapRow.problem_id)
-    ).all()
-    return CheckedSet(
-        set_name=row.set_name,
-        set_hash=row.set_hash,
-        benchmark=row.benchmark,
-        settings=row.settings,
-        created_at=row.created_at,
-        problems=len(kinds) - sum(kinds),
-        variants=sum(kinds),
     )
+    return [CheckedSet(*row) for row in rows]

@@ -9,7 +9,6 @@ from service.questions.images.image import data_address as data_address
 from service.questions.images.image import parquet_cell as parquet_cell
 from service.questions.images.image import place_images as place_images
 from service.questions.images.image import read_image as read_image
-from service.questions.images.image import read_image_file as read_image_file
 from service.questions.images.image import split_at_images as split_at_images
 from service.questions.images.rows import RowImages as RowImages
 from service.questions.images.rows import order_numbered as order_numbered

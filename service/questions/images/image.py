@@ -6,7 +6,6 @@ import io
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
@@ -16,6 +15,7 @@ PLACEHOLDER = "<image>"
 """Marks an image in a text, as in verl and in many data sets."""
 
 MOST_BYTES = 20_000_000
+TOO_LARGE = f"is larger than {MOST_BYTES / 1e6:.0f} MB, the limit for an image"
 MOST_PIXELS = 2**25  # 33.5 million: decoded it takes 134 MB
 LONGEST_SIDE = 16_384
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
@@ -88,9 +88,7 @@ def read_image(data: bytes) -> Image:
         ImageProblem: too large, none of the four formats, cut off, damaged, animated, or of no size.
     """
     if len(data) > MOST_BYTES:
-        raise ImageProblem(
-            f"is {len(data) / 1000000.0:,.1f} MB, more than the limit of {MOST_BYTES / 1000000.0:,.0f} MB"
-        )
+        raise ImageProblem(TOO_LARGE)
     import PIL.Image
     from PIL import UnidentifiedImageError
 
@@ -111,7 +109,12 @@ def read_image(data: bytes) -> Image:
 def _read(picture: Any, data: bytes) -> Image:
     from PIL import ImageOps
 
-    _check_size(*picture.size)
+    width, height = picture.size
+    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
+        raise ImageProblem(
+            f"is {width}x{height} pixels, more than the limit of {MOST_PIXELS / 1e6:,.1f} million pixels and "
+            f"{LONGEST_SIDE:,} per side. Make it smaller"
+        )
     kind = "JPEG" if picture.format == "MPO" else picture.format  # a JPEG with further pictures
     if kind != "JPEG" and getattr(picture, "n_frames", 1) > 1:
         raise ImageProblem("is animated. Save the intended frame as a picture")
@@ -126,30 +129,6 @@ def _read(picture: Any, data: bytes) -> Image:
     target = io.BytesIO()
     upright.save(target, format=kind, **options)
     return Image(target.getvalue(), f"image/{kind.lower()}", *upright.size)
-
-
-def read_image_file(path: Path) -> Image:
-    """Return the image of a file; one that is too large is not read.
-
-    Raises:
-        ImageProblem: as `read_image`, or the file cannot be read.
-    """
-    try:
-        with path.open("rb") as file:
-            data = file.read(MOST_BYTES + 1)
-    except OSError as error:
-        raise ImageProblem(f"cannot be read ({error.strerror})") from error
-    if len(data) > MOST_BYTES:
-        raise ImageProblem(f"is larger than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
-    return read_image(data)
-
-
-def _check_size(width: int, height: int) -> None:
-    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
-        raise ImageProblem(
-            f"is {width}x{height} pixels, more than the limit of {MOST_PIXELS / 1000000.0:,.1f} million "
-            f"pixels and {LONGEST_SIDE:,} per side. Make it smaller"
-        )
 
 
 def count_placeholders(text: str) -> int:

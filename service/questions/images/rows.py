@@ -11,10 +11,10 @@ from service.questions.files import JsonNumber
 from service.questions.images.image import (
     MOST_BYTES,
     PLACEHOLDER,
+    TOO_LARGE,
     Image,
     ImageProblem,
     read_image,
-    read_image_file,
 )
 
 MOST_IMAGES = 64  # of a question
@@ -89,7 +89,7 @@ class RowImages:
             if not comma or not head.lower().endswith(";base64"):
                 raise ImageProblem("is a data: address without base64 content")
             if len(encoded) > MOST_BYTES // 3 * 4 + 8:
-                raise ImageProblem(f"is larger than {MOST_BYTES / 1000000.0:,.0f} MB, the limit for reading")
+                raise ImageProblem(TOO_LARGE)
             try:
                 return read_image(base64.b64decode(encoded, validate=True))
             except ValueError as error:
@@ -118,7 +118,10 @@ class RowImages:
         if not is_file:
             raise ImageProblem(f'names "{name[:60]}", but there is no such file in {self._folder}')
         try:
-            return read_image_file(whole)
+            with whole.open("rb") as file:
+                return read_image(file.read(MOST_BYTES + 1))
+        except OSError as error:
+            raise ImageProblem(f'"{name[:60]}" cannot be read ({error.strerror})') from error
         except ImageProblem as problem:
             raise ImageProblem(f'"{name[:60]}" {problem}') from problem
 

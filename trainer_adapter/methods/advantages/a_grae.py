@@ -31,7 +31,6 @@ def a_grae_advantages(
 
     Args:
         rewards: Rewards in {0, 1}, shape B; in [0, 1] if they include format.
-        group_ids: The group of each response.
         formula: `repo` (the released code): ddof 1; the easy term is divided by 1 - sqrt(p) instead of
             sqrt(1-p); w is the mean of the groups' means, in which a single response counts 0; alpha is 1.
         alpha: Batch mean at which the suppression of positive advantages ends.

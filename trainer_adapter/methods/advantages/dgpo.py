@@ -26,8 +26,6 @@ def dgpo_advantages(
     its groups.
 
     Args:
-        rewards: One reward per response, shape B, in any order.
-        group_ids: The group of each response.
         temperature: Above 0; the smaller, the more hard questions weigh.
         correct_B: Whether each answer is correct, for p; default: a reward above 0. A group whose rewards
             differ although none is correct has the least weight, as in the public code.

@@ -23,14 +23,11 @@ def grpo_advantages(
     without the standard deviation Dr.GRPO (arXiv 2503.20783).
 
     Args:
-        rewards: One reward per response, shape B, in any order.
-        group_ids: The group of each response.
         formula: `paper`: ddof 0, epsilon 0; a group whose rewards are all equal, a single response included,
             gets 0. `repo` (verl 0.9.1): ddof 1, epsilon 1e-6; a single response keeps R / (1 + epsilon), or R
             without the deviation.
         ddof: Degrees of freedom subtracted from the group's size; by default the formula's.
         epsilon: Added to the standard deviation; by default the formula's.
-        norm_by_std: Whether to divide by the standard deviation.
     """
     rewards_B, groups = rewards_tensor(rewards, group_ids)
     repo = formula == "repo"

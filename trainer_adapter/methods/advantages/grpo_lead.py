@@ -22,8 +22,6 @@ def lead_rewards(
 
     Args:
         correct: Whether each response is correct (above 0), shape B.
-        lengths: Response lengths in tokens, shape B.
-        group_ids: The group of each response.
         formula: `repo`: ddof 1 and epsilon 1e-6 on std; a group whose three shortest responses, wrong ones
             included, average no more than `REPO_GATE` tokens keeps 1 and -1.
     """

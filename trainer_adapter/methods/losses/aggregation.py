@@ -33,9 +33,6 @@ def aggregate(
     Responses without a token, such as padding rows, do not count.
 
     Args:
-        loss_BT: Loss of each token.
-        mask_BT: 1 at the tokens of a response, 0 at padding.
-        mode: Kind of aggregation.
         responses: Responses of the whole batch, if this is a micro-batch of one rank; default: those here.
         tokens: Tokens of the whole batch; default: those here.
         ranks: Data-parallel ranks whose gradients are averaged afterwards.

@@ -57,17 +57,14 @@ def clip_cov_candidates(
     The covariance is taken over all tokens of the batch.
 
     Args:
-        log_prob_BT: Log-probs.
         advantages_BT: Advantage of each token, or of each response (shape B).
-        mask_BT: 1 at the tokens of a response, 0 at padding.
         old_log_prob_BT: Log-probs before the update; needed by `repo`.
         formula: `paper`: covariance in [lower, upper], floor(ratio N) tokens. `repo` (verl 0.9.1): in
             (lower, upper), excluding tokens that PPO's bounds clip, at least one token.
         ratio: Share of the tokens to clip.
         lower: Minimum covariance of a candidate.
         upper: Maximum covariance of a candidate.
-        clip_low: PPO's lower bound, for `repo`.
-        clip_high: PPO's upper bound, for `repo`.
+        clip_low, clip_high: PPO's bounds, for `repo`.
     """
     if not 0 < ratio <= 1:
         raise ValueError(f"ratio is {ratio}, but must be above 0 and at most 1")

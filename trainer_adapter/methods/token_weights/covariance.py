@@ -1,8 +1,7 @@
 """The covariance of log-prob and advantage on every token, the basis of CW-GRPO and Clip-Cov.
 
-A step has thousands of responses of thousands of tokens, most of them far shorter than the longest. This
-module processes them in strips that fit into a processor's cache, grouping responses of similar length, so
-that little padding is read. Its only tensor of shape BT is the result.
+Strips of responses of similar length fit into a processor's cache, so that little padding is read. The only
+tensor of shape BT is the result.
 """
 
 from collections.abc import Iterator, Sequence

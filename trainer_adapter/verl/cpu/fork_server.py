@@ -1,11 +1,8 @@
 """Ray's workers as forks of one process that has imported much of what verl needs.
 
-A run on the CPU starts one worker after another, and each takes time and memory to import torch, transformers
-and what else verl needs. Here the process that trains imports these packages
-first of all, leaves a copy of itself behind, the server, and goes on to verl with what it has imported. What
-Ray starts as "Python" (its `py_executable`) is `fork_worker.py`, which asks the server for a fork of itself
-and stays as the fork's stand-in. The server ends with the process that trains. Without a server, or where it
-cannot fork, a worker starts as it would have.
+The process that trains imports these packages first, leaves a copy of itself behind, the server, and goes on
+to verl. What Ray starts as "Python" (its `py_executable`) is `fork_worker.py`, which asks the server for a
+fork of itself and stays as the fork's stand-in. Without a server, a worker starts as it would have.
 
 The server must not import Ray, nor verl, which imports it: Ray draws the names of its objects from a
 generator that forks would share, and then one worker gets what another one stored.
@@ -54,21 +51,19 @@ def python_of_workers() -> str:
 def start() -> None:
     """Import what verl needs, leave the server behind, and name its socket in the environment.
 
-    Nothing is done where `VARIABLE` is empty or names a server, or where this is not Linux.
+    Nothing is done if `VARIABLE` is set, or if this is not Linux.
     """
     if VARIABLE in os.environ or not hasattr(os, "pidfd_open"):
         return
     os.environ[VARIABLE] = ""
-    own = {name: os.environ.get(name) for name in _WITHOUT_THREADS}
+    own = dict(os.environ)
     os.environ.update(_WITHOUT_THREADS)
     for name in MODULES:
         with contextlib.suppress(ImportError):  # verl says what it lacks
             importlib.import_module(name)
-    for name, value in own.items():
-        if value is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = value
+    for name in _WITHOUT_THREADS:
+        del os.environ[name]
+    os.environ.update({name: own[name] for name in _WITHOUT_THREADS if name in own})
     if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
         print("workers cannot be forked: an import loaded Ray or started a thread.", file=sys.stderr)
         return

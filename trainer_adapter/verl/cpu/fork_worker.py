@@ -1,7 +1,7 @@
 """What Ray starts as a worker's Python: asks `fork_server.py` for a fork of itself and stands in for it.
 
-Needs the standard library alone and starts in hundredths of a second. It ends as the fork does, and the fork
-ends where this process does. Where nothing is forked, this process becomes the worker itself.
+Needs only the standard library. It ends as the fork does, and the fork ends with this process. If nothing is
+forked, this process becomes the worker itself.
 """
 
 import json

@@ -19,8 +19,7 @@ def _nothing(*_: Any, **__: Any) -> None:
 class CpuDeviceModule(ModuleType):
     """What verl asks of `torch.cuda`, answered for the CPU; device memory is this process's memory.
 
-    Only what verl calls is here. Anything else is looked up in `torch.cpu`, and is an error where it is
-    missing there too, rather than a number that looks like a measurement.
+    Anything else is looked up in `torch.cpu`.
     """
 
     set_device = empty_cache = ipc_collect = staticmethod(_nothing)

@@ -1,12 +1,7 @@
 """verl 0.9.1 on a machine without a GPU: a platform, a rollout, and workarounds for the rest.
 
-    VERL_USE_EXTERNAL_MODULES=trainer_adapter.verl.cpu.registration python -m verl.trainer.main_ppo \\
-        'hydra.searchpath=[pkg://trainer_adapter.verl.configs]' +tagrpo=cpu algorithm.adv_estimator=grpo \\
-        data.train_files=... data.val_files=... actor_rollout_ref.model.path=... actor_rollout_ref.rollout.n=4
-
-verl imports this module in every process (`verl/__init__.py:49`); importing it registers all of it, since
-verl has no other way in. It chooses the CPU for the whole run, also where there is a GPU. Meant for tests,
-demonstrations and exact checks of formulas: every weight is float32, and the processor does all the work.
+verl imports this module in every process if `VERL_USE_EXTERNAL_MODULES` names it; importing it registers all
+of it and chooses the CPU for the whole run, also if there is a GPU. Every weight is float32.
 """
 
 import os
@@ -58,8 +53,7 @@ def _register() -> None:
 def _leave_the_gpu_out_of_torch() -> None:
     """Make torch ignore two requests of verl that only a GPU can meet, before verl imports from it.
 
-    verl asks for a backend for the CPU and another for the device, which is the CPU again
-    (`verl/utils/distributed.py:89`), and for pinned memory (`workers/engine/fsdp/transformer_impl.py:462`).
+    verl asks for a second backend for the device, which is the CPU again, and for pinned memory.
     """
     from torch import distributed
     from torch.distributed import fsdp

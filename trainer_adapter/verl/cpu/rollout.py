@@ -18,7 +18,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from service.engines.decoding import Decoder, LoadImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
-from service.engines.loading import Device, memory_for_keys, model_class
+from service.engines.loading import memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling
 from trainer_adapter.verl.cpu import server_name
 
@@ -36,9 +36,8 @@ _SAMPLING = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
 class ResponseServer:
     """Draws responses, as a Ray actor of its own; before the first `load` it refuses to.
 
-    It computes in float32, or in float64 if `rollout.dtype` says so: then not even rounding lets a response
-    depend on the batch. The log-probabilities are those of the distribution that a token was drawn from.
-    `seed` is the seed of responses without a seed of their own.
+    With `rollout.dtype=float64` not even rounding lets a response depend on the batch. The log-probabilities
+    are those of the distribution that a token was drawn from.
     """
 
     def __init__(self, model_path: str, response_length: int, seed: int, dtype: str = "float32") -> None:
@@ -54,7 +53,7 @@ class ResponseServer:
             ends = config.get_text_config().eos_token_id
         self._end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
         self._never = image_tokens(config)
-        memory = memory_for_keys(Device("cpu", "cpu", None))
+        memory = memory_for_keys(torch.device("cpu"))
         self._decoder = Decoder(self._model, BATCH_SIZE, memory, self._never)
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None

@@ -35,9 +35,8 @@ _checked_configs: list[tuple[Any, Recipe, RunSettings]] = []
 class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
     """Draw one response for the question of a row or one of its neighbors.
 
-    verl requests `rollout.n` responses per row by their session number. The returned prompt ids are those of
-    the anchor: from them verl computes old, new and reference log-probs alike. Images of a question are also
-    those of its neighbors.
+    The returned prompt ids are those of the anchor: from them verl computes old, new and reference log-probs.
+    Images of a question are also those of its neighbors.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -46,13 +45,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         self.never_drawn = image_tokens(getattr(self.processor, "config", None))
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> Any:
-        """Return the response of session `session_id` to the row in `kwargs`.
-
-        `extra_fields` gets `variant` (0 for the question, k for its k-th neighbor), `foreign` (whether the
-        sampled prompt is not the anchor's), `question_id`, `neighbor_id`, `strategy` and `session`.
-        It also gets the step of the sampling weights (according to the engine), the ids of the sampled
-        prompt, and the sampling log-probs.
-        """
+        """Return the response of session `session_id` to the row in `kwargs`, described in `extra_fields`."""
         trains = self._trains(kwargs)
         session = _session(kwargs, self.recipe.rollouts) if trains else 0
         neighbors = kwargs.get("neighbors") if trains else None
@@ -124,7 +117,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             return output
         output.extra_fields[ABOUT_FIELD] = {
             **_described(row, variant),
-            "foreign": variant > 0 and self.recipe.anchor != "own",
+            "foreign": variant > 0 and self.recipe.anchor != "own",  # drawn for another prompt
             "question_id": question_id(row),
             "session": session,
             "weights_version": output.extra_fields.get("global_steps"),

@@ -77,9 +77,8 @@ def importance(
 def truncated_weights(ratio_BT: Tensor, mask_BT: Tensor, level: str, threshold: float) -> Tensor:
     """Return min(exp(log ratio), threshold) of tokens, or of whole responses on each of their tokens.
 
-    This is verl's `rollout_is`. Padding weighs 0. With `min_prefix`, a token's ratio is multiplied by the
-    smallest earlier ratio in its response (1 for the first). The product of all earlier ones would grow or
-    vanish with length (MinPRO, arXiv 2601.22718).
+    This is verl's `rollout_is`. With `min_prefix`, a token's ratio is multiplied by the smallest earlier
+    ratio in its response (MinPRO, arXiv 2601.22718).
     """
     if level == "min_prefix":
         before_BT = ratio_BT.cummin(-1).values.roll(1, -1)
@@ -99,13 +98,8 @@ def own_log_probs(
 ) -> Tensor | None:
     """Return the trainer's log-probs of responses on the sampled prompts, if those are not the anchors.
 
-    Shape [B, T], 0 for all other responses; None if there are no such responses. This is one more pass over
-    these responses, with the images of their questions.
-
-    Args:
-        batch: verl's handle on the step.
-        processor: of a model that accepts images.
-        log_probs: computes the log-probs of rows outside the step's batch, see `log_probs_of`.
+    Shape [B, T], 0 for all other responses; None if there are no such responses. `log_probs` computes those
+    of rows outside the step's batch.
     """
     lengths = responses.mask_AT[responses.real_A].sum(-1).tolist()
     rows = [row for row, about in enumerate(responses.about) if about["foreign"]]

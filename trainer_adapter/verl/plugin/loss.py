@@ -38,8 +38,7 @@ def recipe_loss(
 ) -> tuple[Tensor, dict[str, Any]]:
     """Return the loss of a micro-batch, to be summed over micro-batches, and verl's metrics of it.
 
-    It is a mean over real responses (or tokens) of the whole mini-batch on all ranks, independent of verl's
-    padding. Importance weights of anchor corrected multiply the clipped surrogate, as in verl's own losses.
+    It is a mean over real responses (or tokens) of the whole mini-batch on all ranks.
     """
     new_BT = no_padding_2_padding(model_output["log_probs"], data)
     entropy = model_output.get("entropy")

@@ -1,7 +1,7 @@
 """A recipe as overrides of verl's config; nothing here imports verl."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from service.errors import InputError
@@ -30,12 +30,8 @@ _OF_BOTH_TRAINERS = (
 def recipe_overrides(recipe: Recipe, settings: RunSettings | None = None) -> dict[str, Any]:
     """Return the settings of stock `verl.trainer.main_ppo` for `recipe`: Hydra keys and plain values.
 
-    A leading `+` marks keys that verl's own config lacks. Files, model, batch sizes, lengths and the machine
-    are the user's and not included. `ppo_mini_batch_size` and `train_batch_size` count questions, since one
-    row has `rollout.n` responses.
-
-    With tagrpo's trainer the values of the loss decide in verl whether a reference policy is loaded; with
-    verl's own trainer they are the loss.
+    A leading `+` marks keys that verl's own config lacks. With tagrpo's trainer the values of the loss only
+    decide whether verl loads a reference policy; with verl's own trainer they are the loss.
     """
     settings = settings or RunSettings()
     actor, rollout = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -104,10 +100,18 @@ def _check_tier(recipe: Recipe, settings: RunSettings) -> None:
 def keeps_log_probs(recipe: Recipe) -> bool:
     """Return whether verl gets the sampling log-probs of responses.
 
-    Those of a neighbor's response belong to another prompt than the anchor's and would make verl's comparison
-    of rollout and training meaningless, so the plug-in keeps them for itself.
+    Those of a neighbor's response belong to another prompt than the anchor's, so verl cannot compare them.
     """
     return recipe.anchor == "own" or recipe.neighbors == 0
+
+
+def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the values of nested mappings with their paths, dots between the keys."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from leaves(inner, f"{path}.{key}" if path else str(key))
+    else:
+        yield path, value
 
 
 def hydra_arguments(overrides: Mapping[str, Any]) -> list[str]:
@@ -127,24 +131,10 @@ def _literal(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ",".join(_literal(each) for each in value) + "]"
     text = str(value)
-    if (
-        text
-        and all(character.isalnum() or character in "_-./" for character in text)
-        and not _reads_else(text)
-    ):
+    is_word = re.fullmatch(r"[A-Za-z_/][\w./-]*", text, re.ASCII)
+    if is_word and text.lower() not in ("null", "true", "false", "nan", "inf"):
         return text
     # Hydra reads a quoted text literally, except for quotes, interpolations, and the backslashes before them
     # and before its end.
     escaped = re.sub(r"(\\*)(\$\{|'|\Z)", lambda end: 2 * end[1] + ("\\" + end[2] if end[2] else ""), text)
     return f"'{escaped}'"
-
-
-def _reads_else(text: str) -> bool:
-    """Return whether Hydra would read the bare text as a number, a truth value or nothing."""
-    if text.lower() in ("null", "true", "false", "nan", "inf"):
-        return True
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -73,9 +73,8 @@ def repair_positions(module: Any) -> None:
 def separate_sockets(module: Any) -> None:
     """Name the socket of the weight transfer to vLLM after the training too, by its metrics file.
 
-    verl names it after Ray's job, and the first job of every Ray cluster is 01000000. Without this, two
-    trainings on one machine, each with its own cluster, wait forever or send their weights to each other's
-    engine.
+    verl names it after Ray's job, and the first job of every Ray cluster is 01000000: two trainings on one
+    machine would wait forever or send their weights to each other's engine.
     """
     training = hashlib.sha256(os.environ.get("VERL_FILE_LOGGER_PATH", "").encode()).hexdigest()[:12]
 

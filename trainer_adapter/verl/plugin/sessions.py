@@ -25,12 +25,9 @@ Grade: TypeAlias = Callable[[list[Any]], Awaitable[Any]]
 def prompt_of(session: int, prompts: int, rollouts: int) -> int:
     """Return the prompt of a question's response: 0 for the question, k for its k-th neighbor.
 
-    The `rollouts` responses of a question are split evenly over its prompts, and the question gets the
-    remainder: with 32 responses, four prompts have 8 each, three have 12, 10 and 10. So a question with fewer
-    neighbors costs the same.
+    Responses are split evenly over the prompts, and the question gets the remainder: with 32 responses, four
+    prompts have 8 each, three have 12, 10 and 10.
     """
-    if prompts < 1:
-        raise ValueError(f"{prompts} prompts, but a question needs at least one")
     if not 0 <= session < rollouts:
         raise ValueError(f"session is {session}, but must be 0 to {rollouts - 1}")
     share, rest = divmod(rollouts, prompts)
@@ -46,8 +43,7 @@ def seed_of(base: int, step: int, question_id: str, draw: int, session: int) -> 
 class Stages:
     """Two stages of a question: half of its responses for itself, then the others for its neighbors.
 
-    The first of its sessions starts the whole first stage, so that a session that fails does not block the
-    others.
+    The first session starts the whole first stage, so that a failing session does not block the others.
     """
 
     def __init__(self, rollouts: int, neighbors: int, seed: int | None, draw: Draw, grade: Grade) -> None:

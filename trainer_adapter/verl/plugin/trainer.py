@@ -16,10 +16,10 @@ from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
 from service.engines.images import image_tokens
 from trainer_adapter.methods.groups import Tensor
+from trainer_adapter.methods.skipping import SkipPolicy
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.record.files import read_metrics
-from trainer_adapter.record.metrics import step_metrics
-from trainer_adapter.record.step_batch import StepBatch
+from trainer_adapter.record.metrics import StepBatch, step_metrics
 from trainer_adapter.verl.alarms import MARK, Alarms
 from trainer_adapter.verl.plugin.agent_loop import DRAW_FIELD, questions_of
 from trainer_adapter.verl.plugin.checks import check_config
@@ -32,7 +32,6 @@ from trainer_adapter.verl.plugin.steps.advantages import hand_over
 from trainer_adapter.verl.plugin.steps.dynamic import NeighborReplayBuffer
 from trainer_adapter.verl.plugin.steps.recording import open_record
 from trainer_adapter.verl.plugin.steps.replaying import ReplayStep
-from trainer_adapter.verl.plugin.steps.skipping import SkipPolicy
 from trainer_adapter.verl.plugin.steps.updates import order_updates, place_of
 from trainer_adapter.verl.step_texts import record_step, step_batch
 from trainer_adapter.verl.transfer import check_connection, read_rows, write_fields
@@ -163,7 +162,7 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         batch.reorder(sorted(range(len(batch.keys)), key=lambda row: place_of(batch.keys[row])))
         sizes = Counter(key.rsplit("_", 2)[0] for key in batch.keys)
         if self.recipe.filter == "predicted":
-            self._skipping.count(self.replay_buffer.dead, sizes.keys(), self.global_steps)
+            self._skipping.count_step(self.replay_buffer.dead, sizes.keys(), self.global_steps)
             metrics["tagrpo/filter/skipped"] = self._skipping.skipped
         whole = self.recipe.rollouts
         short = {uid: size for uid, size in sizes.items() if size < whole}
@@ -184,6 +183,14 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         batch = super()._balance_batch(batch, metrics, **kwargs)
         metrics.update(order_updates(batch, keys, mini_batch=self._mini_batch, ranks=self._ranks))
         return self._for_workers(batch)
+
+    def step(self, metrics: dict[str, Any], timing_raw: dict[str, Any]) -> Any:
+        """Train a step, and wait until its rollouts are on the disk, also if it fails."""
+        try:
+            return super().step(metrics, timing_raw)
+        finally:
+            if self._record is not None:
+                self._record.flush()
 
     def _compute_advantage(self, batch: Any, metrics: dict[str, Any]) -> Any:
         """Compute advantages and weights over the whole step, and let verl write them."""
@@ -248,12 +255,11 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         return self._write_for_loss(batch, responses, weights_BT)
 
     def _save_checkpoint(self) -> None:
-        """Save after the record is on the disk: steps up to a checkpoint are never trained again.
+        """Save after the record: steps up to a checkpoint are never trained again.
 
-        Metrics too: those of the whole step follow after the checkpoint, and a kill may come before.
+        Metrics of the whole step follow after the checkpoint, and a kill may come before.
         """
         if self._record is not None:
-            self._record.flush()
             self._record.write_metrics(self.global_steps, self._metrics)
         # Before verl marks the checkpoint as complete.
         if self.recipe.filter == "predicted":
@@ -271,7 +277,6 @@ class NeighborTrainer(PPOTrainerSync):  # type: ignore[misc]
         for alarm in self._alarms.look(self.global_steps, metrics):
             _LOG.warning("%s: %s", MARK, alarm)
         if self._record is not None:
-            self._record.flush()
             for failure in self._record.failures:
                 _LOG.warning("%s: %s; training continues", MARK, failure)
             self._record.failures.clear()

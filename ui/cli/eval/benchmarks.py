@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any
 
-from typer import Argument, Option
+from typer import Argument
 
-from ui.cli import exits
-from ui.cli.eval.settings import BenchmarkRows
+from service.errors import PrerequisiteError
+from ui.cli import output
 from ui.cli.output import terminal
+from ui.cli.settings import BenchmarkRows
 
 LISTED = (
     *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
@@ -16,7 +17,7 @@ LISTED = (
 
 def benchmarks(
     names: Annotated[list[str] | None, Argument(metavar="[NAME|FILE]...")] = None,
-    check: Annotated[bool, Option("--check")] = False,
+    check: bool = False,
     *,
     rows: BenchmarkRows,
 ) -> None:
@@ -25,10 +26,6 @@ def benchmarks(
     A check compares the rows with the known ones, and grades every gold answer against itself.
 
     Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail.
-
-    Example: tagrpo eval benchmarks
-
-    Example: tagrpo eval benchmarks mine.jsonl
 
     Example: tagrpo eval benchmarks aime24 --from aime24.jsonl
 
@@ -41,7 +38,6 @@ def benchmarks(
     from evaluator.benchmarks.loading import find_benchmark
     from evaluator.benchmarks.types import ChangedBenchmarkError
     from evaluator.grading import Grader
-    from service.errors import PrerequisiteError
 
     load = rows.loader(names or list(BENCHMARKS))
     if not names and not check:
@@ -63,14 +59,10 @@ def benchmarks(
             except (ChangedBenchmarkError, PrerequisiteError) as error:
                 results.append({"name": name, "ok": False, "problem": str(error)})
                 continue
-            failures = [
-                {"row": failure.row, "problem": failure.problem_id, "reason": failure.reason}
-                for failure in check_golds(loaded, grader)
-            ]
+            failures = check_golds(loaded, grader)
             result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
             result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
             results.append({**result, "gold_failures": failures})
     terminal.show({"benchmarks": results})
-    failed = [name for name, result in zip(names, results, strict=True) if not result["ok"]]
-    if failed:
-        raise exits.needs_attention(f"failed checks: {', '.join(failed)}")
+    if failed := [name for name, result in zip(names, results, strict=True) if not result["ok"]]:
+        raise output.needs_attention(f"failed checks: {', '.join(failed)}")

@@ -1,32 +1,14 @@
 """`tagrpo eval import` and `export`: responses of other tools as an evaluation, samples for other tools."""
 
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 from typer import BadParameter, Option
 
-from ui.cli import exits, output
-from ui.cli.eval.settings import AnswersTaken, BenchmarkRows, EvalRun, OwnGrader
-from ui.cli.files import Overwrite, form_of
+from ui.cli import output
 from ui.cli.output import terminal
-from ui.cli.settings import db
-
-
-@dataclass(frozen=True)
-class Questions(BenchmarkRows):
-    """What the responses answer.
-
-    Args:
-        benchmark: Benchmark, or a file of your own. Default: the questions and answers in the input file.
-        by: Match problems by equal text, text inside the prompt, or ids as row numbers.
-        kind: Kind of the answers, for problems from an input file that does not state it.
-    """
-
-    benchmark: str | None = None
-    by: Literal["text", "inside", "position"] = "text"
-    kind: Literal["latex", "integer", "choice", "tolerance", "code"] = "latex"
+from ui.cli.settings import AnswersTaken, BenchmarkRows, EvalRun, Overwrite, OwnGrader, db, form_of
 
 
 def import_(
@@ -34,9 +16,12 @@ def import_(
     *,
     model: str | None = None,
     name: str | None = None,
+    benchmark: str | None = None,
+    by: Literal["text", "inside", "position"] = "text",
+    kind: Literal["latex", "integer", "choice", "tolerance", "code"] = "latex",
     answers: AnswersTaken = "all",
     own_grader: OwnGrader = None,
-    questions: Questions,
+    rows: BenchmarkRows,
     form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None,
     column: Annotated[list[str] | None, Option("--column")] = None,
     opened_thoughts: bool = False,
@@ -54,31 +39,33 @@ def import_(
         files: Files written by one tool, in order.
         model: Model that produced the responses; inspect_ai logs contain it.
         name: Name of the run, stored as NAME.BENCHMARK. Default: the model.
+        benchmark: Benchmark, or a file of your own. Default: the questions and answers in the input file.
+        by: Match problems by equal text, text inside the prompt, or ids as row numbers.
+        kind: Kind of the answers, for problems from an input file that does not state it.
         form: Tool that wrote the files. Default: detected automatically.
-        column: Column of a part, as in response=text or score=NAME: response, question, answer, score, ...
+        column: Column of a part (response, question, answer, score, ...), as in response=text.
         opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
     """
-    from evaluator.exchange.evaluation import import_evaluation
     from evaluator.exchange.files import open_responses
+    from evaluator.exchange.importing import import_evaluation
 
-    pairs = [word.partition("=") for word in column or ()]
-    if wrong := [part + equals for part, equals, _ in pairs if not (part and equals)]:
+    columns = {part: value for part, _, value in (word.partition("=") for word in column or ())}
+    if wrong := [word for word in column or () if not word.partition("=")[0] or "=" not in word]:
         raise BadParameter(f"--column {wrong[0]}: give PART=NAME, as in response=text")
-    known = questions.benchmark
-    if questions.source and known is None:
+    if rows.source and benchmark is None:
         raise BadParameter("--from requires --benchmark")
-    # a benchmark has the images itself
-    own_images = {} if known is None else {"images": ""}
-    file = open_responses(files, form, {**own_images, **{part: value for part, _, value in pairs}})
+    if benchmark is not None:  # which has the images itself
+        columns = {"images": "", **columns}
+    file = open_responses(files, form, columns)
     record, problems = import_evaluation(
         file,
         files[0],
         partial(db.open, create=True),
         model=model,
         name=name,
-        benchmark=None if known is None else questions.loader([known])(known),
-        by=questions.by,
-        kind=questions.kind,
+        benchmark=None if benchmark is None else rows.loader([benchmark])(benchmark),
+        by=by,
+        kind=kind,
         answers=answers,
         grader=own_grader,
         opened_thoughts=opened_thoughts,
@@ -88,11 +75,11 @@ def import_(
     compare = f"`tagrpo eval compare {record['run']} --tool-grades` compares both tools' grades"
     terminal.show(record, compare if record["agreement"] else None)
     if problems:
-        raise exits.needs_attention("; ".join(problems) + ".")
+        raise output.needs_attention("; ".join(problems) + ".")
 
 
 SamplesFormat = Literal["jsonl", "parquet", "hf"]
-_BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
+BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
 def export(
@@ -115,10 +102,9 @@ def export(
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.exporting import export_samples
 
-    form = form_of(out, form, _BY_SUFFIX)
+    form = form_of(out, form, BY_SUFFIX)
     with db.open(read_only=True) as database, terminal.progress("export") as bar:
         with database.read() as session:
             chosen = find_eval_run(session, run)
         count = export_samples(database, chosen, out, form, overwrite=overwrite, report=bar.update)
-    record = {"run": chosen.name, "out": out, "format": form, "samples": count}
-    terminal.show(record)
+    terminal.show({"run": chosen.name, "out": out, "format": form, "samples": count})

@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output
-from ui.cli.eval.settings import AnswersName, OwnGrader
-from ui.cli.files import ReportFile, check_chart
-from ui.cli.settings import db
+from ui.cli.output import terminal
+from ui.cli.settings import AnswersName, Overwrite, OwnGrader, db, form_of
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
+    from evaluator.reports.documents.document import Document
     from evaluator.reports.methods import Method
 
 References = Annotated[
@@ -26,9 +26,11 @@ References = Annotated[
 ]
 
 
-class Allowed(StrEnum):
-    """What is refused unless the user allows it."""
+ReportFormat = Literal["markdown", "latex", "csv"]
+BY_SUFFIX: dict[str, ReportFormat] = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
+
+class Allowed(StrEnum):
     MISSING = "missing"
     POOLING = "pooling"
 
@@ -42,8 +44,7 @@ class Counted:
         answers: Answers that count: any final answer, or only boxed ones. Default: as in the run.
         grades: Grades that count. human: human grades override the grader's; grader: ignore human grades.
         judge: Also count the grades of this judge model from `eval score --judge`.
-        allow: missing: leave out problems with too few samples. pooling: pool runs that differ in more than
-            the seed. Repeat the option for both.
+        allow: missing: leave out problems with too few samples. pooling: pool runs with other settings.
     """
 
     k: str | None = None
@@ -81,6 +82,46 @@ class Counted:
         return methods, contamination_notes(session, methods)
 
 
+@dataclass(frozen=True)
+class ReportFile:
+    """Where a report goes, and in which form.
+
+    Args:
+        format: Format. Default: from the suffix of --out, otherwise a table on the terminal.
+        out: Write to this file.
+    """
+
+    format: ReportFormat | None = None
+    out: Path | None = None
+    overwrite: Overwrite = False
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be written, before any work is done."""
+        from service.writing import check_file_target
+
+        if terminal.as_json and (self.format or self.out):
+            raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
+        if self.out is not None:
+            form_of(self.out, self.format, BY_SUFFIX)
+            check_file_target(self.out, overwrite=self.overwrite)
+
+    def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
+        """Write or print the report."""
+        from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
+        from service.writing import write_text
+
+        form = self.format if self.out is None else form_of(self.out, self.format, BY_SUFFIX)
+        if form is None:
+            terminal.emit(finite(record), document)
+            return
+        text = render_csv(rows) if form == "csv" else RENDERERS[form](document)
+        if self.out is None:
+            output.say(text.rstrip("\n"))
+        else:
+            write_text(self.out, text, overwrite=self.overwrite)
+            output.note(f"written to {self.out}")
+
+
 def report(
     references: References,
     *,
@@ -96,18 +137,17 @@ def report(
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
 
     Args:
-        metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU of them; or maj@k:
-            majority vote.
+        metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU; maj@k: majority vote.
         interval: Whether intervals cover new problems or only these.
-        paper: Model of the TA-GRPO, A-GRAE or CW-GRPO paper whose published figures are added, or none.
-            Default: the runs' model.
+        paper: Model of a paper whose published figures are added, or none. Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .json file.
     """
-    from evaluator.reports.layout import records, report_document
+    from evaluator.reports.layout import curve_rows, records, report_document
     from evaluator.reports.report import INTERVALS, Metric, build_report, check_interval, score_votes
+    from service.writing import check_file_target
 
     if chart is not None:
-        check_chart(chart, overwrite=file.overwrite)
+        check_file_target(chart, overwrite=file.overwrite)
     measured, question = Metric.parse(metric), INTERVALS[interval]
     check_interval(measured, question)
     with db.reading() as session:
@@ -121,21 +161,19 @@ def report(
             allow_missing="missing" in (counted.allow or ()),
             majority=partial(score_votes, session) if metric == "maj@k" else None,
         )
-    document = report_document(built, warnings)
-    rows = records(built)
+    document, rows = report_document(built, warnings), records(built)
     record = {
         "metric": built.metric.name,
         "tau": built.metric.tau if built.metric.name == "g-pass@k" else None,
         "interval": built.interval,
-        "k": list(built.ks),
+        "k": built.ks,
         "grades": counted.grades,
         "judge": counted.judge,
         "paper": built.paper,
         "scores": rows,
-        "notes": list(document.notes),
+        "notes": document.notes,
     }
     if chart is not None:
-        from evaluator.reports.layout import curve_rows
         from ui.charts.eval_curves import curve_chart
         from ui.charts.saving import save_chart
 
@@ -157,8 +195,6 @@ def compare(
     """Compare two models on the same problems: paired differences, p-values, wins and losses.
 
     Example: tagrpo eval compare tuned base --k 1,32
-
-    Example: tagrpo eval compare Qwen3-4B.math500 --tool-grades --out differences.csv
 
     Args:
         a: Model A: RUN, NAME, LABEL=RUN or LABEL=RUN+RUN.
@@ -192,19 +228,19 @@ def compare(
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
-    comparison = compare_methods(
-        *methods, ks=counted.ks(), allow_missing="missing" in (counted.allow or ()), common_only=common_only
+    allow_missing = "missing" in (counted.allow or ())
+    compared = compare_methods(
+        *methods, ks=counted.ks(), allow_missing=allow_missing, common_only=common_only
     )
-    document = comparison_document(comparison, warnings, changes=changes)
-    rows = comparison.rows
+    document = comparison_document(compared, warnings, changes=changes)
     record = {
-        "a": comparison.label_a,
-        "b": comparison.label_b,
-        "k": list(comparison.ks),
+        "a": compared.label_a,
+        "b": compared.label_b,
+        "k": compared.ks,
         "grades": counted.grades,
         "judge": counted.judge,
-        "differences": rows,
-        "problems": comparison.changes,
-        "notes": list(document.notes),
+        "differences": compared.rows,
+        "problems": compared.changes,
+        "notes": document.notes,
     }
-    file.deliver(document, rows, record)
+    file.deliver(document, compared.rows, record)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from evaluator.config import EvalConfig, ScoreConfig
 from service.errors import InputError
-from ui.cli import exits, output
+from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import Heading, Part, Table, plural, terminal
 from ui.cli.requests import DryRun, error_words, estimate_notes
@@ -51,13 +51,21 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
+    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks, load_problems
     from evaluator.evals.results import read_numbers
+    from rephraser.sets.problems import load_neighbors
+
+    loaded = load_benchmarks(config)  # a wrong name leaves no new database
+
+    def loader(database: "Database | None") -> Any:
+        if config.neighbors is None or database is None:
+            return partial(load_problems, config, loaded, output.note)
+        return partial(load_neighbors, config, database, output.note)
 
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored:
-            estimates = estimate(config, stored, note=output.note, neighbors=_neighbors(config, stored))
+            estimates = estimate(config, stored, loader(stored))
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         terminal.show(record, *estimate_notes(estimates.values(), config.max_usd))
         return
@@ -67,38 +75,20 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
     def add(run: "Run", outcome: "EvalOutcome") -> None:
         record = read_numbers(database, run, config.n)
         names = ("drawn", "stopped", "message", "failures")
-        of_outcome = {name: getattr(outcome, name) for name in names}
-        records.append({**record, **of_outcome, "graded": outcome.graded.total()})
+        numbers = {name: getattr(outcome, name) for name in names}
+        records.append({**record, **numbers, "graded": outcome.graded.total()})
         if not terminal.as_json:
-            output.say(*numbers_parts(record))
+            output.say(*_numbers_parts(record))
         problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
 
-    loaded = load_benchmarks(config)  # a wrong name leaves no new database
     with db.open(create=config.neighbors is None) as database:
-        evaluation = evaluate(
-            config,
-            database,
-            progress=terminal.progress,
-            note=output.note,
-            each=add,
-            loaded=loaded,
-            neighbors=_neighbors(config, database),
-        )
-        worked = asyncio.run(evaluation)
-    exits.end_if_interrupted(worked[-1][1].stopped)
+        reports: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
+        worked = asyncio.run(evaluate(config, database, loader(database), **reports))
+    output.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
     if problems:
-        raise exits.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
-
-
-def _neighbors(config: EvalConfig, database: "Database | None") -> Any:
-    """Return what loads the neighbor set of a config; None for benchmarks."""
-    from rephraser.sets.problems import load_neighbors
-
-    if config.neighbors is None or database is None:
-        return None
-    return partial(load_neighbors, config, database, note=output.note)
+        raise output.unfinished({outcome.stopped for _, outcome in worked}, "; ".join(problems) + ".")
 
 
 def attention(
@@ -116,11 +106,11 @@ def attention(
     if lost:
         words = error_words(errors, {*FINAL, TIME_OUT})
         why = f"too long, refused, or timed out twice{f' ({words})' if words else ''}"
-        retry = "" if imported else f"; {resume_command(name, 'retry_final=true')} retries"
-        problems.append(
-            f"{plural(lost, 'sample')} permanently missing: "
-            f"{'the other tool received no response' if imported else why}; pass@k is given as a range{retry}"
-        )
+        retry = f"; {resume_command(name, 'retry_final=true')} retries"
+        if imported:
+            why, retry = "the other tool received no response", ""
+        lack = f"{plural(lost, 'sample')} permanently missing: {why}"
+        problems.append(f"{lack}; pass@k is given as a range{retry}")
     if coming := record["missing"] - lost:
         words = "" if message else error_words(errors)
         failed = f" (failed requests: {words})" if words else ""
@@ -132,23 +122,20 @@ def attention(
 def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
     from evaluator.evals.results import read_numbers
-    from evaluator.evals.runs import EvalSpec, is_imported
+    from evaluator.evals.runs import is_imported
 
-    record, imported = read_numbers(database, run), is_imported(EvalSpec.model_validate(run.spec))
-    if imported:  # the prompt and the sampling of the other tool are unknown
-        record["spec"] = {
-            name: value for name, value in run.spec.items() if name not in ("prompt", "sampling")
-        }
+    record, imported = read_numbers(database, run), is_imported(run)
+    unknown = ("prompt", "sampling") if imported else ()  # of the other tool
+    record["spec"] = {name: value for name, value in run.spec.items() if name not in unknown}
     return record, attention(record, imported=imported)
 
 
-def numbers_parts(record: Mapping[str, Any]) -> list[Part]:
-    """Return a run's numbers: pass@k in percent with both intervals, then what qualifies it."""
+def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
     from evaluator.reports.documents.document import hundredths
     from ui.cli.records import record_parts
 
     def span(low: float, high: float) -> str:
-        return f"{hundredths(low, 1)} to {hundredths(high, 1)}"
+        return f"{hundredths(low, 1)} to {hundredths(high, 1)}" if low < high else hundredths(low, 1)
 
     fewest, most = record["fewest_samples"], record["most_samples"]
     size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
@@ -158,13 +145,8 @@ def numbers_parts(record: Mapping[str, Any]) -> list[Part]:
         words += f", {problems:,} including neighbors" if problems > questions else ""
     each = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
     rows = [
-        [
-            point["k"],
-            span(point["value"], point["value_high"])
-            if point["value"] < point["value_high"]
-            else hundredths(point["value"], 1),
-            *(span(*point[name]) for name in ("new_problems", "same_problems")),
-        ]
+        [point["k"], span(point["value"], point["value_high"])]
+        + [span(*point[name]) for name in ("new_problems", "same_problems")]
         for point in record["pass_at_k"] or ()
     ]
     columns = ["k", "pass@k", "95%, new problems", "95%, same problems, new samples"]
@@ -198,16 +180,13 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
 
     Exit codes: 3 some samples still wait for the judge, 1 requests to the judge fail.
 
-    Example: tagrpo eval score Qwen3-4B.amc23 --answers boxed --changes
-
     Example: tagrpo eval score Qwen3-4B.math500 --judge gpt-4o --max-usd 2
 
     Args:
         changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.running import estimate_judging
-    from evaluator.judging.scoring import score_by_judge, score_by_rules
+    from evaluator.judging.scoring import estimate_judging, score_by_judge, score_by_rules
     from ui.cli.records import list_table
 
     if dry_run and config.model is None:
@@ -224,9 +203,9 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
             if config.model is None:
                 record = score_by_rules(config, chosen, database, bar)
             else:
-                record = asyncio.run(score_by_judge(config, chosen, database, bar, output.note))
+                record = asyncio.run(score_by_judge(config, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
-    exits.end_if_interrupted(stopped)
+    output.end_if_interrupted(stopped)
     listed = record["changes"] if changes else []
     if not changes:
         del record["changes"]
@@ -239,9 +218,6 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
         hidden=("changes",),
     )
     if waiting:
-        raise exits.unfinished(
-            {stopped},
-            f"{chosen.name}: {plural(waiting, 'sample')} still waiting for the judge"
-            + (f": {record['message'] or stopped}" if stopped else "")
-            + "; run the same command again to resume.",
-        )
+        why = f": {record['message'] or stopped}" if stopped else ""
+        lack = f"{chosen.name}: {plural(waiting, 'sample')} still waiting for the judge{why}"
+        raise output.unfinished({stopped}, f"{lack}; run the same command again to resume.")

@@ -12,7 +12,7 @@ from typer import Option
 from evaluator.grading.types import Answers
 from service.errors import InputError, PrerequisiteError
 from ui.cli import output
-from ui.cli.eval.settings import OwnGrader
+from ui.cli.settings import OwnGrader
 
 TOKEN_VARIABLE = "TAGRPO_GRADE_TOKEN"
 SHORTEST_TOKEN = 16

@@ -156,8 +156,7 @@ def _show_problem(
                 st.markdown(f"**{escaped(label)}**")
                 counts, solved = contrast.counts[place], contrast.values[place] >= SOLVED
                 filters = SampleFilters(position=counts.position)
-                page = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
-                samples = [header for _, header in page.samples]
+                samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
                 _show_side(samples, counts.run_problem_id, ("left", "right")[place], solved=solved)
 
 

@@ -15,9 +15,9 @@ from evaluator.evals.human import (
     list_human_grades,
     withdraw_human_grade,
 )
-from evaluator.evals.overview import RunOverview, shown_grader
+from evaluator.evals.overview import RunOverview
 from evaluator.evals.problems import RunProblem, read_problems
-from evaluator.evals.results import human_effect
+from evaluator.evals.results import human_record
 from evaluator.evals.samples import HUMAN, UNGRADED, SampleFilters, SampleHeader, browse_samples, read_texts
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
@@ -101,16 +101,12 @@ def show_response(sample: SampleHeader, name: str) -> None:
 
 @cached
 def _grades(session: Session, run_id: str, sample_id: int) -> list[dict[str, Any]]:
-    grader = shown_grader(session, run_id)
-    return list_human_grades(session, run_id, None if grader is None else grader.id, sample_id)
+    return list_human_grades(session, run_id, sample_id)
 
 
 @cached
 def _effect(session: Session, run_id: str) -> list[dict[str, Any]]:
-    try:
-        return human_effect(session, find_run(session, run_id))
-    except InputError:
-        return []
+    return human_record(session, find_run(session, run_id))["pass_at_k"] or []
 
 
 def show_human_grades(run: Run, sample: SampleHeader) -> None:
@@ -159,9 +155,7 @@ def _ask(run: Run, sample: SampleHeader) -> None:
                     if value is not None and not name.strip():
                         raise InputError("enter your name first. It is stored with your grade.")
                     if value is not None:
-                        grader = shown_grader(session, run.id)
-                        of: dict[str, Any] = {"grader_id": None if grader is None else grader.id}
-                        add_human_grade(session, sample.id, value, reviewer=name, comment=comment, **of)
+                        add_human_grade(session, sample.id, value, reviewer=name, comment=comment)
             except TagrpoError as error:
                 st.session_state[f"{key}-problem"] = str(error)
 
@@ -195,23 +189,22 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     filters = _filters(overview.problems, text)
     place = links.place("from")
     after = (place[0], int(place[1])) if place and place[1].isdecimal() and len(place[1]) < 10 else None
-    page = fetch(browse_samples, overview.run.id, filters, after=after, limit=PAGE)
+    page, behind = fetch(browse_samples, overview.run.id, filters, after=after, limit=PAGE)
     rows = [
-        {**vars(header), "problem": position, "value": header.value or "not graded"}
-        for position, header in page.samples
+        {**vars(header), "problem": header.position, "value": header.value or "not graded"} for header in page
     ]
     columns = [column for column in COLUMNS if not (secret and column.key == "extracted")]
     chosen = ""
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
-    stopped = bool(filters.text) and page.after is not None and len(page.samples) < PAGE
+    stopped = bool(filters.text) and behind is not None and len(page) < PAGE
     pager(
-        {"from": f"{page.after[0]}:{page.after[1]}", "sample": None} if page.after else None,
+        {"from": f"{behind[0]}:{behind[1]}", "sample": None} if behind else None,
         {"from": None, "sample": None} if links.text("from") else None,
-        words=f"{found_responses(len(page.samples), stopped=stopped)}.",
+        words=f"{found_responses(len(page), stopped=stopped)}.",
         name="samples-pager",
     )
-    header = next((header for _, header in page.samples if str(header.id) == chosen), None)
+    header = next((header for header in page if str(header.id) == chosen), None)
     if header is not None:
         with layout.card():
             problem = _problem(header.run_problem_id)

@@ -5,7 +5,7 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from evaluator.evals.runs import EvalSpec, is_imported
+from evaluator.evals.runs import is_imported
 from rephraser.reviews.status import standing_counts
 from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
@@ -168,9 +168,7 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         state = "no steps yet" if last is None else f"to step {last:,}"
         state = "folder not found" if training is not None and training.problem else state
     run = progress.run
-    asked = run.kind != "train" and not (
-        run.kind == "eval" and is_imported(EvalSpec.model_validate(run.spec))
-    )
+    asked = run.kind != "train" and not is_imported(run)
     requests = {
         "done": progress.done,
         "open": progress.open,

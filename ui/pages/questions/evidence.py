@@ -33,8 +33,8 @@ def provenance(card: NeighborCard) -> list[str]:
 
 
 def reasons(card: NeighborCard) -> None:
-    findings = card.evidence.findings
-    fatal = "; ".join(finding.detail for finding in findings if finding.severity == "fatal")
+    findings = card.evidence.get("findings", [])
+    fatal = "; ".join(finding["detail"] for finding in findings if finding["severity"] == "fatal")
     words = [] if card.verdict_reason == fatal else [card.verdict_reason]
     words.append(successes(card))
     if any(words):
@@ -42,10 +42,10 @@ def reasons(card: NeighborCard) -> None:
     if card.reviewer and card.review_reason:
         layout.caption(f"{card.reviewer}: {card.review_reason}")
     chips = [
-        layout.chip(each.name.replace("_", " "), "red" if each.severity == "fatal" else "orange")
+        layout.chip(each["name"].replace("_", " "), "red" if each["severity"] == "fatal" else "orange")
         for each in findings
     ]
-    lines = [f"{chip} :gray[{escaped(each.detail)}]" for chip, each in zip(chips, findings, strict=True)]
+    lines = [f"{chip} :gray[{escaped(each['detail'])}]" for chip, each in zip(chips, findings, strict=True)]
     if lines:
         st.markdown("\\\n".join(lines))  # safe: it escapes
 
@@ -63,7 +63,8 @@ def successes(card: NeighborCard) -> str:
 def parts(question: Question, card: NeighborCard) -> None:
     """Offer further details; only one part is open at a time, and only that one is loaded."""
     offered = {"numbers": "Numbers"}
-    if card.evidence.solvers:
+    solvers = card.evidence.get("solvers", [])
+    if solvers:
         offered["responses"] = "Responses"
     if card.ask_id is not None:
         offered["exchange"] = "Prompt and model answer"
@@ -82,9 +83,9 @@ def parts(question: Question, card: NeighborCard) -> None:
             )
     if opened == "numbers":
         _numbers(card)
-    elif opened == "responses" and card.evidence.solvers:
-        solver = card.evidence.solvers[0]
-        if others := card.evidence.solvers[1:]:
+    elif opened == "responses" and solvers:
+        solver = solvers[0]
+        if others := solvers[1:]:
             layout.caption(f"Responses by {solver}; {len(others):,} other solvers also answered.")
         sides = (("Question", question.id), ("Neighbor", card.candidate_id))
         for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
@@ -116,10 +117,10 @@ def _numbers(card: NeighborCard) -> None:
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.final else "not final: more answers may follow"),
-        ("shared answers", compared.overlap),
-        ("most frequent answer of the question", compared.original_top),
-        ("most frequent new answer of the neighbor", compared.new_top),
-        ("solvers", ", ".join(compared.by_solver) or "none"),
+        ("shared answers", compared.get("overlap")),
+        ("most frequent answer of the question", compared.get("original_top")),
+        ("most frequent new answer of the neighbor", compared.get("new_top")),
+        ("solvers", ", ".join(compared.get("by_solver", ())) or "none"),
         ("correct answers", successes(card) or "unknown"),
         ("words that differ from the question", f"{1 - card.likeness:.0%}"),
         ("cost of the request", "unknown" if card.usd is None else f"{card.usd:.4f} USD"),

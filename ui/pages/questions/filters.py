@@ -7,9 +7,9 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.checks.finding import FINDINGS
+from rephraser.checks.structure import FINDINGS
 from rephraser.reviews.status import PENDING, STATUSES, standing_counts
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from rephraser.sets.store import list_sets
 from rephraser.views.questions import QuestionFilters
 from service.questions.browsing import count_labels

@@ -8,7 +8,7 @@ from rephraser.reviews.store import find_candidate
 from rephraser.sets.store import find_set, member_ids
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
 from rephraser.views.suspects import find_suspects
-from service.questions.browsing import Place, find_question, places
+from service.questions.browsing import find_question, places
 from service.questions.question import Question
 from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, show_active, warn_absent
@@ -24,6 +24,9 @@ from ui.pages.widgets.choices import choose
 from ui.pages.widgets.pager import pager
 from ui.pages.widgets.pictures import show_pictures
 
+SetPlace = tuple[str, int, str | None]
+"""A set of the question, its row there, and why it is held back."""
+
 NEIGHBORS = 5
 NARROWING = ("run", "neighbors")
 """Filters of the list that also apply to a question's neighbors."""
@@ -33,7 +36,7 @@ OWN = ("id", "candidate", "show", "nafter", "open", *evidence.READ)
 
 
 @cached
-def _read(session: Session, reference: str, candidate: str) -> tuple[Question, list[Place]]:
+def _read(session: Session, reference: str, candidate: str) -> tuple[Question, list[SetPlace]]:
     if candidate:
         reference = find_candidate(session, candidate).question_id
     question = find_question(session, reference)
@@ -63,32 +66,31 @@ def show(reference: str, candidate: str) -> None:
     _all_neighbors(question, candidate, stands)
 
 
-def _question(question: Question, stands: list[Place]) -> None:
+def _question(question: Question, stands: list[SetPlace]) -> None:
     with layout.card("question"):
         show_math_text(question.text, f"q-{question.id}")
         show_pictures(question.images)
         st.markdown(f"**Answer** {escaped(question.answer)}")  # safe
         with layout.row():
             chips = [layout.chip(label) for label in (question.subject, question.level) if label]
-            for stand in stands:
-                held = f", held back: {stand.held}" if stand.held else ""
-                place = f"{stand.set_name} row {stand.position}{held}"
-                chips.append(layout.chip(place, "orange" if held else "gray"))
+            for set_name, position, held in stands:
+                why = f", held back: {held}" if held else ""
+                chips.append(layout.chip(f"{set_name} row {position}{why}", "orange" if held else "gray"))
             if chips:
                 layout.line(*chips)
             for suspect in fetch(find_suspects, question_id=question.id):
-                layout.note(
-                    f"Suspect gold answer: in run {suspect.run}, {suspect.question_agreeing} of "
-                    f"{suspect.question_drawn} answers to the question and {suspect.neighbor_agreeing} of "
-                    f"{suspect.neighbor_drawn} to its accepted neighbors ({suspect.neighbors}) are "
-                    f"{suspect.agreed}, but only {suspect.gold_given} equal the gold answer."
+                words = (
+                    "Suspect gold answer: in run {run}, {question_agreeing} of {question_drawn} answers to "
+                    "the question and {neighbor_agreeing} of {neighbor_drawn} to its accepted neighbors "
+                    "({neighbors}) are {agreed}, but only {gold_given} equal the gold answer."
                 )
+                layout.note(words.format(**suspect))
             layout.caption(question.id)
             if runs_with(question.id):
                 links.link("Rollouts", "rollouts", q=question.id)
 
 
-def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> None:
+def _all_neighbors(question: Question, candidate: str, stands: list[SetPlace]) -> None:
     run, neighbor_set = links.text("run"), links.text("neighbors")
     known = choices()["neighbors"]
     members = _members(neighbor_set, question.id) if neighbor_set in known else frozenset()
@@ -118,7 +120,7 @@ def _all_neighbors(question: Question, candidate: str, stands: list[Place]) -> N
     elif not cards and run:
         layout.empty_state("No neighbor of this run.")
     elif not cards:
-        no_neighbors("This question has no neighbors yet.", stands[0].set_name if stands else "")
+        no_neighbors("This question has no neighbors yet.", stands[0][0] if stands else "")
     closed = dict.fromkeys(evidence.OPENED)
     pager(
         {"nafter": cards[NEIGHBORS - 1].proposal_id, **closed} if len(cards) > NEIGHBORS else None,

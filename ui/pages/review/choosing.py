@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit, list_audits
 from rephraser.reviews.status import STATUSES
-from rephraser.run.start import KIND
+from rephraser.run.store import KIND
 from service.runs.store import Run, list_runs
 from ui.pages.state import links
 from ui.pages.state.database import cached

@@ -8,13 +8,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import audit_groups, audit_rates, get_audit
 from rephraser.reviews.queue import ReviewProgress, audit_progress, read_decisions, read_items, run_progress
-from rephraser.reviews.rates import (
-    Agreement,
-    ErrorRates,
-    GroupRate,
-    Rate,
-    run_agreement,
-)
+from rephraser.reviews.rates import run_agreement
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
@@ -36,7 +30,7 @@ _PAIRS = [
 @cached
 def _audit_results(
     session: Session, audit_id: int, reviewer: str
-) -> tuple[ErrorRates, GroupRate | None, ReviewProgress]:
+) -> tuple[dict[str, Any], dict[str, Any] | None, ReviewProgress]:
     audit = get_audit(session, audit_id)
     return (
         audit_rates(session, audit),
@@ -56,52 +50,60 @@ def show_results(choice: Choice) -> None:
 def _audit(choice: Choice, audit_id: int) -> None:
     rates, groups, progress = _audit_results(audit_id, choice.reviewer)
     numbers = [
-        ("reviewed", f"{rates.reviewed:,} of {rates.drawn:,}", "by any reviewer"),
-        _rate("false accepts", rates.false_accept, "verdict: accepted"),
-        _rate("false rejects", rates.false_reject, "rejected by the verdict"),
+        ("reviewed", f"{rates['reviewed']:,} of {rates['drawn']:,}", "by any reviewer"),
+        _rate("false accepts", rates["false_accept"], "verdict: accepted"),
+        _rate("false rejects", rates["false_reject"], "rejected by the verdict"),
     ]
     if groups is not None:
         numbers[1:] = [
-            ("groups reviewed", f"{groups.complete:,} of {groups.drawn:,}", "all neighbors reviewed"),
-            ("groups open", f"{groups.open:,}", "none rejected, but some undecided"),
-            _rate("groups with a broken neighbor", groups.broken, "among fully reviewed groups"),
+            ("groups reviewed", f"{groups['complete']:,} of {groups['drawn']:,}", "all neighbors reviewed"),
+            ("groups open", f"{groups['open']:,}", "none rejected, but some undecided"),
+            _rate("groups with a broken neighbor", groups["broken"], "among fully reviewed groups"),
             (
                 "broken neighbors",
-                f"{rates.false_accept.count:,} of {rates.false_accept.reviewed:,}",
+                "{count:,} of {reviewed:,}".format(**rates["false_accept"]),
                 "errors within a question may be correlated, so rely on the group rate",
             ),
         ]
-    elif rates.broken.share is not None:
-        low, high = rates.broken.low or 0.0, rates.broken.high or 0.0
-        hint = f"95% interval {low:.1%} to {high:.1%}, strata weighted by size"
-        numbers.append(("broken in a published set", f"{rates.broken.share:.1%}", hint))
+    elif (broken := rates["broken"])["share"] is not None:
+        hint = f"95% interval {broken['low']:.1%} to {broken['high']:.1%}, strata weighted by size"
+        numbers.append(("broken in a published set", f"{broken['share']:.1%}", hint))
     if choice.reviewer:
         numbers.insert(1, (f"by {choice.reviewer}", f"{progress.decided:,}", ""))
     layout.numbers(*numbers)
     if groups is None:
         _verdicts(rates, audit_id)
-    elif groups.complete < groups.drawn:
-        layout.caption(f"Of all groups, {groups.bounds}.")
-    if rates.complete:
+    elif groups["complete"] < groups["drawn"]:
+        layout.caption(_bounds(groups))
+    if rates["complete"]:
         words = "Verdict errors in this sample, according to the newest decision on each candidate."
-        for name, ids in (("accepts", rates.false_accepts), ("rejects", rates.false_rejects)):
+        for name, ids in (("accepts", rates["false_accepts"]), ("rejects", rates["false_rejects"])):
             _candidates(f"False {name}", words, ids, f"audit-{audit_id}-false-{name}-list", audit_id)
-    elif rates.false_accepts or rates.false_rejects:
+    elif rates["false_accepts"] or rates["false_rejects"]:
         st.caption("The lists of false accepts and false rejects appear after all candidates are reviewed.")
-    _agreements("Agreement between reviewers", rates.agreements, f"audit-{audit_id}-reviewers")
+    _agreements("Agreement between reviewers", rates["agreements"], f"audit-{audit_id}-reviewers")
     name = f"audit-{audit_id}-disputed"
-    _candidates("Disagreements", "The newest decision counts.", rates.disputed, name, audit_id)
+    _candidates("Disagreements", "The newest decision counts.", rates["disputed"], name, audit_id)
 
 
-def _verdicts(rates: ErrorRates, audit_id: int) -> None:
-    if not rates.false_accept.reviewed:
+def _bounds(groups: dict[str, Any]) -> str:
+    broken, drawn, still_open = len(groups["broken_groups"]), groups["drawn"], groups["open"]
+    return (
+        f"Of all groups, {broken:,} have a broken neighbor so far and {still_open:,} are not yet decided: "
+        f"{broken / drawn:.1%} to {(broken + still_open) / drawn:.1%} are broken (exact 95% interval "
+        f"{groups['low']:.1%} to {groups['high']:.1%}, whatever the undecided ones turn out to be)."
+    )
+
+
+def _verdicts(rates: dict[str, Any], audit_id: int) -> None:
+    if not rates["false_accept"]["reviewed"]:
         layout.empty_state(
             "No candidate that the verdict accepted has been reviewed yet.",
             "The false-accept rate appears after the first one. Review in the Queue tab.",
         )
     layout.section("By verdict", "Share of reviewed candidates that reviewers reject.")
     page_table(
-        [{**vars(stratum), **vars(stratum.rejected)} for stratum in rates.strata],
+        [{**stratum, **stratum["rejected"]} for stratum in rates["strata"]],
         [
             Column("status", "verdict"),
             Column("size", "in the run", "whole"),
@@ -145,29 +147,31 @@ def _run(choice: Choice) -> None:
             commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
     heading = "Agreement between reviewers and with the verdict"
-    _agreements(heading, agreement.pairs, f"{choice.run}-reviewers")
+    _agreements(heading, agreement["pairs"], f"{choice.run}-reviewers")
     _candidates(
         "Decisions that differ from the verdict",
         "By any reviewer.",
-        agreement.against_verdict,
+        agreement["against_verdict"],
         f"{choice.run}-against-verdict",
     )
-    _candidates("Disagreements", "The newest decision counts.", agreement.disputed, f"{choice.run}-disputed")
+    _candidates(
+        "Disagreements", "The newest decision counts.", agreement["disputed"], f"{choice.run}-disputed"
+    )
 
 
-def _rate(name: str, rate: Rate, of: str) -> tuple[str, str, str]:
-    if rate.share is None:
+def _rate(name: str, rate: dict[str, Any], of: str) -> tuple[str, str, str]:
+    if rate["share"] is None:
         return name, "none yet", f"no candidate {of} has been reviewed"
-    interval = f"95% interval {rate.low or 0:.1%} to {rate.high or 0:.1%}"
-    return name, f"{rate.share:.1%}", f"{rate.count:,} of {rate.reviewed:,} {of}; {interval}"
+    interval = f"95% interval {rate['low']:.1%} to {rate['high']:.1%}"
+    return name, f"{rate['share']:.1%}", f"{rate['count']:,} of {rate['reviewed']:,} {of}; {interval}"
 
 
-def _agreements(heading: str, pairs: Sequence[Agreement], name: str) -> None:
+def _agreements(heading: str, pairs: Sequence[dict[str, Any]], name: str) -> None:
     layout.section(heading)
     if not pairs:
         st.caption("No candidate has decisions of two reviewers.")
         return
-    rows: list[dict[str, Any]] = [{**vars(pair), "share": pair.agreed / pair.shared} for pair in pairs]
+    rows = [{**pair, "share": pair["agreed"] / pair["shared"]} for pair in pairs]
     page_table(rows, _PAIRS, name, name=name)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.sets.counts import RATE_DEFINITION, AcceptRate, accept_rates
+from rephraser.sets.counts import RATE_DEFINITION, accept_rates
 from rephraser.sets.store import list_sets
 from rephraser.sets.types import SetHeader
 from rephraser.sets.verify import verify
@@ -102,7 +102,7 @@ def show_statistics(header: SetHeader) -> None:
             with column:
                 _rates(rates[by], by)
     else:
-        page_table(list(map(vars, rates["strategy"])), _RATES, "rates")
+        page_table(rates["strategy"], _RATES, "rates")
     if known := header.counts.get("successes"):  # difficulty compared with the questions, by the solvers
         solvers = ", ".join(known["solvers"])
         of = f"Mean share of correct answers on {known['neighbors']:,} neighbors, by {solvers}."
@@ -127,8 +127,8 @@ def show_statistics(header: SetHeader) -> None:
                 draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
 
 
-def _rates(rates: Sequence[AcceptRate], by: str) -> None:
-    rows = [{**vars(rate), "name": rate.strategy} for rate in rates]
+def _rates(rates: Sequence[dict[str, Any]], by: str) -> None:
+    rows = [{**rate, "name": rate["strategy"]} for rate in rates]
     if not any(row["rate"] is not None for row in rows):
         if by == "strategy":
             st.caption("No acceptance rates, because the version was imported or no answers were compared.")
@@ -156,7 +156,7 @@ def show_using(header: SetHeader) -> None:
     if st.button("Verify now", icon=":material/verified:", key="verify"):
         with st.spinner("Recomputing"), reading() as session:
             report = verify(session, header.id)
-        if report.ok:
+        if not report.problems:
             words = f"{header.ref} matches its published content. All recomputed values are equal."
             st.success(escaped(words), icon=":material/verified:")
         else:

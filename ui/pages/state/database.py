@@ -13,7 +13,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from service.database import Database, Place
-from service.database.postgresql.server import watch_statements
+from service.database.postgresql import watch_statements
 from service.errors import DatabaseError
 from ui.pages.state import settings
 from ui.pages.widgets import layout

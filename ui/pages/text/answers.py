@@ -1,12 +1,11 @@
 """Answers to a question and its neighbor, as small bars side by side."""
 
 import html
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 
-from rephraser.views.candidates import Evidence
 from ui.characters import one_line
 from ui.charts.theme import DARK_PALETTE, PALETTE
 
@@ -27,30 +26,33 @@ _STYLE = """
 """
 
 
-def answer_rows(evidence: Evidence) -> list[dict[str, Any]]:
+def answer_rows(evidence: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return how often each answer was given, most frequent first, then responses without an answer."""
-    classes = sorted(evidence.classes, key=lambda given: -(given.original + given.candidate))
-    rows = [(given.answer, given.gold, given.original, given.candidate) for given in classes]
-    rest = (
-        ("(no answer found)", False, evidence.original_unparsed, evidence.candidate_unparsed),
-        ("(comparison timed out)", False, evidence.original_unsettled, evidence.candidate_unsettled),
-    )
-    rows += [counts for counts in rest if counts[2] or counts[3]]
+    counts = evidence.get("counts") or {}
+    classes = zip(*(counts.get(name, ()) for name in ("classes", "original", "candidate")), strict=True)
+    gold = counts.get("gold")
+    rows = [(str(answer), place == gold, *given) for place, (answer, *given) in enumerate(classes)]
+    rows.sort(key=lambda row: -row[2] - row[3])
+    for label, kind in (("(no answer found)", "unparsed"), ("(comparison timed out)", "unsettled")):
+        given = [counts.get(f"{side}_{kind}", 0) for side in ("original", "candidate")]
+        if any(given):
+            rows.append((label, False, *given))
     return [dict(zip(("answer", "gold", "original", "neighbor"), row, strict=True)) for row in rows]
 
 
-def show_answers(evidence: Evidence) -> None:
+def show_answers(evidence: Mapping[str, Any]) -> None:
     """Show the most frequent answers and how many responses of each side gave them, if there are any."""
     if answer_rows(evidence):
         st.html(answers_html(evidence, DARK_PALETTE if st.context.theme.type == "dark" else PALETTE))  # safe
 
 
-def answers_html(evidence: Evidence, colours: Sequence[str] = PALETTE) -> str:
+def answers_html(evidence: Mapping[str, Any], colours: Sequence[str] = PALETTE) -> str:
     """Return the answers as bars; texts are text in it, whatever they hold."""
     rows = answer_rows(evidence)
     sides = ("original", "neighbor")
     of = {side: sum(row[side] for row in rows) for side in sides}
-    given, rest = rows[: len(evidence.classes)], rows[len(evidence.classes) :]
+    classes = len((evidence.get("counts") or {}).get("classes", ()))
+    given, rest = rows[:classes], rows[classes:]
     if others := given[MOST_CLASSES:]:
         label = f"({len(others)} other answer{'s' * (len(others) > 1)})"
         rest.insert(0, {"answer": label, **{side: sum(row[side] for row in others) for side in sides}})

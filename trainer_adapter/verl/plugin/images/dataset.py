@@ -1,8 +1,7 @@
 """verl's dataset for questions with images, without its own image reader.
 
-A row has its images in the column `images`, and its prompts mark them with `<image>`, as verl expects. verl
-reads images with `qwen_vl_utils`, which needs torchvision and resizes them before the model's processor does
-so again. Here the processor gets the original images, as in an evaluation.
+verl reads images with `qwen_vl_utils`, which needs torchvision and resizes them before the model's processor
+does so again. Here the processor gets the original images, as in an evaluation.
 """
 
 from typing import Any

@@ -17,18 +17,20 @@ def with_images(messages: Sequence[Message], images: Sequence[Any]) -> list[dict
     """Return plain-text messages with images instead of their placeholders."""
     if not images:
         return [dict(message) for message in messages]
-    from service.questions.images import (
-        PLACEHOLDER,
-        count_placeholders,
-    )  # needs the database, so it is imported where it is used
+    from service.questions.images import PLACEHOLDER, count_placeholders  # imports the database
 
     places = sum(count_placeholders(message["content"]) for message in messages)
     if places != len(images):
         raise ValueError(f"a prompt has {places} {PLACEHOLDER}, but its question has {len(images)} images")
     left = iter(images)
-    return [
-        {**message, "content": _parts(message["content"].split(PLACEHOLDER), left)} for message in messages
-    ]
+    filled = []
+    for message in messages:
+        parts: list[dict[str, Any]] = []
+        for number, text in enumerate(message["content"].split(PLACEHOLDER)):
+            parts += [{"type": "image", "image": next(left)}] if number else []
+            parts += [{"type": "text", "text": text}] if text else []
+        filled.append({**message, "content": parts})
+    return filled
 
 
 def prompt_text(tokenizer: Any, ids: Sequence[int], image_ids: frozenset[int]) -> str:
@@ -40,15 +42,3 @@ def prompt_text(tokenizer: Any, ids: Sequence[int], image_ids: frozenset[int]) -
         for is_image, part in groupby(map(int, ids), lambda id: id in image_ids)
     ]
     return "".join(parts)
-
-
-def _parts(texts: Sequence[str], images: Any) -> list[dict[str, Any]]:
-    first, *others = texts
-    parts = _text(first)
-    for following in others:
-        parts += [{"type": "image", "image": next(images)}, *_text(following)]
-    return parts
-
-
-def _text(text: str) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": text}] if text else []

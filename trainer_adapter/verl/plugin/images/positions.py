@@ -9,12 +9,7 @@ from service.engines.images import image_tokens
 
 
 def positions_of(processor: Any, tokens: torch.Tensor, seen: Mapping[str, Any]) -> torch.Tensor:
-    """Return the positions of a row's tokens in verl's form.
-
-
-    Returns:
-        Shape T; (4, T) for a model with three-dimensional rotary positions, whose first row counts tokens.
-    """
+    """Return the positions of a row's tokens, shape T; (4, T) for three-dimensional rotary positions."""
     places = torch.arange(len(tokens))
     if processor is None or not hasattr(processor, "get_rope_index"):
         return places

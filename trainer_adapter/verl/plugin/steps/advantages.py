@@ -1,8 +1,7 @@
 """The advantage estimator: the trainer's advantages, or the recipe's with verl's own trainer.
 
-verl calls an estimator with rewards and group names only. Token weights need log-probs; filters and reward
-shaping need grades. So tagrpo's trainer computes advantages itself and the estimator returns them. With
-verl's own trainer the estimator computes them, for recipes of tier 1.
+verl calls an estimator with rewards and group names only, so tagrpo's trainer computes advantages itself and
+the estimator returns them. With verl's own trainer the estimator computes them, for recipes of tier 1.
 """
 
 from typing import Any

@@ -17,12 +17,10 @@ _SURPLUS = "training/filter_groups/discarded_surplus_samples"
 class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
     """verl's synchronous buffer, without endless refills and dependence on arrival order.
 
-    verl decides when and how many questions are drawn again, up to `max_prompts` a step. Then no more are
-    drawn: the step uses the available groups with a gradient or, if there are none, groups without. With
-    `waves` groups are inspected only when none is in flight, so that draws do not depend on the order of
-    arrival. `dead` names the groups without a gradient that the last step drew.
-
-    Its settings are the `sampler_kwargs` of verl's config.
+    verl draws questions again, up to `max_prompts` a step. Then the step uses the available groups with a
+    gradient or, if there are none, groups without. With `waves` groups are inspected only when none is in
+    flight, so that draws do not depend on the order of arrival. `dead` names the groups without a gradient
+    that the last step drew.
     """
 
     def __init__(
@@ -30,6 +28,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
     ) -> None:
         given = dict(sampler_kwargs)
         self._submit, self._waves, self._max_prompts = refill_fn, given.pop("waves"), given.pop("max_prompts")
+        self._look_every_s = given["poll_interval"]
         super().__init__(refill_fn=self._refill, sampler_kwargs={}, **given, **kwargs)
         self._filters = given["filter_groups_metric"] is not None
         self._step, self._wanted, self._drawn, self._dropped = 0, 0, 0, 0
@@ -90,7 +89,7 @@ class NeighborReplayBuffer(ReplayBuffer):  # type: ignore[misc]
 
     def _wait(self) -> None:
         if self._waves and self._filters:
-            wait_for_responses("train", self.poll_interval)
+            wait_for_responses("train", self._look_every_s)
 
     def _count(self, groups: Counter[float]) -> None:
         for correctness, number in groups.items():

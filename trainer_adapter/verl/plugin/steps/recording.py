@@ -1,9 +1,8 @@
 """The rollout record: its writer, and how it is filled with verl's own trainer.
 
-tagrpo's trainer sees a step's responses and records them. With verl's own trainer no part sees all of a
-response: the reward function has its text and its grade, the advantage estimator has the groups. So the
-reward function leaves a small file per response in the record's folder, and the estimator collects those of
-its step.
+With verl's own trainer no part sees all of a response: the reward function has its text and its grade, the
+advantage estimator has the groups. So the reward function leaves a small file per response in the record's
+folder, and the estimator collects those of its step.
 """
 
 import json
@@ -81,10 +80,7 @@ def record_tier_1(
 ) -> None:
     """Record the responses of a step that the reward function left, and its metrics.
 
-    Args:
-        questions: verl's name of the question of each row.
-        scores_B: of the reward function. Rows of a question with equal scores and lengths have the same
-            advantage, since nothing else enters it.
+    Rows of a question with equal scores and lengths have the same advantage.
     """
     import numpy as np
 
@@ -101,13 +97,12 @@ def record_tier_1(
     computed = dict(zip(rows, shaped, strict=True))
     records: list[RolloutRecord] = []
     folder = Path(settings.record or "") / _PARTS
-    absent = dict.fromkeys(("old_log_prob", "ref_log_prob", "entropy"))
     for group, uid in enumerate(dict.fromkeys(questions)):
         for file in folder.glob(f"*/{uid}/*.json"):
             fields = json.loads(file.read_text(encoding="utf-8"))
             score = float(np.float32(fields.pop("score")))  # verl holds it so
             if values := computed.get((uid, score, fields["tokens"])):  # else it failed after it was graded
-                fields |= {"group": group, "reward": values[0], "advantage": values[1], **absent}
+                fields |= {"group": group, "reward": values[0], "advantage": values[1]}
                 records.append(RolloutRecord(**fields))
     if not records:
         _LOG.warning("no responses were recorded: the reward function is not tagrpo's")

@@ -67,12 +67,11 @@ class ReplayStep:
     ) -> tuple[ReplayedBatch | None, dict[str, float]]:
         """Return the batch with replayed groups, None if there are none, and metrics.
 
-        The mixed groups of `batch` are stored for later steps; replaced groups leave verl's queue.
+        The mixed groups of `batch` are stored for later steps; replaced groups leave verl's queue. A group
+        with fewer than `size` responses is neither replaced nor stored, so that batches keep their size.
 
         Args:
             weights_BT: importance weights of the step's responses; None if all are 1.
-            size: responses of a whole group. A shorter one, whose responses failed, is neither replaced nor
-                stored, so that batches keep their size.
             log_probs: computes the log-probs of rows of verl's queue under the policy of this step.
         """
         drawn = _weights(batch, responses, weights_BT)
@@ -130,11 +129,7 @@ class ReplayStep:
         )
 
     def save(self, folder: Path) -> None:
-        """Write the stored groups into the folder of a checkpoint.
-
-        verl removes only the actor of an earlier checkpoint; this removes the stored groups of that
-        checkpoint too.
-        """
+        """Write the stored groups into the folder of a checkpoint; remove those of removed checkpoints."""
         for earlier in folder.parent.glob(f"global_step_*/{_MIXED_GROUPS}"):
             if not (earlier.parent / "actor").exists():
                 earlier.unlink(missing_ok=True)

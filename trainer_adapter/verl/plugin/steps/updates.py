@@ -10,12 +10,7 @@ _ONE_TOKEN = 24_576
 
 
 def order_updates(batch: Any, keys: Sequence[str], *, mini_batch: int, ranks: int) -> dict[str, float]:
-    """Reorder the rows of verl's padded batch by `order_rows`, in place.
-
-
-    Returns:
-        how even the ranks' tokens are then, under verl's names.
-    """
+    """Reorder the rows of verl's padded batch by `order_rows`; return metrics of the ranks' tokens."""
     padding = [bool(tag.get("is_padding")) for tag in batch.tags]
     places = {key: place for place, key in enumerate(keys)}
     order = [
@@ -43,10 +38,9 @@ def order_rows(
 ) -> list[list[int]]:
     """Return the rows of each rank, those of its first update first, and so on.
 
-    verl cuts a step into a part for each rank, and each part into its updates. By default it balances the
-    parts over the whole step, which scatters a question's rows over updates and puts all padding into the
-    last one. Here each update has whole questions and nearly the same number of rows, and is balanced by
-    itself. A question is split only if it would not fit otherwise.
+    By default verl balances ranks over the whole step, which scatters a question's rows over updates. Here
+    each update has whole questions and nearly the same number of rows, and is balanced by itself. A question
+    is split only if it would not fit otherwise.
     """
     rows = len(questions)
     real = questions.index(None) if None in questions else rows

@@ -1,16 +1,12 @@
 """`tagrpo questions`: import, mix, list, show and remove sets; contamination of benchmarks."""
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from ui.cli import exits, output
-from ui.cli.eval.settings import BenchmarkRows
+from ui.cli import output
 from ui.cli.output import plural, terminal
-from ui.cli.settings import db
-
-if TYPE_CHECKING:
-    pass
+from ui.cli.settings import BenchmarkRows, Limit, db
 
 
 def import_(
@@ -32,22 +28,17 @@ def import_(
     repeated, contradicting and near-duplicate questions. A set never changes: other questions need another
     name. Rows are numbered from 0.
 
-    Exit code 3: questions were held back or left out, contradict each other, or may lack the content of a
-    column (options, context, ...); or gold answers are whole solutions. The message says which.
+    Exit code 3: questions were held back or left out, contradict each other, or may be incomplete.
 
     Example: tagrpo questions import math_train.jsonl --name math
-
-    Example: tagrpo questions import open-r1/OpenR1-Math-220k --name openr1 --limit 20000
 
     Args:
         source: A .jsonl, .json, .csv, .tsv or .parquet file, or a Hub dataset id (org/name).
         name: Name of the set. Default: the file's name.
         column: Column of a PART: question, answer, solution, level, subject or images. Default: the usual
-            names. Dots select nested values; images= imports no images. Repeat the option for several parts,
-            and for a question in several columns. Without an answer column, tagrpo reads the solution's last
-            \\boxed{}.
-        kind: code: questions for Python programs, with tests in the answer column and optionally a program
-            in the solution column.
+            names. Dots select nested values; images= imports no images. Repeat the option for several parts
+            or columns of a question. Without an answer column, the solution's last \\boxed{} is the answer.
+        kind: code: questions for Python programs, with tests in the answer column.
         config: Hub: configuration of the dataset. Repeat the option to join several.
         split: Hub: split. Default: train.
         revision: Hub: branch, tag or commit. Default: the newest.
@@ -79,7 +70,7 @@ def import_(
             report = store_import(database, rows, grader, name=name, progress=bar)
     terminal.show(report.to_json(), hidden=("spec",))
     if problems := report.attention:
-        raise exits.needs_attention("; ".join(problems))
+        raise output.needs_attention("; ".join(problems))
 
 
 def mix(
@@ -116,7 +107,7 @@ def mix(
 
 def list_(
     name: Annotated[str | None, Argument()] = None,
-    limit: Annotated[int, Option(min=1)] = 20,
+    limit: Limit = 20,
     after: Annotated[int, Option(min=-1, show_default=False)] = -1,
     level: str | None = None,
     subject: str | None = None,
@@ -130,15 +121,12 @@ def list_(
     --suspects lists questions whose gold answer the solvers contradict: either the gold answer is wrong, or
     all solvers make the same mistake.
 
-    Example: tagrpo questions list
-
-    Example: tagrpo questions list math --level 5 --subject algebra --limit 10
+    Example: tagrpo questions list math --level 5
 
     Example: tagrpo questions list --suspects --run math-gpt4
 
     Args:
         name: Name of a question set. Default: list all sets.
-        limit: Questions per page.
         after: Continue after this row.
         level: Only this level; 5 also matches "Level 5".
         subject: Only this subject.
@@ -150,36 +138,15 @@ def list_(
     from service.questions import browsing
 
     filtered = held or level or subject or search or after >= 0
-    if suspects:
-        if name is not None or filtered:
-            raise BadParameter("--suspects allows only --run and --limit")
-        _list_suspects(run, limit)
-    elif run is not None:
+    if suspects and (name is not None or filtered):
+        raise BadParameter("--suspects allows only --run and --limit")
+    if run is not None and not suspects:
         raise BadParameter("--run requires --suspects")
-    elif name is not None:
-        with db.reading() as session:
-            members, total, behind = browsing.page(
-                session,
-                name,
-                level=level,
-                subject=subject,
-                search=search,
-                held=held,
-                limit=limit,
-                after=after,
-            )
-        terminal.rows(
-            "questions",
-            [member.to_json() for member in members],
-            "row id level subject question answer" + " held_back=held" * any(each.held for each in members),
-            empty=f"no more questions of {name}" if total else f"no question of {name} matches",
-            set=name,
-            total=total,
-            after=behind,
-        )
-    elif filtered:
+    if filtered and name is None:
         raise BadParameter("these filters need the name of a question set")
-    else:
+    if suspects:
+        _list_suspects(run, limit)
+    elif name is None:
         with db.reading() as session:
             sets = [
                 {
@@ -195,21 +162,33 @@ def list_(
             ]
         empty = "no question sets yet; import one with `tagrpo questions import`"
         terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
+    else:
+        filters: dict[str, Any] = {"level": level, "subject": subject, "search": search, "held": held}
+        with db.reading() as session:
+            members, total, behind = browsing.page(session, name, **filters, limit=limit, after=after)
+        terminal.rows(
+            "questions",
+            [member.to_json() for member in members],
+            "row id level subject question answer" + " held_back=held" * any(each.held for each in members),
+            empty=f"no more questions of {name}" if total else f"no question of {name} matches",
+            set=name,
+            total=total,
+            after=behind,
+        )
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
-    from rephraser.run.start import choose_run
+    from rephraser.run.store import choose_run
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
-        listed = find_suspects(session, run_id=run and choose_run(session, run).id)
-    suspects = [suspect.to_json() for suspect in listed]
+        questions = find_suspects(session, run_id=run and choose_run(session, run).id)
     terminal.rows(
         "suspects",
-        suspects if terminal.as_json else suspects[:limit],
+        questions if terminal.as_json else questions[:limit],
         "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
         "neighbors gold_given run",
-        f"{plural(len(suspects), 'question')} (--limit shows more): either the gold answer is wrong, or the "
+        f"{plural(len(questions), 'question')} (--limit shows more): either the gold answer is wrong, or the "
         "solvers always err. Check them",
         empty="no suspects: solvers never agree on an answer other than the gold answer",
     )
@@ -228,11 +207,11 @@ def show(id: str) -> None:
     with db.reading() as session:
         question = browsing.find_question(session, id)
         places = browsing.places(session, question.id)
-    sets = [{"set": at.set_name, "row": at.position, "held": at.held} for at in places]
+    sets = [{"set": name, "row": position, "held": held} for name, position, held in places]
     terminal.show({**question.to_json(), "sets": sets})
 
 
-def remove(name: str, yes: Annotated[bool, Option("--yes")] = False) -> None:
+def remove(name: str, yes: bool = False) -> None:
     """Remove a question set, for example one imported with a wrong column.
 
     Its name can be used again. A set that a run or a mix uses cannot be removed. Published sets are kept.
@@ -296,4 +275,4 @@ def contamination(
         checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
     terminal.show({"settings": settings.to_json(), "checks": checks, "pairs": pairs})
     if repeated := sum(check["repeated_problems"] for check in checks):
-        raise exits.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")
+        raise output.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")

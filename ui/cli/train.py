@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,7 +13,7 @@ from typer import Option
 from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
 from trainer_adapter.config import PlanAssumptions, TrainConfig
-from ui.cli import console, exits, output
+from ui.cli import output
 from ui.cli.configured import Verb
 from ui.cli.output import Heading, Table, terminal
 from ui.cli.settings import db, resume_command
@@ -53,16 +52,12 @@ def plan(
 
     Example: tagrpo train plan ta_grpo --model Qwen/Qwen3-4B --questions 7498 --gpus 4
 
-    Example: tagrpo train plan ta_rescue --compare grpo --model Qwen/Qwen3-4B --questions 7498
-    --assume tokens_per_second=2500
-
     Args:
         questions: Number of training questions, instead of --data.
         pilot: Pilot: eval run of the model on the set.
         compare: Recipes to compare with at equal responses, separated by commas. Default: GRPO.
         responses: Total responses of each training run. Default: the recipe's.
-        script: With --data and --compare: write a script that trains all recipes at equal responses,
-            evaluates them and writes the report.
+        script: With --data and --compare: write a script that trains, evaluates and reports all recipes.
     """
     from trainer_adapter.plans.planning import plan_training
     from trainer_adapter.plans.script import write_script
@@ -70,15 +65,8 @@ def plan(
     reading = Reading(PlanAssumptions)
     reading.add_words(assume or ())
     others = [name.strip() for name in compare.split(",")] if compare else []
-    made = plan_training(
-        config,
-        reading.build(),
-        db.open,
-        questions=questions,
-        pilot=pilot,
-        compare=others,
-        responses=responses,
-    )
+    asked: dict[str, Any] = {"questions": questions, "pilot": pilot, "responses": responses}
+    made = plan_training(config, reading.build(), db.open, compare=others, **asked)
     if script is not None:
         write_script(script, made, others)
         output.note(f"comparison script: {script}. Try it with --dry-run first")
@@ -93,7 +81,7 @@ def plan(
         hidden=("recipe", "warnings"),
     )
     if made.warnings:
-        raise exits.needs_attention("; ".join(made.warnings))
+        raise output.needs_attention("; ".join(made.warnings))
 
 
 AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
@@ -105,37 +93,34 @@ def recipes(config: TrainConfig | None) -> None:
 
     Paths of files, folders and the model are placeholders unless you give them.
 
-    Example: tagrpo train recipes
-
     Example: tagrpo train recipes ta_grpo --model Qwen/Qwen3-1.7B --gpus 4
     """
     from trainer_adapter.methods.recipes import RECIPES
     from trainer_adapter.methods.registry import user_sources
-    from trainer_adapter.runs.composing import compose_training
-    from trainer_adapter.runs.data import read_data
-    from trainer_adapter.runs.settings import SOURCES
+    from trainer_adapter.runs import composing, data, settings
     from ui.cli.records import record_parts
 
     if config is None:
-        listed = [recipe.to_json() for recipe in RECIPES.values()]
-        axes = " ".join(axis for axis in AXES if axis != "loss")
-        loss = (
+        columns = (
+            "recipe=name N=neighbors G=responses sampling group advantage weights anchor filter reward "
             "clip_high=loss.clip_high dual_clip=loss.dual_clip aggregation=loss.aggregation kl=loss.kl_coef"
         )
-        columns = f"recipe=name N=neighbors G=responses {axes} {loss}"
-        terminal.rows("recipes", listed, columns)
+        terminal.rows("recipes", [recipe.to_json() for recipe in RECIPES.values()], columns)
         return
-    composition = compose_training(config, None if config.data is None else read_data(config.data))
+    exported = None if config.data is None else data.read_data(config.data)
+    composition = composing.compose_training(config, exported)
     user_sources(composition.recipe.formulas)  # which have to be there
+    recipe, preset = composition.recipe, composition.preset
     record: dict[str, Any] = {
-        "preset": composition.preset.name,
-        "recipe": composition.recipe.to_json(),
+        "preset": preset.name,
+        "recipe": recipe.to_json(),
         "plug_in": composition.settings.model_dump(),
-        "machine": asdict(composition.machine),
-        "overrides": [asdict(each) for each in composition.values],
+        "machine": config.machine,
+        "overrides": composition.values,
         "arguments": composition.arguments(),
     }
-    recipe, preset = composition.recipe, composition.preset
+    gpus = f"{config.gpus} GPU{'s' if config.gpus > 1 else ''}"
+    machine = "CPU" if config.cpu else gpus if config.nodes == 1 else f"{config.nodes} nodes of {gpus}"
     overrides = [each for each in composition.values if not isinstance(each.value, dict)]
     rows = [[each.key, json.dumps(each.value), each.source, each.reason] for each in overrides]
     terminal.emit(
@@ -144,10 +129,13 @@ def recipes(config: TrainConfig | None) -> None:
         f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
         f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
         *record_parts({"recipe": {name: record["recipe"][name] for name in AXES}}),
-        *("", Heading(f"overrides of verl's configuration, {composition.machine.name}")),
+        *("", Heading(f"overrides of verl's configuration, {machine}")),
         Table(["key", "value", "source", "why"], rows),
         *("", Heading("sources")),
-        *(f"{source}: {SOURCES[source]}" for source in dict.fromkeys(each.source for each in overrides)),
+        *(
+            f"{source}: {settings.SOURCES[source]}"
+            for source in dict.fromkeys(each.source for each in overrides)
+        ),
     )
 
 
@@ -170,16 +158,12 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
 
     Example: tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4
 
-    Example: tagrpo train run ta_grpo --data out/verl --model tiny --cpu verl.trainer.total_epochs=1
-
     Args:
         dry_run: Print the command without writing or starting anything.
         hide_log: Write verl's output and command only to the run's folder; show steps.
     """
     from trainer_adapter.runs import running
-    from trainer_adapter.runs.run_folder import COMMAND, RunFolder
-
-    open_database = partial(db.open, create=config.set is None)
+    from trainer_adapter.runs.run_folder import COMMAND
 
     def announce(prepared: "Prepared") -> None:
         for remark in prepared.notes:
@@ -188,26 +172,26 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
             kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
             output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
+    open_database = partial(db.open, create=config.set is None)
     if dry_run:
         prepared = running.dry_run(config, open_database)
         announce(prepared)
         names = ("command", "environment", "spec", "versions", "notes")
-        record = {"run": prepared.name, "folder": prepared.folder.path}
-        record |= {"settings": prepared.composition.values}
-        terminal.emit({**record, **{name: getattr(prepared, name) for name in names}}, prepared.shell)
+        planned = {"run": prepared.name, "folder": prepared.folder.path}
+        planned |= {"settings": prepared.composition.values}
+        terminal.emit(planned | {name: getattr(prepared, name) for name in names}, prepared.shell)
         return
     with terminal.progress(config.name or config.recipe.name, quiet=not hide_log) as bar:
-        echo = _show_steps(bar) if hide_log else console.write_line
+        echo = _show_steps(bar) if hide_log else output.write_line
         trained = running.train(config, open_database, announce=announce, echo=echo)
-    alarms = list(RunFolder(trained.folder).alarms())
-    attempt = trained.attempt
-    record = {**vars(trained), "finished": trained.finished, **vars(attempt), "alarms": alarms}
-    del record["attempt"]
-    terminal.show(record)
-    if not trained.finished:
+    attempt, folder = trained.attempt, trained.folder
+    record: dict[str, Any] = {"run": trained.run, "folder": folder.path, **vars(attempt)}
+    record |= {name: getattr(trained, name) for name in ("log", "errors", "hints")}
+    terminal.show({**record, "finished": attempt.finished, "alarms": list(folder.alarms())})
+    if not attempt.finished:
         why = trained.failure(resume_command(trained.run, *(["--hide-log"] if hide_log else [])))
         if attempt.stopped_by is None:
-            raise exits.failed(why)
+            raise output.failed(why)
         raise (Interrupted if attempt.stopped_by == "SIGINT" else Terminated)(why)
 
 
@@ -230,7 +214,7 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()]) -> None:
     words = ["--backend", "fsdp", "--local_dir", str(shards), "--target_dir", str(out)]
     done = subprocess.run([sys.executable, "-m", "verl.model_merger", "merge", *words], stdout=2)
     if done.returncode:
-        raise exits.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
+        raise output.failed(f"verl's tool ended with exit code {done.returncode}; its last lines say why.")
     terminal.show({"model": out})
 
 

@@ -1,4 +1,4 @@
-"""Connections to a PostgreSQL server, and transactions that survive its restart where they can.
+"""PostgreSQL: connections, errors, and transactions that survive a restart of the server where they can.
 
 Writers take one lock of the database (an advisory one), so that one writes at a time, as on SQLite: what a
 transaction reads is what it writes upon, on any number of hosts. Readers see one state and wait for nobody.
@@ -15,23 +15,20 @@ from typing import Any
 
 from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.database.place import Server
-from service.database.postgresql.errors import (
-    LOCK_TIMEOUT_S,
-    NUMBER_TOO_LARGE,
-    describe,
-    is_lost,
-    state_of,
-)
-from service.errors import DatabaseError
+from service.errors import ConnectionLostError, DatabaseError
 
 WRITE_LOCK = 0x7461677270  # "tagrp"
 RECONNECT_S = 60.0
 """As long as a writer waits for another one, it waits for a server that restarts."""
 
+LOCK_TIMEOUT_S = 60
 _PAUSE_S = 0.2
+_NUMBER_TOO_LARGE = "22003"
+_OF_CONNECTION = ("08", "57P")
+_TOO_MANY = "53300"
 # Set anew by a start, and where the server recovers from a crash.
 _LIFE = "concat(pg_postmaster_start_time(), ' ', (SELECT stats_reset FROM pg_stat_bgwriter))"
 _TAKE_LOCK = f"SELECT pg_current_xact_id()::text FROM pg_advisory_xact_lock({WRITE_LOCK})"
@@ -80,13 +77,6 @@ class PostgresDatabase:
         # Rows of one INSERT go in one statement, so that what counts them runs once.
         self.engine.dialect.use_insertmanyvalues_wo_returning = True
 
-    def may_make_schema(self, *, create: bool) -> bool:
-        """Say whether tables may be made in it where it has none."""
-        return create and not self.read_only
-
-    def close(self) -> None:
-        self.engine.dispose()
-
     @contextmanager
     def explained(self) -> Iterator[None]:
         """Turn server errors into actionable messages.
@@ -99,9 +89,9 @@ class PostgresDatabase:
         except DBAPIError as error:
             if isinstance(error.orig, sqlite3.Error):  # of a file that is read meanwhile, which explains it
                 raise
-            if state_of(error) == NUMBER_TOO_LARGE:
+            if _state_of(error) == _NUMBER_TOO_LARGE:
                 raise OverflowError(str(error.orig)) from None
-            description = describe(error, self.place)
+            description = _describe(error, self.place)
             if description is None:
                 raise
             raise description from None
@@ -122,7 +112,7 @@ class PostgresDatabase:
             try:
                 connection.commit()
             except DBAPIError as error:
-                if transaction is None or not is_lost(error) or not self._was_committed(transaction):
+                if transaction is None or not _is_lost(error) or not self._was_committed(transaction):
                     raise
         finally:
             connection.close()
@@ -147,7 +137,7 @@ class PostgresDatabase:
             except DBAPIError as error:
                 if connection is not None:
                     connection.close()
-                if not self._reached or not is_lost(error) or time.monotonic() > patience:
+                if not self._reached or not _is_lost(error) or time.monotonic() > patience:
                     raise
                 time.sleep(_PAUSE_S)
             except BaseException:
@@ -198,6 +188,59 @@ class PostgresDatabase:
     def size(self, connection: Connection) -> int:
         """Return the bytes of the database."""
         return int(connection.exec_driver_sql("SELECT pg_database_size(current_database())").scalar_one())
+
+
+def _state_of(error: DBAPIError) -> str | None:
+    """Return the five characters of an error by which the server names it; None: it came from elsewhere."""
+    return getattr(error.orig, "sqlstate", None)
+
+
+def _is_lost(error: DBAPIError) -> bool:
+    """Say whether the server cannot be reached, or this connection to it is gone."""
+    state = _state_of(error)
+    if error.connection_invalidated or state == _TOO_MANY:
+        return True
+    if state is not None:
+        return state.startswith(_OF_CONNECTION)
+    return isinstance(error, OperationalError)
+
+
+def _describe(error: DBAPIError, place: Server) -> DatabaseError | None:
+    """Turn an error into one that says what to do, or None where it is a bug of ours."""
+    lines = [line.strip() for line in str(error.orig).splitlines() if line.strip()]
+    text, state = (lines[-1] if lines else type(error.orig).__name__), _state_of(error)
+    whole = " ".join(lines)
+    reason = text.rpartition("FATAL:")[2].strip()
+    if "password" in whole and ("authentication failed" in whole or "no password supplied" in whole):
+        return DatabaseError(
+            f"{place}: {reason}. Keep the password in ~/.pgpass or PGPASSWORD, not in the URL."
+        )
+    if "does not exist" in whole and "database" in reason and state in (None, "3D000"):
+        return DatabaseError(f"{place}: {reason}. Create it: `createdb {place.url.database}`.")
+    if state is None and "role" in reason and "does not exist" in reason:
+        return DatabaseError(f"{place}: {reason}. Create it: `createuser {place.url.username or ''}`.")
+    if state == "25006":
+        return DatabaseError(f"{place}: the database cannot be written ({text}).")
+    if state == "42501":
+        return DatabaseError(
+            f"{place}: {text}. The role {place.url.username or 'of this login'} lacks the permission. Ask "
+            "the owner to grant it, or use another role in --db."
+        )
+    if state == "55P03":
+        return DatabaseError(
+            f"{place}: another process has locked the database for {LOCK_TIMEOUT_S} s. Try again."
+        )
+    if state == "53100":
+        return DatabaseError(
+            f"{place}: the server's disk is full ({text}); the last step was not written. Free space there "
+            "and run the same command again to resume."
+        )
+    if _is_lost(error):
+        return ConnectionLostError(
+            f"{place}: the server cannot be reached, or closed the connection ({reason}). The last step was "
+            "not written. When the server is available, run the same command again to resume."
+        )
+    return None
 
 
 def to_json(value: Any) -> str:

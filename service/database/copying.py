@@ -1,7 +1,7 @@
 """Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any
 
@@ -36,13 +36,17 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
         reading.read() as rows,
         writing.write() as copy,
     ):
-        _check_empty(copy, target)
+        for table in Base.metadata.sorted_tables:
+            if copy.execute(select(*table.primary_key).limit(1)).first() is not None:
+                raise DatabaseError(
+                    f"{target}: already contains rows ({table.name}). Choose an empty database."
+                )
         if copy.get_bind().dialect.name == "sqlite":
             copy.execute(text("PRAGMA defer_foreign_keys = ON"))
         with lifted(copy, lambda name: True):  # rows come with the counts that they have
-            contents = {table.name: _copy(rows, copy, table, report) for table in Base.metadata.sorted_tables}
+            contents = {table.name: _copy(rows, table, report, copy) for table in Base.metadata.sorted_tables}
         for table in Base.metadata.sorted_tables:
-            if _content(copy, table) != contents[table.name]:
+            if _copy(copy, table, report) != contents[table.name]:
                 raise DatabaseError(
                     f"{target}: the copied content of {table.name} differs from {source}, so nothing was "
                     "copied. PostgreSQL strings cannot contain the NUL character; remove it from the source."
@@ -51,33 +55,19 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
     return {name: rows for name, (rows, _) in contents.items()}
 
 
-def _check_empty(session: Session, target: Place) -> None:
-    for table in Base.metadata.sorted_tables:
-        if session.execute(select(*table.primary_key).limit(1)).first() is not None:
-            raise DatabaseError(f"{target}: already contains rows ({table.name}). Choose an empty database.")
-
-
-def _copy(source: Session, target: Session, table: Table, report: TellStage) -> Content:
-    rows, total = 0, 0
-    for part in _parts(source, table):
-        target.connection().execute(insert(table), [row._asdict() for row in part])
-        rows, total = rows + len(part), total + sum(map(_hash, part))
-        report(table.name, rows, None)
-    return rows, total
-
-
-def _content(session: Session, table: Table) -> Content:
-    rows, total = 0, 0
-    for part in _parts(session, table):
-        rows, total = rows + len(part), total + sum(map(_hash, part))
-    return rows, total
-
-
-def _parts(session: Session, table: Table) -> Iterator[Sequence[Any]]:
+def _copy(source: Session, table: Table, report: TellStage, target: Session | None = None) -> Content:
+    """Return what a table holds, after copying it to the target if there is one."""
     # A set comes behind the one it was made from.
     order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
     size = 10 if table.name == "images" else 1_000  # an image has up to 20 MB
-    return session.execute(select(table).order_by(*order).execution_options(yield_per=size)).partitions()
+    query = select(table).order_by(*order).execution_options(yield_per=size)
+    rows, total = 0, 0
+    for part in source.execute(query).partitions():
+        if target is not None:
+            target.connection().execute(insert(table), [row._asdict() for row in part])
+        rows, total = rows + len(part), total + sum(map(_hash, part))
+        report(table.name if target else f"{table.name}, compared", rows, None)
+    return rows, total
 
 
 def _hash(row: Any) -> int:

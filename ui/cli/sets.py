@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from typer import Argument, BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
-from ui.cli import exits
+from ui.cli import output
 from ui.cli.configured import Verb
-from ui.cli.files import Overwrite
 from ui.cli.output import terminal
-from ui.cli.settings import db, resume_command
+from ui.cli.settings import Overwrite, db, resume_command
 
 if TYPE_CHECKING:
     from rephraser.sets import PublishedSet, SetHeader
@@ -42,19 +41,14 @@ def publish(
 
     Example: tagrpo sets publish math --run math-gpt4 --n 3
 
-    Example: tagrpo sets publish math --run math-gpt4 --run math-qwen --adaptive 8
-
     Args:
         name: Name of the set.
         run: Name or id of a run to publish from.
         n: Maximum neighbors per question. Default: all that qualify.
-        adaptive: Give neighbors only to questions that probably yield no gradient alone, in groups of this
-            many responses.
-        pilot: With --adaptive: eval run of the policy that gives the success rates. Default: the answers
-            sampled for the verdicts.
+        adaptive: Give neighbors only to questions that probably yield no gradient in groups of this size.
+        pilot: With --adaptive: eval run that gives the success rates. Default: the answers for the verdicts.
         prefer: Neighbors to prefer, by success rate compared with the question's.
-        min_distance: Minimum distance in wording from the question and from neighbors chosen earlier.
-            Default: 0.15; 0 for runs by rules.
+        min_distance: Minimum distance in wording between texts. Default: 0.15; 0 for runs by rules.
         include: Also include unverified, undecided or rejected candidates, ranked after accepted ones.
         strategy: Only neighbors from this strategy.
         model: Only neighbors from this model.
@@ -62,7 +56,7 @@ def publish(
         dry_run: Publish nothing; show the content and the expected yield of other choices.
     """
     from rephraser import sets
-    from rephraser.checks.wording import usual_distance
+    from rephraser.config import usual_distance
     from service.runs.store import find_run
 
     if pilot is not None and adaptive is None:
@@ -85,12 +79,11 @@ def publish(
             if dry_run:
                 terminal.show(sets.draft(session, run, selection).to_json(adaptive or USUAL_G))
         if not dry_run:
-            show_published(sets.publish(database, name, run=run, selection=selection))
-    open_runs = [source.name for source in runs if source.finished_at is None]
-    if open_runs:
-        raise exits.needs_attention(
-            f"run {' and '.join(open_runs)} is not finished. Finish it with {resume_command(open_runs[0])}, "
-            "then publish again."
+            _show_published(sets.publish(database, name, run=run, selection=selection))
+    if unfinished := [source.name for source in runs if source.finished_at is None]:
+        raise output.needs_attention(
+            f"run {' and '.join(unfinished)} is not finished. Finish it with "
+            f"{resume_command(unfinished[0])}, then publish again."
         )
 
 
@@ -129,11 +122,7 @@ def show(
 
     Exit code 3 (--verify): the version differs from its published content.
 
-    Example: tagrpo sets show math@1 --limit 2
-
     Example: tagrpo sets show math@2 --diff math@1
-
-    Example: tagrpo sets show math@1 --verify
 
     Args:
         limit: Number of questions to show.
@@ -146,23 +135,20 @@ def show(
     if diff is not None and verify:
         raise BadParameter("give only one of --diff and --verify")
     with db.reading() as session:
-        if diff is not None:
-            terminal.show(sets.diff(session, diff, reference))
-            return
-        if verify:
-            report = sets.verify(session, reference)
-            header = report.header
-            record = {"set": header.ref, "ok": report.ok, "content_hash": header.content_hash}
-            terminal.show({**record, "derived_hash": report.derived_hash, "problems": report.problems})
-            if not report.ok:
-                differs = f"{header.ref}: differs from its published content; do not train on it."
-                raise exits.needs_attention(differs)
-            return
         header = sets.find_set(session, reference)
-        places = range(first, min(first + limit, header.counts["questions"]))
-        entries = sets.load_entries(session, header.id, places)
-    content = {"entries": entries} if limit else {}
-    terminal.show({**_header_record(header), "spec": header.spec, **content})
+        record = {**_header_record(header), "spec": header.spec}
+        if diff is not None:
+            record = sets.diff(session, diff, reference)
+        elif verify:
+            report = sets.verify(session, reference)
+            record = {"set": header.ref, "ok": not report.problems, "content_hash": header.content_hash}
+            record |= {"derived_hash": report.derived_hash, "problems": report.problems}
+        elif limit:
+            places = range(first, min(first + limit, header.counts["questions"]))
+            record["entries"] = sets.load_entries(session, header.id, places)
+    terminal.show(record)
+    if not record.get("ok", True):
+        raise output.needs_attention(f"{header.ref}: differs from its published content; do not train on it.")
 
 
 def tag(
@@ -179,25 +165,23 @@ def tag(
     from rephraser import sets
 
     with db.writing() as session:
+        header = sets.find_set(session, reference)
         if remove:
-            header = sets.find_set(session, reference)
             sets.untag(session, header.name, tag_name)
-            header = sets.find_set(session, header.id)
         else:
-            header = sets.tag(session, reference, tag_name)
+            sets.tag(session, header.id, tag_name)
+        header = sets.find_set(session, header.id)
     terminal.show({"set": header.ref, "id": header.id, "tags": header.tags})
 
 
 def _header_record(header: "SetHeader") -> dict[str, Any]:
     from rephraser.sets import accept_rates
 
-    rates = accept_rates(header.counts.get("proposals", []))
     described = {name: value for name, value in vars(header).items() if name != "spec"}
-    return {"set": header.ref, **described, "accept_rates": rates}
+    return {"set": header.ref, **described, "accept_rates": accept_rates(header.counts.get("proposals", []))}
 
 
-def show_published(published: "PublishedSet") -> None:
-    """Print the result of publishing or importing."""
+def _show_published(published: "PublishedSet") -> None:
     record = {**_header_record(published.header), "created": published.created, "same_as": published.same_as}
     known = None if published.created else f"unchanged: {published.header.ref} already has this content"
     terminal.show(record, known)
@@ -209,7 +193,6 @@ FLAGS = {
     "--max-prompt-tokens": "max_prompt_tokens",
     "--instruction": "instruction",
 }
-
 EXPORTED = ("layout", "data_source", "answers", "strategies", "validation_share")
 
 
@@ -240,32 +223,22 @@ def export(
     """
     from rephraser import sets
 
-    if form == "verl" and license_name is not None:
-        raise BadParameter("--license cannot be combined with --format verl")
     if form == "verl":
+        if license_name is not None:
+            raise BadParameter("--license cannot be combined with --format verl")
         _export_verl(config, out, overwrite)
         return
     if config.model_fields_set > {"set"}:
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
+    license_named = license_name or "other"
     with db.open() as database:
         header = sets.export_set(
-            database,
-            config.set,
-            out,
-            form,
-            license_name=license_name or "other",
-            overwrite=overwrite,
+            database, config.set, out, form, license_name=license_named, overwrite=overwrite
         )
-    record = {
-        "set": header.ref,
-        "content_hash": header.content_hash,
-        "format": form,
-        "out": out,
-        **{key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")},
-        "license": license_name or "other",
-    }
+    record = {"set": header.ref, "content_hash": header.content_hash, "format": form, "out": out}
+    record |= {key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")}
     terminal.show(
-        record,
+        {**record, "license": license_named},
         f'load it with `datasets.load_dataset("{out}", split="train")`' if form == "hf" else None,
         "the card states no license; set one with --license" if form == "hf" and not license_name else None,
     )
@@ -299,11 +272,10 @@ def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> Non
         "out": numbers.pop("directory"),
         "chat_template_kwargs": template.chat_template_kwargs,
         "neighbors_by_verdict": numbers.pop("verdicts"),
-        **numbers,
     }
-    terminal.show(record)
+    terminal.show(record | numbers)
     if report.dropped_neighbors or report.dropped_questions:
-        raise exits.needs_attention(
+        raise output.needs_attention(
             f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
             f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
             f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
@@ -329,4 +301,4 @@ def import_(path: Path, name: Annotated[str, Option()], accept_changes: bool = F
     check_name(name)
     with db.open(create=True) as database:
         published = sets.import_set(database, read, name)
-    show_published(published)
+    _show_published(published)

@@ -9,9 +9,8 @@ from typer import Argument, Option
 
 from service.errors import InputError
 from ui.cli import output
-from ui.cli.files import Overwrite, check_chart
 from ui.cli.output import Table, terminal
-from ui.cli.settings import db
+from ui.cli.settings import Limit, Overwrite, db
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
@@ -31,21 +30,18 @@ def metrics(
 
     Example: tagrpo train metrics ta --metric "tagrpo/zero/*"
 
-    Example: tagrpo train metrics ta-s0 ta-s1 --metric actor/lr --seeds --chart lr.svg
-
     Args:
         runs: Training runs; optional if there is only one.
-        metric: Logged metric; * matches any characters. Repeat the option for several. Default: four main
-            ones.
-        seeds: Combine runs that differ only in the seed: mean, lowest and highest value of the steps that all
-            of them logged.
+        metric: Logged metric; * matches any characters. Default: four main ones.
+        seeds: Combine runs that differ only in the seed: mean, lowest and highest value of common steps.
         chart: Plot one metric to a .png, .svg or .json file.
     """
+    from service.writing import check_file_target
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import match_metrics, metric_names, metric_rows, seed_groups
 
     if chart is not None:
-        check_chart(chart, overwrite=overwrite)
+        check_file_target(chart, overwrite=overwrite)
     with db.reading() as session:
         asked: list[str | None] = [*runs] if runs else [None]
         chosen = list({run.id: run for run in (choose_train_run(session, each) for each in asked)}.values())
@@ -73,11 +69,9 @@ def metrics(
     lines: dict[tuple[str, int], dict[str, object]] = {}
     for row in rows:
         spread = f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
-        line = lines.setdefault((row["label"], row["step"]), {"run": row["label"], "step": row["step"]})
+        line = lines.setdefault((row["label"], row["step"]), {})
         line[row["metric"]] = spread if row["n"] > 1 else row["value"]
-    table = Table(
-        ["run", "step", *names], [[*map(line.get, ("run", "step", *names))] for line in lines.values()]
-    )
+    table = Table(["run", "step", *names], [[*place, *map(line.get, names)] for place, line in lines.items()])
     terminal.emit(
         {"metrics": rows}, table if rows else "no step has logged these metrics; --metric '*' shows all"
     )
@@ -96,16 +90,14 @@ def rollouts(
     text: str | None = None,
     rescued: Literal["all", "yes", "never"] | None = None,
     after: str | None = None,
-    limit: Annotated[int, Option(min=1)] = 25,
-    add: Annotated[bool, Option("--add")] = False,
+    limit: Limit = 25,
+    add: bool = False,
     prune: Annotated[str | None, Option(metavar="N or N:LAST")] = None,
-    yes: Annotated[bool, Option("--yes")] = False,
+    yes: bool = False,
 ) -> None:
     """List the responses of a training run, even while it trains; with an id, show one response.
 
     Example: tagrpo train rollouts ta --step 1 --variant 0 --grade wrong
-
-    Example: tagrpo train rollouts ta:1:0
 
     Args:
         target: Run (optional if there is only one), one rollout to show, or a folder to --add.
@@ -114,10 +106,9 @@ def rollouts(
         variant: 0: the question's own prompt; k: its k-th neighbor.
         grade: Only this grade: correct, wrong or unknown.
         text: Only rollouts whose response contains this text.
-        rescued: List questions whose own responses were all wrong, and the neighbors that rescued them: all,
-            only the rescued ones (yes), or those never rescued. Needs a recipe such as ta_rescue.
+        rescued: List questions whose own responses were all wrong (all, rescued or never rescued), and the
+            neighbors that rescued them. Needs a recipe such as ta_rescue.
         after: Continue after this rollout or question.
-        limit: Number of rows to show.
         add: Register the folder of a training run that started elsewhere or was moved.
         prune: Remove responses, except those of every N-th and the last LAST steps (10). Metrics stay.
         yes: With --prune: remove the files. Default: only list the steps.
@@ -179,7 +170,7 @@ def _show(run: str, record: "Record", place: str) -> None:
     terminal.show({**values, "token_log_ratios": pieces}, hidden=("token_log_ratios",))
 
 
-def _list_rescued(name: str, record: "Record", rescued: str, after: str | None, limit: int) -> None:
+def _list_rescued(run: str, record: "Record", rescued: str, after: str | None, limit: int) -> None:
     from service.questions.store import question_texts
     from trainer_adapter.record.rescues import NEVER, RESCUED, page_rescues, rescue_totals
 
@@ -189,18 +180,14 @@ def _list_rescued(name: str, record: "Record", rescued: str, after: str | None, 
     page = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
     with db.reading() as session:
         texts = question_texts(session, [question.question_id for question in page])
+    shares = {"dead_share": totals.dead_share, "revived_share": totals.revived_share}
     questions = [
         {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}
         for each in page[:limit]
     ]
-    shares = {"dead_share": totals.dead_share, "revived_share": totals.revived_share}
-    page_record: dict[str, Any] = {
-        "run": name,
-        "totals": {**asdict(totals), **shares},
-        "questions": questions,
-    }
-    page_record["after"] = page[limit - 1].question_id if len(page) > limit else None
-    terminal.show(page_record, "", *totals.sentences(), hidden=("totals",))
+    report: dict[str, Any] = {"run": run, "totals": {**asdict(totals), **shares}, "questions": questions}
+    report["after"] = page[limit - 1].question_id if len(page) > limit else None
+    terminal.show(report, "", *totals.sentences(), hidden=("totals",))
 
 
 def _add(target: str | None) -> None:

@@ -1,1 +1,0 @@
-"""The one migration history of all rooms."""

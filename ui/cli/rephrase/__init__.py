@@ -1,1 +1,0 @@
-"""Commands of rephrasing: proposing, judging, reviewing."""

@@ -1,1 +1,0 @@
-"""Commands of published neighbor sets."""

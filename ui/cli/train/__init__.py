@@ -1,1 +1,0 @@
-"""Commands of training and its rollouts."""
