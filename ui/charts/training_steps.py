@@ -156,16 +156,12 @@ def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scal
     values = {(row["step"], row["label"]): format(row["value"], form) for row in rows}
     stripes = []
     for step, (low, high) in zip(steps, pairwise(borders), strict=True):
-        texts = {f"line{place}": values.get((step, name), "none") for place, name in enumerate(names)}
-        stripes.append({"step": step, "from": low, "to": high, **texts})
+        texts = {"step": f"{step:,.0f}", **{name: values.get((step, name), "none") for name in names}}
+        stripes.append({"step": step, "from": low, "to": high, "values": texts})
     picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
-    tooltip = [
-        alt.Tooltip("step:Q", format=",d"),
-        *(alt.Tooltip(f"line{place}:N", title=name) for place, name in enumerate(names)),
-    ]
     drawn = alt.Chart(data_of(stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)
     shade = alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25})
-    return drawn.encode(x=x("from"), x2="to:Q", opacity=shade, tooltip=tooltip).add_params(picked)
+    return drawn.encode(x=x("from"), x2="to:Q", opacity=shade, tooltip="values:N").add_params(picked)
 
 
 def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] | None) -> tuple[Any, Any]:

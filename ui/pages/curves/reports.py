@@ -29,7 +29,7 @@ from ui.charts.eval_curves import MEANINGS, POINT, panel_charts
 from ui.charts.intervals import cost_points, difference_chart
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.state import links, settings
-from ui.pages.state.database import cached, keep, reading
+from ui.pages.state.database import cached, fetch, keep, reading
 from ui.pages.state.records import list_trainings, recorded
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
@@ -60,10 +60,10 @@ class PageReport:
     notes: list[str]
 
 
-def make_report(session: Session, choice: Choice, ks: Sequence[int] | None = None) -> PageReport:
-    """Return the report of methods with its charts, for some `ks` or all."""
-    methods = load_methods(session, choice.references())
-    look: dict[str, Any] = {"ks": ks}
+def make_report(session: Session, choice: Choice) -> PageReport:
+    """Return the report of methods with its charts, for all k."""
+    methods = fetch(load_methods, choice.references())
+    look: dict[str, Any] = {}
     if choice.metric == MAJ_AT_K:
         runs = [run for method in choice.methods.values() for run in method.runs]
         fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
@@ -95,8 +95,17 @@ load_report = cached(make_report)
 
 
 @cached
-def load_comparison(session: Session, first: tuple[str, ...], second: tuple[str, ...]) -> MethodComparison:
-    a, b = load_methods(session, [*first, *second])
+def load_table(session: Session, choice: Choice, k: int) -> tuple[Document, list[dict[str, Any]]]:
+    """Return the table of methods at one k, and its rows."""
+    methods = fetch(load_methods, choice.references())
+    metric, interval = Metric(choice.metric), INTERVALS[choice.interval]
+    report = build_report(methods, metric=metric, interval=interval, ks=(k,))
+    return report_document(report, contamination_notes(session, methods)), records(report)
+
+
+@cached
+def load_comparison(_session: Session, references: tuple[str, ...]) -> MethodComparison:
+    a, b = fetch(load_methods, references)
     return compare_methods(a, b, allow_missing=False)
 
 
@@ -150,6 +159,7 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
 
 
 def show_report(choice: Choice, report: PageReport) -> None:
+    document, rows = report.document, report.records
     if choice.metric != "maj@k":
         curves: dict[tuple[str, str], set[int]] = {}
         for row in report.curves:
@@ -158,9 +168,9 @@ def show_report(choice: Choice, report: PageReport) -> None:
         k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=POINT_PARAMETERS)
         note_absent("k", ks, "table at k =", f"k = {k}")
         if k != report.k:
-            report = load_report(choice, ks=(k,))
-    show_document(report.document, "report")
-    download("report", report.records, key="report-csv", label="CSV, full precision")
+            document, rows = load_table(choice, k)
+    show_document(document, "report")
+    download("report", rows, key="report-csv", label="CSV, full precision")
 
 
 def show_sources(report: PageReport) -> None:
@@ -183,7 +193,7 @@ def show_differences(choice: Choice) -> None:
         most_shared = max(others, key=others.__getitem__)
         second = choose(st.selectbox, "against", "against", list(others), most_shared, width=200)
     with layout.or_stop(f"{first} and {second} cannot be compared."):
-        comparison = load_comparison(choice.references(first), choice.references(second))
+        comparison = load_comparison((*choice.references(first), *choice.references(second)))
     rows = comparison.rows
     layout.caption(
         f"pass@k of {first} minus that of {second} on the same problems; above 0, {first} is better. "

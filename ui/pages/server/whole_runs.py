@@ -36,6 +36,9 @@ class _HeldMessages:
         if self._holds(message):
             self._timer = self._timer or asyncio.create_task(self._release_later())
         else:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
             await self._release()
 
     def _holds(self, message: Message) -> bool:
