@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from eval_runs import add_eval_run
 from rollout_shards import add_training, make_record
@@ -123,7 +124,7 @@ def make_candidates(db: Database, texts: Texts, questions: Sequence[Question]) -
         for question in questions:
             proposed = [f"{texts.prose(80, 420)} Find {question.answer} - 1 + 1." for _ in STRATEGIES]
             reply = completion(json.dumps({"rephrasings": proposed}))
-            of: dict[str, str] = {"kind": PROPOSE, "about": question.id, "model": MODELS[0]}
+            of: dict[str, Any] = {"kind": PROPOSE, "about": question.id, "model": MODELS[0]}
             ask = add_ask(session, run.id, reply, tokens=(700, 400), usd=0.019, **of)
             pairs = zip(proposed, STRATEGIES, strict=True)
             candidates = [_propose(text, strategy, ask, texts.chance) for text, strategy in pairs]
@@ -158,7 +159,7 @@ def make_sets_and_reviews(db: Database, run: Run, questions: Sequence[Question])
             decisions = []
             for member in audit.members:
                 accepts = (member.status == "accepted") == (chance.random() < 0.9)
-                made = ("accepted", "") if accepts else ("rejected", "another problem")
+                made: tuple[Any, str] = ("accepted", "") if accepts else ("rejected", "another problem")
                 decisions.append(Decision(member.candidate_id, *made, reviewer, audit.id))
             record_reviews(session, decisions)
     sets.publish(db, "math-ta", run=run.name, n=3)
