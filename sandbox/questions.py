@@ -81,6 +81,8 @@ def write_questions(folder: Path, world: World, seed: int, train: int, heldout: 
 
 def read_questions(path: Path) -> list[Asked]:
     """Return the questions of a file that `write_questions` made."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file; `python -m sandbox questions FOLDER` writes it.")
     questions = [_read_row(row, f"{path}:{number}") for number, row in read_objects(path)]
     if not questions:
         raise InputError(f"{path}: contains no questions; `python -m sandbox questions FOLDER` writes it.")

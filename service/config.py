@@ -217,7 +217,9 @@ class Reading(Generic[C]):
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
         for word in words:
-            key, _, text = word.partition("=")
+            key, equals, text = word.partition("=")
+            if not equals:
+                raise InputError(f"{word}: write settings as KEY=VALUE.")
             self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
     def set(self, key: str, value: Any, place: str) -> None:

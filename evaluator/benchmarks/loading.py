@@ -43,7 +43,10 @@ def load_benchmark(
         origin = {"file": opened.name, "sha256": opened.origin["sha256"]}
     images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
     own = benchmark.name not in BENCHMARKS
-    problems, references = read_problems(opened, benchmark, images, options_seed=options_seed, own=own)
+    exact = own or source is None
+    problems, references = read_problems(
+        opened, benchmark, images, options_seed=options_seed, exact=exact, own=own
+    )
     if benchmark.columns.options:
         origin["options_seed"] = options_seed
     pinned = source is None and benchmark.revision is not None

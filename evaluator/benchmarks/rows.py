@@ -34,7 +34,7 @@ _INTEGER = re.compile(r"([-+]?)(\d{1,4000}|\d{1,3}(?:,\d{3}){1,1000})(?:\.0*)?")
 
 
 def read_problems(
-    source: Source, benchmark: Benchmark, images: RowImages, *, options_seed: int, own: bool
+    source: Source, benchmark: Benchmark, images: RowImages, *, options_seed: int, exact: bool, own: bool
 ) -> tuple[tuple[Problem, ...], dict[str, str]]:
     """Read every row of a source as a problem of a benchmark, in order; repeated ones are numbered.
 
@@ -43,8 +43,9 @@ def read_problems(
     Args:
         images: keeps the images of the rows.
         options_seed: shuffles the options of multiple-choice questions.
-        own: a benchmark of the user's own: columns that are named must be there, `kind` counts, and rows as
-            HumanEval or MBPP have them ask for programs.
+        exact: columns that are named must be there; a file may hold a known benchmark under other names.
+        own: a benchmark of the user's own: `kind` counts, and rows as HumanEval or MBPP have them ask for
+            programs.
     """
     only = benchmark.only
     rows = [
@@ -59,7 +60,7 @@ def read_problems(
         benchmark = replace(benchmark, kind=AnswerKind.CODE)
     columns = Columns()
     if any(isinstance(row, RawRow) for row in rows):
-        columns = _columns(benchmark, source.columns or tuple(present), source.name, own=own)
+        columns = _columns(benchmark, source.columns or tuple(present), source.name, exact=exact, own=own)
     made: list[Problem] = []
     references: dict[str, str] = {}
     problems = []
@@ -101,21 +102,21 @@ def _refuse_lacking(row: RawRow, columns: Columns, text: str, choices: str | Non
         )
 
 
-def _columns(benchmark: Benchmark, present: Collection[str], name: str, *, own: bool) -> Columns:
+def _columns(benchmark: Benchmark, present: Collection[str], name: str, *, exact: bool, own: bool) -> Columns:
     """Return the columns of question and answer; a copy of a known benchmark may name them otherwise."""
     wanted, there = benchmark.columns, f"available: {', '.join(sorted(present)) or 'none'}"
 
     def missing(*columns: str | None) -> list[str]:
         return [each for each in columns if each and {each, each.split(".")[0]}.isdisjoint(present)]
 
-    lacking = missing(*((wanted.question, *wanted.options) if wanted.options else ()))
-    lacking += missing(wanted.kind, wanted.tolerance) if own else []
-    if lacking:
+    whole = [wanted.question, *wanted.options] if wanted.options else []  # no part of an object can be named
+    whole += [wanted.kind, wanted.tolerance] if own else []
+    if lacking := [each for each in whole if each and each not in present]:
         raise InputError(f"{name}: no column {', '.join(map(repr, lacking))}; {there}.")
     if wanted.options:
         return Columns(question=wanted.question)
     named = {part: getattr(wanted, part) for part in ("question", "answer", "solution", "images")}
-    if not own:
+    if not exact:
         named = {part: column for part, column in named.items() if column and not missing(column)}
         if "answer" in named and benchmark.kind is not AnswerKind.CODE:
             named.pop("solution", None)
@@ -150,7 +151,7 @@ def _problem(
         raise RowProblem(f'"{wanted.choices}" is not a list of choices')
     if choices:
         text, kind = list_choices(text, [_choice(choice) for choice in choices]), AnswerKind.CHOICE
-    tolerance = _short_text(values, wanted.tolerance) or _short_text(values, "tolerance")
+    tolerance = _short_text(values, wanted.tolerance if wanted.tolerance in values else "tolerance")
     try:
         chosen = AnswerKind(kind.lower()) if kind else AnswerKind.TOLERANCE if tolerance else benchmark.kind
     except ValueError:

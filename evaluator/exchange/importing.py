@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from sqlalchemy import select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
@@ -199,7 +199,7 @@ def import_responses(
         run, _ = open_eval_run(session, name, settings, placed, {**package_versions(), **about})
         problems = dict(zip(read.problems, run_problems(session, run.id), strict=True))
         theirs = grader_id(session, other_tool(file.scorer)) if read.scored else None
-        before = sum(_stored(session, run.id).values())
+        before = sum(_stored(session, RunProblemRow.run_id == run.id).values())
     total, new = read.samples.total(), 0
     report(before, total)
     if before < total:
@@ -210,7 +210,7 @@ def import_responses(
             report(min(before + new, total), total)
     with db.write() as session:
         if read.lost:  # failed blocks, noted once however often this is called
-            there = _stored(session, run.id)
+            there = _stored(session, RunProblemRow.run_id == run.id)
             lost = {problems[number].id: count for number, count in read.lost.items()}
             add_tasks(session, run.id, [block_item(Block(id, there[id], lost[id])) for id in lost])
             session.execute(
@@ -234,18 +234,18 @@ def _place(file: ResponseFile, matcher: Matcher, problems: Mapping[int, RunProbl
             seen[number] += 1
 
 
-def _stored(session: Session, run_id: str) -> dict[int, int]:
-    """Return the number of samples by problem of a run."""
+def _stored(session: Session, condition: ColumnElement[bool]) -> dict[int, int]:
+    """Return the number of samples by problem."""
     counted = SampleCountsRow
     query = select(counted.run_problem_id, counted.samples).join(
         RunProblemRow, RunProblemRow.id == counted.run_problem_id
     )
-    return dict(session.execute(query.where(RunProblemRow.run_id == run_id)).all())
+    return dict(session.execute(query.where(condition)).all())
 
 
 def _store(session: Session, run_id: str, part: Sequence[_Place], theirs: int | None) -> int:
     """Write the responses that are not there yet, with the other tool's grades; the write lock is held."""
-    stored = _stored(session, run_id)
+    stored = _stored(session, RunProblemRow.id.in_({problem.id for problem, _, _ in part}))
     missing = [place for place in part if place[1] >= stored[place[0].id]]
     if not missing:
         return 0

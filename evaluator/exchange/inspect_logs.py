@@ -37,6 +37,7 @@ _ZSTD = 93
 _LOCAL_HEADER = 30
 
 _UNREADABLE = (
+    struct.error,
     *(BadZipFile, zstandard.ZstdError, zlib.error, NotImplementedError),
     *(ValueError, KeyError, TypeError, AttributeError),
 )

@@ -33,11 +33,12 @@ def read_details(
         tokens = replied.get("output_tokens") or []
         choices, gold = doc.get("choices") or [], doc.get("gold_index")
         gold = gold[0] if isinstance(gold, list) and gold else gold
+        place = int(gold) if isinstance(gold, int | str) and str(gold).isdecimal() else len(choices)
         return {
             "response": texts,
             "question": doc.get("query"),
             "id": doc.get("id"),
-            "answer": choices[gold] if isinstance(gold, int) and 0 <= gold < len(choices) else None,
+            "answer": choices[place] if place < len(choices) else None,
             "images": doc.get("images"),
             "completion_tokens": [len(each) for each in tokens] if len(tokens) == len(texts) else None,
             "score": (scores or {}).get(chosen) if len(texts) == 1 else None,

@@ -143,13 +143,16 @@ def _from_json(body: str) -> list[str] | None:
         if (start := re.search(r"[{\[]\s*[\"{\[]", piece)) is None:
             continue
         document = double_latex_backslashes(piece[start.start() :])
+        strings: list[str] = []
         try:
-            return list(_strings(json.JSONDecoder(strict=False).raw_decode(document)[0]))
+            strings = list(_strings(json.JSONDecoder(strict=False).raw_decode(document)[0]))
         except RecursionError:  # a model that went on opening brackets
             continue
         except ValueError:  # it breaks off or is badly closed
             if match := _STRINGS.match(document):
-                return [json.loads(text, strict=False) for text in re.findall(_STRING, match[1], re.S)]
+                strings = [json.loads(text, strict=False) for text in re.findall(_STRING, match[1], re.S)]
+        if strings or not piece[: start.start()].strip():  # a text may contain brackets, such as a matrix
+            return strings
     return None
 
 
@@ -180,9 +183,9 @@ _DOUBLED = re.compile(r"(?<!\\)\\\\[A-Za-z]")
 _SINGLE = re.compile(r"(?<!\\)\\[ac-eg-mo-qsv-zA-Z]")
 _LATEX = (
     r"[bfr][A-Za-z]"  # nobody wants a backspace, form feed or carriage return before a letter
-    r"|t(?:anh?|au|ag|ext[a-z]*|frac|binom|heta|herefore|imes|ilde|op?|riangle[a-z]*|iny)(?![A-Za-z])"
-    r"|n(?:abla|atural|earrow|eq|ewline|exists|geq|leq|ormalsize|onumber|ot|otin|parallel|subseteq|warrow)"
-    r"(?![A-Za-z])|u(?![0-9a-fA-F]{4})|[^\"\\/bfnrtu]"
+    r"|t(?:anh?|au|ag|ext[a-z]*|frac|binom|heta|herefore|imes|ilde|op?|riangle[a-z]*|iny|hickspace|hinspace)(?![A-Za-z])"
+    r"|n(?:abla|atural|earrow|eg|eq|ewline|exists|geq|gtr|leq|oindent|olimits|ormalsize|onumber|ot|otin"
+    r"|parallel|subseteq|warrow)(?![A-Za-z])|u(?![0-9a-fA-F]{4})|[^\"\\/bfnrtu]"
 )
 
 
@@ -193,5 +196,5 @@ def double_latex_backslashes(text: str) -> str:
     formula. `\ne` and `\nu` may also begin a line; they do in a document that doubles its backslashes.
     """
     doubles = _DOUBLED.search(text) and not _SINGLE.search(text)
-    latex = _LATEX if doubles else rf"{_LATEX}|n[eu](?![A-Za-z])"
+    latex = _LATEX if doubles else rf"{_LATEX}|n(?:[eu]|mid|less)(?![A-Za-z])|ni(?![A-Za-z.)])"
     return re.sub(rf"\\\\|\\(?={latex})", r"\\\\", text)

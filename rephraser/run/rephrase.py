@@ -122,7 +122,7 @@ class QuestionWork:
     async def missing(self, round_number: int) -> dict[str, Any]:
         """Return how many candidates each strategy still has to propose, and what to keep away from.
 
-        The latter are the latest candidates by ordinal, with the reason why one failed.
+        The latter are the latest proposed candidates, with the reason why one failed.
         """
 
         async def look() -> dict[str, Any]:

@@ -182,8 +182,5 @@ class RunSpec:
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
-    """Return a candidate's place among its question's: by round, attempt, strategy, then as written.
-
-    Attempts are read one after the other, so a place is never taken before one that is compared with.
-    """
+    """Return a candidate's place among its question's: by round, attempt, strategy, then as written."""
     return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index

@@ -249,6 +249,11 @@ class Asker:
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
+            except Exception:  # a crash: who waits for money goes on, and stops
+                async with self._settled:
+                    self.in_flight.discard(ask_id)
+                    self._settled.notify()
+                raise
         seconds = time.monotonic() - began
         answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"

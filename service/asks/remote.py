@@ -138,7 +138,7 @@ class RemoteEndpoint(ServedEndpoint):
     def notices(self) -> list[str]:
         return [
             f"{self.spelling} does not accept {name}: {_COMPLAINTS[name][1]}."
-            for name in sorted(self._left_out)
+            for name in sorted(self._left_out | self._refused)
         ]
 
     def takes(self, field: str) -> bool:

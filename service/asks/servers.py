@@ -146,7 +146,13 @@ class ServedEndpoint(Endpoint):
         turn: asyncio.Future[Server] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         self._hand_out(to_all=stopping.is_set())
-        server = await turn
+        try:
+            server = await turn
+        except asyncio.CancelledError:
+            if turn.done() and not turn.cancelled():  # it had a place already
+                turn.result().in_flight -= 1
+                self._hand_out()
+            raise
         try:
             yield server
         finally:

@@ -33,7 +33,7 @@ async def work_on(
 
     Ends once no task is left that this process can do. `report` gets the number of finished tasks, that of
     all tasks, and a few words. The first SIGINT or SIGTERM stops sending and lets requests in flight finish;
-    a second one drops them.
+    a second one drops them. One run at a time in a process hears them.
     """
     worker = await store.write(rows.enter, "")
     asker = Asker(store, run_id, worker, models)

@@ -1,4 +1,4 @@
-"""One database by path or URL: SQLAlchemy 2 over SQLite or PostgreSQL, migrated by Alembic."""
+"""One database by path or URL: SQLAlchemy 2 over SQLite or PostgreSQL."""
 
 from service.database.base import Base as Base
 from service.database.base import columns_of as columns_of

@@ -88,8 +88,9 @@ class Decoder:
             or any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
         ):
             raise PrerequisiteError(
-                f"{type(model).__name__} cannot run with transformers in tagrpo: its layers do not all keep "
-                "keys and values of each token. Run it with vLLM, or use another model."
+                f"{type(model).__name__} cannot run with transformers in tagrpo: it takes no position ids, "
+                "or its layers do not all keep keys and values of each token. Run it with vLLM, or use "
+                "another model."
             )
         self._places = max(memory // bytes_per_token(model), 1)
 
@@ -114,8 +115,9 @@ class Decoder:
         try:
             with torch.inference_mode():
                 for (length, _), alike in groupby(joining, key=lambda row: row.order[:2]):
-                    for part in in_parts(list(alike), max(_PREFILL_TOKENS // length, 1)):
-                        self._start(part)
+                    prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.order)]
+                    for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
+                        self._start([row for rows in part for row in rows])
                 finished = self._drop_finished()
                 if self._running:
                     self._decode()
@@ -250,7 +252,7 @@ class Decoder:
         if not places:
             self._cache, self._width = DynamicCache(), 0
             if not self._waiting:
-                self._read_last = {}  # the weights may change before the next row comes
+                self._read_last, self._last = {}, None  # the weights may change before the next row comes
             return
         self._cache.reorder_cache(torch.tensor(places, device=self._model.device))
         if unused := min(self._starts):

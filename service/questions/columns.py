@@ -289,7 +289,8 @@ def further_text(value: Any, column: str, limits: RowLimits) -> str:
     Raises:
         RowProblem: an object, control characters, or a text too long.
     """
-    if isinstance(value, Mapping) and value and all(_LABEL.fullmatch(str(label)) for label in value):
+    labelled = isinstance(value, Mapping) and all(_LABEL.fullmatch(str(label)) for label in value)
+    if labelled and value and all(isinstance(text, str) for text in value.values()):
         return "\n".join(f"({label}) {further_text(text, column, limits)}" for label, text in value.items())
     if isinstance(value, list):
         lines = [further_text(entry, column, limits) for entry in value]

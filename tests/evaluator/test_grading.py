@@ -168,6 +168,28 @@ def test_no_worker_is_left_after_closing() -> None:
         grader.equal_many([HARD])
 
 
+def test_closing_while_another_thread_grades_ends_it() -> None:
+    grader = Grader(workers=1, time_limit_s=60)
+    ended: list[BaseException] = []
+
+    def grade() -> None:
+        try:
+            grader.equal_many([(f"{SLOW} + {number}", "3") for number in range(6)])
+        except RuntimeError as error:
+            ended.append(error)
+
+    before = {process.pid for process in _workers()}
+    thread = threading.Thread(target=grade, daemon=True)
+    thread.start()
+    while {process.pid for process in _workers()} <= before:
+        time.sleep(0.05)
+    time.sleep(2)  # in the careful lane
+    grader.close()
+    thread.join(30)
+    assert not thread.is_alive()
+    assert "closed" in str(ended[0])
+
+
 SCRIPT = """
     from evaluator.grading import Grader
     if __name__ == "__main__":

@@ -170,6 +170,7 @@ def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
             r'"If $\nu \ne 2$:\ni. find \(\nu\)\nIt is"',
             "If $\\nu \\ne 2$:\ni. find \\(\\nu\\)\nIt is",
         ),
+        (r'"If $3 \nmid n$, $\neg p$"', "If $3 \\nmid n$, $\\neg p$"),
         (r'"$$\\begin{cases}\nu = 1\ne = 2$$"', "$$\\begin{cases}\nu = 1\ne = 2$$"),
     ],
 )

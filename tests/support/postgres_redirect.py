@@ -25,10 +25,15 @@ _MOST_BYTES = 4_096  # of a file that holds the name of a database
 
 def install(cluster: Cluster) -> None:
     """Send what is opened from now on to a cluster."""
-    opened = Database.__dict__["_open"].__func__
+    opened = Database.__dict__["open"].__func__
 
     def redirected(
-        cls: type[Database], place: Any, *, create: bool, read_only: bool, upgrade: bool
+        cls: type[Database],
+        place: Any,
+        *,
+        create: bool = True,
+        read_only: bool = False,
+        upgrade: bool = False,
     ) -> Database:
         place = parse_place(place)
         if isinstance(place, Path) and place.parent.is_dir() and not place.is_dir():
@@ -36,7 +41,7 @@ def install(cluster: Cluster) -> None:
         made: Database = opened(cls, place, create=create, read_only=read_only, upgrade=upgrade)
         return made
 
-    Database._open = classmethod(redirected)  # type: ignore[assignment, method-assign]
+    Database.open = classmethod(redirected)  # type: ignore[assignment, method-assign]
     current = settings.current
 
     def shown() -> settings.Settings:

@@ -16,6 +16,7 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
+from rephraser.checks.structure import Finding
 from rephraser.proposing.strategies import Strategy
 from rephraser.reviews.status import update_standings
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
@@ -134,7 +135,10 @@ def add_run(
             )
             evidence: dict[str, Any] = {} if item.right is None else {"counts": _counts(*item.right)}
             if item.findings:
-                evidence["findings"] = [{"name": name, "detail": name} for name in item.findings]
+                evidence["findings"] = [
+                    {"name": name, "severity": Finding(name, name).severity, "detail": name}
+                    for name in item.findings
+                ]
             verdicts += [_verdict(identity, status, now, evidence) for status in item.verdicts]
     with db.write() as session:
         store_questions(session, questions)

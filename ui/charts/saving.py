@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError, PrerequisiteError
-from service.writing import write_file
+from service.writing import check_file_target, write_file
 
 SUFFIXES = (".png", ".svg", ".json")
 PNG_SCALE = 2
@@ -19,11 +19,16 @@ def save_chart(chart: Any, path: str | Path) -> None:
     Nothing is fetched: data must be in the chart, fonts come with vl-convert.
     """
     path = Path(path)
-    suffix = path.suffix.lower()
-    if suffix not in SUFFIXES:
-        raise InputError(f"{path}: not a chart format. End the name in {', '.join(SUFFIXES)}.")
-    content = draw(chart.to_dict(), suffix)
+    check_chart(path, overwrite=True)
+    content = draw(chart.to_dict(), path.suffix.lower())
     write_file(path, lambda hidden: hidden.write_bytes(content), overwrite=True)
+
+
+def check_chart(path: Path, *, overwrite: bool) -> None:
+    """Refuse a file that no chart can be written to, before one is computed."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise InputError(f"{path}: not a chart format. End the name in {', '.join(SUFFIXES)}.")
+    check_file_target(path, overwrite=overwrite)
 
 
 def draw(spec: dict[str, Any], suffix: str) -> bytes:

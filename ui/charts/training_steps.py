@@ -156,7 +156,8 @@ def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scal
     values = {(row["step"], row["label"]): format(row["value"], form) for row in rows}
     stripes = []
     for step, (low, high) in zip(steps, pairwise(borders), strict=True):
-        texts = {"step": f"{step:,.0f}", **{name: values.get((step, name), "none") for name in names}}
+        texts = {name: values.get((step, name), "none") for name in names}
+        texts = {"at step": f"{step:,.0f}", **texts}  # no line's name has a blank
         stripes.append({"step": step, "from": low, "to": high, "values": texts})
     picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
     drawn = alt.Chart(data_of(stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)

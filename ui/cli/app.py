@@ -211,5 +211,5 @@ def _check_arguments(arguments: Sequence[str]) -> None:
         if _REFUSED.search(argument):  # typer would print it back as it is
             raise InputError(
                 f'"{visible(argument)}" on the command line contains control characters or is not UTF-8. '
-                "Remove them, or set LANG to a UTF-8 locale."
+                "Remove them, rename the file, or set LANG to a UTF-8 locale."
             )

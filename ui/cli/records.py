@@ -56,6 +56,8 @@ def _short(value: Any) -> object:
         value = one_line_value(value)
     if not isinstance(value, str):
         return value
+    if not value:
+        return None
     if _ID.fullmatch(value):
         return value[:_ID_SHOWN]
     return value if _NAME.fullmatch(value) else one_line(value, LONGEST_CELL)

@@ -36,12 +36,12 @@ def metrics(
         seeds: Combine runs that differ only in the seed: mean, lowest and highest value of common steps.
         chart: Plot one metric to a .png, .svg or .json file.
     """
-    from service.writing import check_file_target
     from trainer_adapter.record.runs import choose_train_run, open_record
     from trainer_adapter.record.series import match_metrics, metric_names, metric_rows, seed_groups
+    from ui.charts.saving import check_chart
 
     if chart is not None:
-        check_file_target(chart, overwrite=overwrite)
+        check_chart(chart, overwrite=overwrite)
     with db.reading() as session:
         asked: list[str | None] = [*runs] if runs else [None]
         chosen = list({run.id: run for run in (choose_train_run(session, each) for each in asked)}.values())

@@ -75,13 +75,16 @@ def ui(
         output.say(f"tagrpo UI at {url} (Ctrl-C stops it)")
         sys.stdout.flush()
 
-    try:
-        with Database.open(database, read_only=True) as opened, opened.read() as session:
-            if not (list_runs(session) or count_members(session)):
-                start = "tagrpo questions import FILE --name NAME"
-                output.note(f"{database}: the database is empty. Fill it with `{start}`, or see `--demo`.")
-    except DatabaseError as error:  # as the pages show it
-        output.note(str(error))
+    if isinstance(database, Path):  # a server that does not answer would delay the pages
+        try:
+            with Database.open(database, read_only=True) as opened, opened.read() as session:
+                if not (list_runs(session) or count_members(session)):
+                    start = settings.command("questions import FILE --name NAME")
+                    output.note(
+                        f"{database}: the database is empty. Fill it with `{start}`, or see `--demo`."
+                    )
+        except DatabaseError as error:  # as the pages show it
+            output.note(str(error))
     browser = not no_browser and sys.stdout.isatty() and serving.has_display()
     serving.serve(listening, address, lock, open_browser=browser, ready=say)
     output.note("ended")

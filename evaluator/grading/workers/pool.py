@@ -21,7 +21,7 @@ from evaluator.grading.workers import worker
 from evaluator.grading.workers.tasks import Task
 from service.errors import PrerequisiteError
 
-_TASKS_PER_WORKER = 1500
+_TASKS_PER_WORKER: dict[str, int] = {"quick": 1500, "careful": 64}
 """A worker is replaced after so many tasks, since sympy's caches only grow."""
 _CANNOT_START = (
     "the grading workers cannot start (see their error above). They import your script, so save it as a "
@@ -52,7 +52,6 @@ class WorkerPool:
         self._begin()
 
     def _begin(self) -> None:
-        self._process = os.getpid()
         self._lock = threading.Lock()
         self._mine = threading.local()  # the worker of a thread
         self._workers: set[_Worker] = set()
@@ -60,6 +59,7 @@ class WorkerPool:
             lane: ThreadPoolExecutor(size, thread_name_prefix=f"grading-{lane}")
             for lane, size in self._sizes.items()
         }
+        self._process = os.getpid()  # last: who sees it sees the rest
 
     def run(
         self,
@@ -112,17 +112,19 @@ class WorkerPool:
 
     def close(self) -> None:
         """Stops all workers and waits for them; running tasks are abandoned."""
+        if self._process != os.getpid():
+            self._closed = True
+            return
         with self._lock:
             self._closed = True
-        if self._process != os.getpid():
-            return
         for threads in self._lanes.values():
-            threads.shutdown(wait=False, cancel_futures=True)
+            threads.shutdown(wait=False)  # what waits in them ends in `check_open`
         for each in list(self._workers):
             each.stop()
 
     def _grade(self, lane: Lane, task: Task, deadline: float) -> Grade | None:
         """Return the grade of a task, None if it did not survive the quick lane."""
+        self.check_open()
         if time.monotonic() >= deadline:
             return TIMEOUT
         mine = self._own_worker(lane)
@@ -130,6 +132,7 @@ class WorkerPool:
         if left_s <= 0:  # its start took too long
             return TIMEOUT
         grade = mine.receive(min(self._limits_s[lane], left_s), task)
+        self.check_open()  # which kills the workers
         if mine.is_used_up:
             self._end(mine)
         return None if mine.died and lane == "quick" else grade
@@ -137,12 +140,14 @@ class WorkerPool:
     def _own_worker(self, lane: Lane) -> "_Worker":
         """Return the worker of this thread, started if it has none."""
         mine: _Worker | None = getattr(self._mine, "worker", None)
-        if mine is not None and not mine.is_used_up:
-            return mine
+        if mine is not None:
+            if mine.is_alive and not mine.is_used_up:
+                return mine
+            self._end(mine)
         for _ in range(_STARTS):
             with self._lock:
                 self.check_open()
-                mine = self._mine.worker = _Worker(self._memory_limit_mb, low_priority=lane == "careful")
+                mine = self._mine.worker = _Worker(self._memory_limit_mb, lane)
                 self._workers.add(mine)
             if mine.receive(_START_S) is None:
                 return mine
@@ -157,7 +162,7 @@ class WorkerPool:
 class _Worker:
     """A process that grades one task at a time, and the pipe to it."""
 
-    def __init__(self, memory_limit_mb: int, low_priority: bool) -> None:
+    def __init__(self, memory_limit_mb: int, lane: Lane) -> None:
         if sys.platform == "win32":
             context: Any = multiprocessing.get_context("spawn")
         else:  # fork servers are safe with threads, and a replaced worker starts with the algebra loaded
@@ -165,12 +170,16 @@ class _Worker:
             context.set_forkserver_preload(["math_verify", "evaluator.grading.workers.warming"])
         self._pipe, end = context.Pipe()
         self._process = context.Process(
-            target=worker.serve, args=(end, memory_limit_mb, low_priority), daemon=True
+            target=worker.serve, args=(end, memory_limit_mb, lane == "careful"), daemon=True
         )
         self._process.start()
         end.close()
-        self._tasks_left = _TASKS_PER_WORKER
+        self._tasks_left = _TASKS_PER_WORKER[lane]
         self.died = False
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process.is_alive()
 
     @property
     def is_used_up(self) -> bool:

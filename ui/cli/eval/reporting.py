@@ -144,10 +144,10 @@ def report(
     """
     from evaluator.reports.layout import curve_rows, records, report_document
     from evaluator.reports.report import INTERVALS, Metric, build_report, check_interval, score_votes
-    from service.writing import check_file_target
+    from ui.charts.saving import check_chart
 
     if chart is not None:
-        check_file_target(chart, overwrite=file.overwrite)
+        check_chart(chart, overwrite=file.overwrite)
     measured, question = Metric.parse(metric), INTERVALS[interval]
     check_interval(measured, question)
     with db.reading() as session:

@@ -61,8 +61,6 @@ def serve(
     from streamlit.starlette import App
     from streamlit.web.bootstrap import load_config_options
 
-    from ui.pages.server.whole_runs import WholeRuns
-
     names = server_names(address.host, address.more_names)
     options = _options(address, names).items()
     load_config_options({name.replace(".", "_"): value for name, value in options})
@@ -91,7 +89,6 @@ def serve(
                 lock=lock,
                 cookie=f"tagrpo_ui_{address.port}",
             ),
-            Middleware(WholeRuns),
         ],
     )
     server = uvicorn.Server(
