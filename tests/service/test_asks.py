@@ -275,6 +275,15 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
     assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
 
 
+def test_a_crash_ends_those_who_wait_for_its_money(db: Database) -> None:
+    def crash(request: Request) -> str:
+        raise RuntimeError("out of memory")
+
+    run = make_run(db, tasks=3, cap_pico=WORST)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        work(db, run, ScriptedEndpoint(crash, latency_s=0.05))
+
+
 def test_runs_share_a_cap(db: Database) -> None:
     runs = [make_run(db, name, tasks=6) for name in ("a", "b")]
     with db.write() as session:
