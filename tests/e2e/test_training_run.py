@@ -121,7 +121,9 @@ def killed(place: Path) -> Killed:
     seen.errors.append(errors)
     seen.still_there += find_processes(*seen.marks[0])
     # what a kill in the middle of writing leaves of the fourth step
-    (seen.folder / "rollouts" / ".step-00000004.parquet.1.tmp").write_bytes(b"PAR1")
+    left = seen.folder / "rollouts" / ".step-00000004.parquet.1.partial"
+    left.mkdir()
+    (left / "step-00000004.parquet").write_bytes(b"PAR1")
     look()
 
     process, tree = begin("calls-2")
@@ -276,7 +278,7 @@ def test_a_killed_run_ends_as_one_that_was_not(finished: Path, killed: Killed) -
 
 def test_rollouts_of_a_killed_step_are_counted_once(place: Path, killed: Killed) -> None:
     assert killed.rollouts == [3 * RESPONSES, STEPS * RESPONSES]
-    assert not list((killed.folder / "rollouts").glob(".*.tmp"))
+    assert not list((killed.folder / "rollouts").glob(".*.partial"))
     with Database.open(place / "tagrpo.db") as database, database.read() as session:
         [kept] = [each for each in list_train_runs(session) if each.run.name == "second"]
     assert kept.run.finished_at is not None
