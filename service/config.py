@@ -218,7 +218,7 @@ class Reading(Generic[C]):
         """Take `key=value` words."""
         for word in words:
             key, equals, text = word.partition("=")
-            if not equals:
+            if not equals and "~" not in key:  # verl.~KEY removes a setting
                 raise InputError(f"{word}: write settings as KEY=VALUE.")
             self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
