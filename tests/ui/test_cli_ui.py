@@ -37,8 +37,11 @@ def refused(database, *options):
 
 @pytest.mark.slow
 def test_it_prints_its_address_answers_and_ends_on_ctrl_c(database):
-    """Tests in the browser end their servers by SIGTERM."""
-    process = subprocess.Popen(tagrpo_ui(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    """With `--no-token` a password in the environment does not count."""
+    process = subprocess.Popen(
+        tagrpo_ui(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env={**os.environ, "TAGRPO_UI_PASSWORD": "horse"},
+    )  # fmt: skip
     line = process.stdout.readline()
     url = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
     with urllib.request.urlopen(url) as answer:
@@ -50,6 +53,10 @@ def test_it_prints_its_address_answers_and_ends_on_ctrl_c(database):
     assert out == ""
     assert "t.db: the database is empty. Fill it with `tagrpo questions import" in error
     assert error.endswith("\nended\n")
+
+
+def test_a_password_and_no_token_exclude_each_other(database):
+    assert "give only one of" in refused(database, "--password", "--no-token")
 
 
 def test_a_taken_port_is_refused_with_the_way_out(database):
