@@ -34,6 +34,7 @@ from pydantic.fields import FieldInfo
 
 from service.asks.redaction import redact
 from service.errors import InputError
+from service.toml_files import read_toml
 
 OPERATIONAL: dict[str, Any] = {"operational": True}
 """`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
@@ -183,15 +184,7 @@ class Reading(Generic[C]):
 
     def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
         """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`."""
-        try:
-            text = path.read_text(encoding="utf-8")
-            tables = tomllib.loads(text)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not UTF-8 ({error}).") from error
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{path}: not valid TOML ({error}).") from error
+        text, tables = read_toml(path)
         lines = _lines(text)
 
         def line(place: Place) -> int:

@@ -18,6 +18,7 @@ from evaluator.grading.compare import read_tolerance
 from service.errors import InputError
 from service.questions import hub
 from service.questions.store import default_set_name
+from service.toml_files import read_toml
 
 _BENCHMARK: TypeAdapter[Benchmark] = TypeAdapter(Benchmark)
 _HUB_ONLY = ("split", "revision", "configs")
@@ -62,15 +63,7 @@ def read_definition(path: Path) -> Benchmark:
         return InputError(f"{place}: {problem}.")
 
     if path.suffix.lower() == ".toml":
-        try:
-            text = path.read_text(encoding="utf-8-sig")
-            given = tomllib.loads(text)
-        except OSError as error:
-            raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-        except UnicodeDecodeError as error:
-            raise InputError(f"{path}: not UTF-8 ({error}).") from error
-        except tomllib.TOMLDecodeError as error:
-            raise InputError(f"{path}: not valid TOML ({error}).") from error
+        text, given = read_toml(path)
         if not given:
             raise InputError(f'{path}: is empty. Add at least file = "..." or hub = "...".')
         values |= given

@@ -10,9 +10,9 @@ class AnswerCounts:
     """Counts by answer class of the original question and of a candidate, in the same arbitrary order.
 
     A class is a set of mutually equal answers. `gold` is the place of the gold answer's class, which may have
-    no hits; None if it is unknown. Answers without a parsed result belong to no class: a solver cut off at
-    its token limit is no evidence about the problem. Truncated answers are those of them whose response was
-    cut off. Unsettled answers, whose comparison stayed unknown, are neither shared nor new.
+    no hits; None if it is unknown. Answers without a parsed result belong to no class: a response
+    cut off at its token limit says nothing about the problem. Truncated answers are those of cut responses.
+    Unsettled answers, whose comparison stayed unknown, are neither shared nor new.
     """
 
     original: tuple[int, ...]

@@ -31,7 +31,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("base = ", "not a TOML file"),
+        ("base = ", "not valid TOML"),
         ('base = "ppo"', "base 'ppo' is not a recipe"),
         ('base = ["grpo"]', r"base \['grpo'\] is not a recipe"),
         ('anchors = "own"', "no axis 'anchors'"),

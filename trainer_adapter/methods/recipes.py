@@ -2,7 +2,6 @@
 
 import dataclasses
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
 from service.errors import InputError
 from service.own_code import is_own
+from service.toml_files import read_toml
 from trainer_adapter.methods.registry import FORMULAS, list_names, settings_of_advantage
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]
@@ -373,12 +373,7 @@ def read_recipe(path: Path) -> Recipe:
 
     The loss axis is a separate table, `[loss]`.
     """
-    try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a TOML file ({error}).") from error
+    content = read_toml(path)[1]
     base = content.pop("base", "grpo")
     if not isinstance(base, str) or base not in RECIPES:
         raise InputError(f"{path}: base {base!r} is not a recipe. Available: {', '.join(RECIPES)}.")
