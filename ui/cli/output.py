@@ -244,11 +244,11 @@ class Terminal:
             return
         from ui.cli.records import record_parts
 
-        visible = {name: value for name, value in plain(record).items() if name not in hidden}
-        after = (
-            None if isinstance(visible.get("after"), dict) else visible.pop("after", None)
-        )  # rejudge counts
-        say(*record_parts(visible), *notes, next_page(after))
+        values = {name: value for name, value in plain(record).items() if name not in hidden}
+        after = None
+        if not isinstance(values.get("after"), dict):  # those are counts of a rejudging
+            after = values.pop("after", None)
+        say(*record_parts(values), *notes, next_page(after))
 
     def rows(
         self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any
