@@ -55,7 +55,10 @@ def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Pa
     process.send_signal(signal.SIGKILL)
     process.communicate()
     before = rows_of(rows)
-    assert {row["step"] for row in before} == {0}
+    assert {(row["recipe"], row["benchmark"]) for row in before} == {
+        *(("base", name) for name in ("first", "second", "pool")),
+        ("grpo", "training"),  # the pilot
+    }
     finish(*run)
     after = rows_of(rows)
     assert after[: len(before)] == before
