@@ -74,7 +74,7 @@ class Rephrasing:
         Raises:
             Failed, Stopped: see `Asker.ask`. After a final failure the question is as far as it gets.
         """
-        question = QuestionWork(self, asker, await self.store.read(read_subjects, question_id))
+        question = QuestionWork(self, asker, await self.store.read_together(read_subjects, question_id))
         for round_number in range(self.spec.rounds):
             await question.compare(await question.read_edited())
             missing = await question.missing(round_number)
@@ -93,7 +93,7 @@ class Rephrasing:
         """Stop the run if too few of its candidates are accepted."""
         if self.stop_below is None:
             return
-        candidates = await self.store.read(read_candidates, (self.run_id, question_id))
+        candidates = await self.store.read(read_candidates, self.run_id, question_id)
         self._judged += len(candidates)
         self._accepted += sum(each.status in self.spec.counting for each in candidates)
         rate = self._accepted / self._judged if self._judged else 0.0
@@ -126,7 +126,7 @@ class QuestionWork:
         """
 
         async def look() -> dict[str, Any]:
-            stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
+            stored = await self._store.read(read_candidates, self._run.run_id, self._question.id)
             reasons = {each.ordinal: failure_reason(each) for each in stored}
             latest = [each.ordinal for each in self._proposed[-EARLIER_SHOWN:]]
             filled = [each.strategy for each in stored if each.status in self._spec.counting]
@@ -236,12 +236,12 @@ class QuestionWork:
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
         ask_id = None if answer is None else answer.ask_id
-        await self._store.write(store_checked, (checked, ask_id, None if outcome is None else outcome.value))
+        await self._store.write(store_checked, checked, ask_id, None if outcome is None else outcome.value)
         return new
 
     async def read_edited(self) -> list[CheckedCandidate]:
         """Return the texts that people wrote for candidates of this question and that wait for answers."""
-        stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
+        stored = await self._store.read(read_candidates, self._run.run_id, self._question.id)
         return [
             CheckedCandidate(each.candidate_id, each.text, each.ordinal, structural_findings(each.evidence))
             for each in stored
@@ -259,7 +259,7 @@ class QuestionWork:
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
         async for look, verdict in self._looks(candidate):
-            if await self._store.write(store_look, (f"look {look} at {candidate.id}", verdict)):
+            if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
                 return
 
     async def last_verdict(self, candidate: CheckedCandidate) -> dict[str, Any] | None:

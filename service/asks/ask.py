@@ -16,7 +16,7 @@ from service.asks.attempts import NO_ROOM, Attempt, Ended
 from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Reply, Request, read_reply
-from service.asks.store import Store, note, one_by_one, read_notes
+from service.asks.store import Store, note, read_note
 from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 from service.runs.spending import read_account
@@ -31,7 +31,6 @@ IN_A_JOB = "batch job"
 """Why a request fails that only a process with batch jobs can collect."""
 
 ELSEWHERE_POLL_S = 0.5
-READ_ACCOUNT = one_by_one(read_account)
 _LOG = logging.getLogger("tagrpo.asks")
 
 
@@ -160,10 +159,10 @@ class Asker:
 
         Whatever can differ at a replay goes through here, so that a replay sends the same requests.
         """
-        kept = await self.store.read(read_notes, (self.run_id, name))
+        kept = await self.store.read(read_note, self.run_id, name)
         if kept is not None:
             return kept
-        return await self.store.write(note, (self.run_id, name, await compute()))
+        return await self.store.write(note, self.run_id, name, await compute())
 
     def stop(self, kind: str, message: str) -> None:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
@@ -189,7 +188,7 @@ class Asker:
 
     async def find(self, request: Request) -> Answer | None:
         """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
-        row = await self.store.read(attempts.find, request.key)
+        row = await self.store.read_together(attempts.find, request.key)
         if row is None:
             return None
         if row.state == FINAL:
@@ -224,7 +223,7 @@ class Asker:
             if sent is None:  # another process sends it, or has just been answered
                 if (stored := await self.find(request)) is not None:
                     return stored
-                if await self.store.read(attempts.are_in_idle_jobs, request.key):
+                if await self.store.read(attempts.is_in_idle_job, request.key):
                     raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
             await self.pause(ELSEWHERE_POLL_S if sent is None else sent)
 
@@ -283,7 +282,7 @@ class Asker:
             async with self._at_cap, self._settled:  # one at a time tries again
                 while (begun := await self._try(attempt)) == NO_ROOM:
                     if not self.in_flight:
-                        account = await self.store.read(READ_ACCOUNT, self.run_id)
+                        account = await self.store.read(read_account, self.run_id)
                         raise Stopped(
                             BUDGET,
                             f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next "
@@ -298,7 +297,7 @@ class Asker:
         if self.models.max_requests is not None and self._begun >= self.models.max_requests:
             raise Stopped(REQUESTS, f"the limit max_requests={self.models.max_requests} is reached")
         self._begun += 1
-        begun = await self.store.write(attempts.begin, attempt)
+        begun = await self.store.write_together(attempts.begin, attempt)
         self._begun -= not isinstance(begun, int)
         return begun
 
@@ -322,7 +321,7 @@ class Asker:
     async def end(self, ended: Ended) -> None:
         """Store the outcome of an attempt."""
         try:
-            await self.store.write(attempts.end, ended)
+            await self.store.write_together(attempts.end, ended)
         finally:
             async with self._settled:  # who waits for room sees the money and the attempt change together
                 self.in_flight.discard(ended.ask_id)

@@ -15,7 +15,7 @@ from sqlalchemy import Table, bindparam, case, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.request import Request
-from service.asks.store import dead_workers, one_by_one
+from service.asks.store import dead_workers
 from service.asks.tables import ANSWERED, FINAL, LOST, SENT, AskBodyRow, AskRow, JobRow
 from service.database import upsert
 from service.runs.tables import CapRow, RunRow
@@ -110,19 +110,13 @@ def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     return [stored.get(key) for key in keys]
 
 
-def are_in_idle_jobs(session: Session, keys: Sequence[bytes]) -> list[bool]:
-    """Return which asks are in a batch job that no living process waits for."""
-    held = session.execute(
-        select(AskRow.key, JobRow.worker)
-        .join(JobRow, JobRow.tag == AskRow.job)
-        .where(AskRow.key.in_(keys), AskRow.state == SENT)
-    ).all()
-    dead = dead_workers(session, {worker for _, worker in held})
-    idle = {bytes(key) for key, worker in held if key is not None and worker in dead}
-    return [key in idle for key in keys]
+def is_in_idle_job(session: Session, key: bytes) -> bool:
+    """Return whether an ask is in a batch job that no living process waits for."""
+    job = select(JobRow.worker).join(AskRow, AskRow.job == JobRow.tag)
+    worker = session.scalar(job.where(AskRow.key == key, AskRow.state == SENT))
+    return worker is not None and bool(dead_workers(session, {worker}))
 
 
-@one_by_one
 def answering_models(session: Session, run_id: str) -> set[str]:
     """Return the models that have answered a run."""
     answered = select(AskRow.model).where(AskRow.state == ANSWERED, AskRow.run_id == run_id)
@@ -212,10 +206,8 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
 # Batch jobs: stored before a job is sent, so that none is paid for twice.
 
 
-@one_by_one
-def begin_job(session: Session, job: tuple[str, Sequence[Attempt]]) -> list[int | str]:
-    """Store a job (tag, attempts) with those of its attempts that may be sent; see `begin`."""
-    tag, attempts = job
+def begin_job(session: Session, tag: str, attempts: Sequence[Attempt]) -> list[int | str]:
+    """Store a job with those of these attempts that may be sent; see `begin`."""
     begun = begin(session, attempts)
     if any(isinstance(each, int) for each in begun):
         first = attempts[0]
@@ -224,17 +216,14 @@ def begin_job(session: Session, job: tuple[str, Sequence[Attempt]]) -> list[int 
     return begun
 
 
-@one_by_one
-def take_over(session: Session, waiter: tuple[int, str]) -> list[str]:
-    """Give (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
-    worker, model = waiter
+def take_over(session: Session, worker: int, model: str) -> list[str]:
+    """Give a worker a model's jobs that no living process waits for, of all runs; return their tags."""
     is_open = (JobRow.model == model, JobRow.collected.is_(False))
     dead = dead_workers(session, set(session.scalars(select(JobRow.worker).where(*is_open))))
     taking = update(JobRow).where(*is_open, JobRow.worker.in_(dead)).values(worker=worker)
     return list(session.scalars(taking.returning(JobRow.tag)))
 
 
-@one_by_one
 def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
     """Return the keys of a job's requests without an answer by their ids, and its id at the provider."""
     sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT).order_by(AskRow.id)
@@ -242,8 +231,6 @@ def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
     return keys, session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
 
 
-@one_by_one
-def change_job(session: Session, change: tuple[str, dict[str, Any]]) -> None:
-    """Set columns of the job with a tag, by (tag, values)."""
-    tag, values = change
+def change_job(session: Session, tag: str, values: dict[str, Any]) -> None:
+    """Set columns of the job with a tag."""
     session.execute(update(JobRow).where(JobRow.tag == tag).values(values))

@@ -21,13 +21,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from service.asks import attempts as rows
-from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
+from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped
 from service.asks.attempts import ELSEWHERE
 from service.asks.faults import classify, kind_of_status, shorten
 from service.asks.money import worst_pico
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
 from service.database import in_parts
 from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.runs.spending import read_account
 from service.runs.tables import PICO_PER_USD
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ class BatchJobs:
         store, mine = self._asker.store, (self._asker.worker, self._endpoint.model)
         try:
             while True:
-                for tag in await store.write(rows.take_over, mine):
+                for tag in await store.write(rows.take_over, *mine):
                     self._start(_Job(tag, *await store.read(rows.read_job, tag)))
                 size = -1
                 while not (pending := self._pending()) or size < len(pending) < self._largest:
@@ -175,7 +176,7 @@ class BatchJobs:
         bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
         worst = [worst_pico(request, self._price) for request in requests]
         others_run = bool(self._tasks)  # before the account is read: a job that ends in between frees money
-        account = await self._asker.store.read(READ_ACCOUNT, self._asker.run_id)
+        account = await self._asker.store.read(read_account, self._asker.run_id)
         left = math.inf
         if account.max_usd is not None:
             left = round((account.max_usd - account.committed_usd) * PICO_PER_USD)
@@ -195,7 +196,7 @@ class BatchJobs:
             rows.Attempt(request, self._asker.run_id, self._asker.worker, pico, tag)
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
-        begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
+        begun = await self._asker.store.write(rows.begin_job, tag, attempts)
         keys: dict[int, bytes] = {}
         sent: dict[int, str] = {}
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
@@ -216,12 +217,12 @@ class BatchJobs:
 
     async def _carry_out(self, job: _Job) -> None:
         """Send a new job or find an old one, wait for it, and store its answers."""
-        store, closing = self._asker.store, dict[str, Any](collected=True)
+        store = self._asker.store
         try:
             if job.remote_id is None:
                 job.remote_id = await (self._find(job.tag) if job.bodies is None else self._submit(job))
                 if job.remote_id is not None:
-                    await store.write(rows.change_job, (job.tag, {"remote_id": job.remote_id}))
+                    await store.write(rows.change_job, job.tag, {"remote_id": job.remote_id})
             if job.remote_id is None:
                 await self._give_up(job, "the provider never received the batch job")
             else:
@@ -235,13 +236,13 @@ class BatchJobs:
                     await self._give_up(job, message)
                 else:
                     await self._collect(ended, job)
-            await store.write(rows.change_job, (job.tag, closing))
+            await store.write(rows.change_job, job.tag, {"collected": True})
         except Exception as error:
             self._refuse_all(error)
             if not job.may_have_arrived:  # otherwise the next process asks for it
                 with suppress(DatabaseError):
                     await self._give_up(job, str(error))
-                    await store.write(rows.change_job, (job.tag, closing))
+                    await store.write(rows.change_job, job.tag, {"collected": True})
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple
 
 from sqlalchemy import Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -28,6 +28,7 @@ ITEMS_PER_COMMIT = 500
 LEFT = 0.0
 """When a worker was last seen that has left."""
 
+Arguments = TypeVarTuple("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Handler = Callable[[Session, Sequence[Item]], Sequence[Result]]
@@ -43,13 +44,23 @@ class Store:
         self._reads = Grouped(partial(self._handle, write=False))
         self._writes = Grouped(partial(self._handle, write=True))
 
-    async def read(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Return the handler's result for one item, as of a transaction that begins after this call."""
+    async def read(self, function: Callable[[Session, *Arguments], Result], *arguments: *Arguments) -> Result:
+        """Return `function(session, *arguments)`, as of a transaction that begins after this call."""
+        return await self.read_together(_call_each, lambda session: function(session, *arguments))
+
+    async def write(
+        self, function: Callable[[Session, *Arguments], Result], *arguments: *Arguments
+    ) -> Result:
+        """Return `function(session, *arguments)`, once it is committed."""
+        return await self.write_together(_call_each, lambda session: function(session, *arguments))
+
+    async def read_together(self, handler: Handler[Item, Result], item: Item) -> Result:
+        """Read as `read` does, by a handler of all items that wait, for one item."""
         result: Result = await self._reads.do(handler, item)
         return result
 
-    async def write(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Return the handler's result for one item, once it is committed."""
+    async def write_together(self, handler: Handler[Item, Result], item: Item) -> Result:
+        """Write as `write` does, by a handler of all items that wait, for one item."""
         result: Result = await self._writes.do(handler, item)
         return result
 
@@ -62,6 +73,10 @@ class Store:
         """End the threads; call after everything was awaited."""
         self._reads.close()
         self._writes.close()
+
+
+def _call_each(session: Session, calls: Sequence[Callable[[Session], Result]]) -> list[Result]:
+    return [call(session) for call in calls]
 
 
 class Grouped:
@@ -108,28 +123,20 @@ class Grouped:
                         done.set_result(result)
 
 
-def one_by_one(handle: Callable[[Session, Item], Result]) -> Handler[Item, Result]:
-    """Return a handler that treats each item by itself."""
-    return lambda session, items: [handle(session, item) for item in items]
-
-
 # Workers and tasks. A process has one row that it keeps fresh; what a dead one holds is free.
 
 
-@one_by_one
-def enter(session: Session, _: str) -> int:
+def enter(session: Session) -> int:
     """Register this process; return its number."""
     values = {"process": str(this_process()), "seen_at": time.time()}
     return int(session.execute(insert(WorkerRow).returning(WorkerRow.id), values).scalar_one())
 
 
-@one_by_one
 def beat(session: Session, worker: int) -> None:
     """Note that a worker is alive."""
     session.execute(update(WorkerRow).where(WorkerRow.id == worker).values(seen_at=time.time()))
 
 
-@one_by_one
 def leave(session: Session, worker: int) -> None:
     """Release the tasks and unanswered requests of a worker that ends."""
     session.execute(update(TaskRow).where(TaskRow.worker == worker).values(worker=None))
@@ -152,10 +159,8 @@ def dead_workers(session: Session, workers: Collection[int]) -> set[int]:
     return set(workers) - alive
 
 
-@one_by_one
-def claim(session: Session, wish: tuple[str, int, int, Collection[int]]) -> list[tuple[int, str]]:
-    """Take open tasks by (run, worker, most, positions to skip); return (position, item) in order."""
-    run_id, me, most, skip = wish
+def claim(session: Session, run_id: str, me: int, most: int, skip: Collection[int]) -> list[tuple[int, str]]:
+    """Take open tasks of a run for a worker, without these positions; return (position, item) in order."""
     is_open = (TaskRow.run_id == run_id, TaskRow.state == OPEN)
     holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != me).distinct()
     if dead := dead_workers(session, set(session.scalars(holders))):
@@ -177,10 +182,8 @@ def claim(session: Session, wish: tuple[str, int, int, Collection[int]]) -> list
     return sorted((position, item) for position, item in rows)
 
 
-@one_by_one
-def others_hold(session: Session, mine: tuple[str, int]) -> bool:
-    """Return for (run, worker) whether other workers are at open tasks of the run."""
-    run_id, worker = mine
+def others_hold(session: Session, run_id: str, worker: int) -> bool:
+    """Return whether other workers are at open tasks of the run."""
     theirs = select(TaskRow.position).where(TaskRow.run_id == run_id, TaskRow.state == OPEN)
     return session.scalar(theirs.where(TaskRow.worker != worker).limit(1)) is not None
 
@@ -231,7 +234,6 @@ def reopen_failed(session: Session, run_id: str) -> int:
     return int(reopened.rowcount)
 
 
-@one_by_one
 def count_tasks(session: Session, run_id: str) -> dict[str, int]:
     """Return the number of tasks of a run by state."""
     counts = select(TaskRow.state, func.count()).where(TaskRow.run_id == run_id).group_by(TaskRow.state)
@@ -241,19 +243,14 @@ def count_tasks(session: Session, run_id: str) -> dict[str, int]:
 # Notes: what was computed once.
 
 
-def note(session: Session, named: Sequence[tuple[str, str, Any]]) -> list[Any]:
-    """Keep values by (run, name) unless there are some; return those that are kept."""
-    rows = [{"run_id": run_id, "name": name, "value": {"": value}} for run_id, name, value in named]
-    session.connection().execute(upsert(NoteRow).on_conflict_do_nothing(), rows)
-    return read_notes(session, [(run_id, name) for run_id, name, _ in named])
+def note(session: Session, run_id: str, name: str, value: Any) -> Any:
+    """Keep a value for a run unless there is one; return the one that is kept."""
+    row = {"run_id": run_id, "name": name, "value": {"": value}}
+    session.connection().execute(upsert(NoteRow).on_conflict_do_nothing(), row)
+    return read_note(session, run_id, name)
 
 
-def read_notes(session: Session, names: Sequence[tuple[str, str]]) -> list[Any]:
-    """Return the values kept by (run, name); None if there is none."""
-    rows = session.execute(
-        select(NoteRow.run_id, NoteRow.name, NoteRow.value).where(
-            NoteRow.name.in_([name for _, name in names]), NoteRow.run_id.in_({run for run, _ in names})
-        )
-    )
-    kept = {(run_id, name): value[""] for run_id, name, value in rows}
-    return [kept.get(key) for key in names]
+def read_note(session: Session, run_id: str, name: str) -> Any:
+    """Return the value kept for a run; None if there is none."""
+    kept = session.scalar(select(NoteRow.value).where(NoteRow.run_id == run_id, NoteRow.name == name))
+    return None if kept is None else kept[""]

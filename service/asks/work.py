@@ -35,7 +35,7 @@ async def work_on(
     all tasks, and a few words. The first SIGINT or SIGTERM stops sending and lets requests in flight finish;
     a second one drops them. One run at a time in a process hears them.
     """
-    worker = await store.write(rows.enter, "")
+    worker = await store.write(rows.enter)
     asker = Asker(store, run_id, worker, models)
     asker.answering = await store.read(answering_models, run_id)
     tasks = _Tasks(asker, do_task)
@@ -84,15 +84,14 @@ class _Tasks:
             room = at_once - len(self._running)
             try:
                 if not must_end and (not self._running or (room >= at_once / 4 and not all_claimed)):
-                    wish = (*me, room, frozenset(self._left_open))
-                    claimed = await self._store.write(rows.claim, wish)
+                    claimed = await self._store.write(rows.claim, *me, room, frozenset(self._left_open))
                     all_claimed = len(claimed) < room
                     for position, item in claimed:
                         task = asyncio.create_task(self._do(position, item))
                         task.add_done_callback(self._ended.put_nowait)
                         self._running.add(task)
                 if not self._running:
-                    if must_end or not await self._store.read(rows.others_hold, me):
+                    if must_end or not await self._store.read(rows.others_hold, *me):
                         break
                     await asyncio.sleep(OTHERS_POLL_S)
                     continue
@@ -130,7 +129,7 @@ class _Tasks:
             if state == OPEN:
                 self._left_open.add(position)
             ended = (self._asker.run_id, position, self._asker.worker, state, error)
-            await self._store.write(rows.finish, ended)
+            await self._store.write_together(rows.finish, ended)
 
 
 async def _beat(asker: Asker) -> None:

@@ -54,7 +54,7 @@ async def asking(
     """Give an asker as a process of its own has it; without endpoints it only replays."""
     store = Store(db)
     models = Models({each.model: each for each in endpoints}, **{"retries": QUICK} | options)
-    asker = Asker(store, run.id, await store.write(rows.enter, ""), models)
+    asker = Asker(store, run.id, await store.write(rows.enter), models)
     try:
         yield asker
         await asker.finish()
@@ -89,7 +89,7 @@ def work(
 
 def task_states(db: Database, run: Run) -> dict[str, int]:
     with db.read() as session:
-        return rows.count_tasks(session, [run.id])[0]
+        return rows.count_tasks(session, run.id)
 
 
 def spent(db: Database, run: Run) -> tuple[int, int, int]:

@@ -45,7 +45,7 @@ async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any):
     store, endpoint = Store(db), remote([server], OPENAI)
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
     models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
-    asker = Asker(store, run.id, await store.write(rows.enter, ""), models)
+    asker = Asker(store, run.id, await store.write(rows.enter), models)
     try:
         yield asker
     finally:
