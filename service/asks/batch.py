@@ -21,7 +21,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from service.asks import attempts as rows
-from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped
+from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped, pause_s
 from service.asks.attempts import ELSEWHERE
 from service.asks.faults import classify, kind_of_status, shorten
 from service.asks.money import worst_pico
@@ -181,7 +181,7 @@ class BatchJobs:
         if account.max_usd is not None:
             left = round((account.max_usd - account.committed_usd) * PICO_PER_USD)
         affordable = _count_fitting((each or 0 for each in worst), left)
-        limit = self._asker.models.max_requests
+        limit = self._asker.models.budget.max_requests
         allowed = len(requests) if limit is None else limit - self._asker.outcome.sent
         if (few := affordable < LEAST_SHARE * len(requests)) or allowed <= 0:
             if others_run:
@@ -350,26 +350,26 @@ class BatchJobs:
 
         for look in range(LOOKS):
             if look:
-                await self._asker.pause(self._asker.models.retries.base_s)
+                await self._asker.pause(self._asker.models.retry_s)
             if (remote_id := await self._call(search)) is not None:
                 return remote_id
         return None
 
     async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
         """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
-        retries, began, attempt = self._asker.models.retries, time.monotonic(), 0
+        began, attempt = time.monotonic(), 0
         while True:
             attempt += 1
             try:
                 return await call()
             except Exception as error:
                 fault = classify(error)
-            pause_s = retries.pause_s(fault, attempt)
-            if pause_s is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
-                pause_s = retries.longest_s
-            if pause_s is None:
+            pause = pause_s(fault, attempt, self._asker.models.retry_s)
+            if pause is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
+                pause = self._poll_s
+            if pause is None:
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
-            await self._asker.pause(pause_s)
+            await self._asker.pause(pause)
 
 
 def _error_message(job: Any) -> str:

@@ -131,7 +131,7 @@ class ServedEndpoint(Endpoint):
             # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
             async with asyncio.timeout(timeout_s):
                 reply = await self.complete(request, server, timeout_s)
-            assert reply.content  # raises the fault of a reply that cannot be used
+            assert reply.answer  # raises the fault of a reply that cannot be used
         except Exception as error:
             raise self._note_failure(server, classify(error), began) from None
         server.grow()

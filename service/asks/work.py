@@ -46,7 +46,7 @@ async def work_on(
         return bool(asker.in_flight)
 
     try:
-        with finish_on_signals(interrupt, grace_s=models.grace_s):
+        with finish_on_signals(interrupt, models.budget.grace_s):
             await tasks.run()
         await asker.finish()
     except BaseException:
@@ -134,7 +134,7 @@ class _Tasks:
 
 async def _beat(asker: Asker) -> None:
     """Show that this process is alive, and say what it waits for after a long time without an answer."""
-    stall_s, warned = asker.models.stall_s, 0.0
+    stall_s, warned = asker.models.budget.stall_s, 0.0
     while True:
         await asyncio.sleep(min(BEAT_S, stall_s))
         await asker.store.write(rows.beat, asker.worker)

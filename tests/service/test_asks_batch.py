@@ -14,7 +14,7 @@ from sqlalchemy import select, update
 
 from service.asks import batch
 from service.asks import store as rows
-from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
+from service.asks.ask import Asker, Failed, Models, Stopped
 from service.asks.attempts import answering_models
 from service.asks.batch import BatchJobs, check_batch
 from service.asks.money import Price, cost_pico, worst_pico
@@ -23,10 +23,10 @@ from service.asks.store import Store
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
+from service.models.access import Budget
 from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)
-QUICK = RetryPolicy(attempts=3, base_s=0.01, longest_s=0.02)
 REQUESTS = [question(number, OPENAI) for number in range(10, 16)]
 USED = cost_pico(HALF, 4, 4) or 0
 WORST = worst_pico(REQUESTS[0], HALF) or 0
@@ -44,7 +44,7 @@ async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any):
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     store, endpoint = Store(db), remote([server], OPENAI)
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
-    models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
+    models = Models({}, {OPENAI: jobs}, Budget(**settings), retry_s=0.005)
     asker = Asker(store, run.id, await store.write(rows.enter), models)
     try:
         yield asker
