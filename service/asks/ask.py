@@ -122,11 +122,11 @@ class Asker:
         self.outcome = Outcome()
         self.answering: set[str] = set()  # the models that have answered the run
         self.last_answer_s = time.monotonic()
-        self._backends: dict[str, BatchJobs] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self.in_flight: set[int] = set()  # attempts that wait for a reply
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
         self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
+        self._backends = {model: make(self) for model, make in models.backends.items()}
 
     async def ask(self, request: Request) -> Answer:
         """Return the answer, from the store if it is there; raise `Failed`, `Stopped` or `NotStored`.
@@ -190,10 +190,8 @@ class Asker:
     async def _ask(self, request: Request) -> Answer:
         if (stored := await self.find(request)) is not None:
             return stored
-        if (make := self.models.backends.get(request.model)) is not None:
-            if request.model not in self._backends:
-                self._backends[request.model] = make(self)
-            return await self._backends[request.model].obtain(request)
+        if (backend := self._backends.get(request.model)) is not None:
+            return await backend.obtain(request)
         endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
             raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")
