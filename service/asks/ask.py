@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from service.asks import attempts
 from service.asks import request as kinds
 from service.asks.attempts import NO_ROOM, Attempt, Ended
-from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Reply, Request, read_reply
+from service.asks.servers import Endpoint
 from service.asks.store import Store, note, read_note
 from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.access import Budget

@@ -232,12 +232,8 @@ class RemoteEndpoint(ServedEndpoint):
             except Exception as error:
                 if not self.learn_refused(request, without, classify(error)):
                     raise
-            else:
-                try:
-                    body = str(reply.model_dump_json())
-                except ValueError:  # pydantic cannot write half of a surrogate pair
-                    body = json.dumps(reply.model_dump())
-                return self.clean_reply(body, seeded="seed" not in without)
+            else:  # not `model_dump_json`, which cannot write half of a surrogate pair
+                return self.clean_reply(json.dumps(reply.model_dump()), seeded="seed" not in without)
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
@@ -289,9 +285,11 @@ class RemoteEndpoint(ServedEndpoint):
         )
 
     async def close(self) -> None:
-        """Close the connections for raw text; litellm keeps those for chats."""
+        """Close the connections, also those that litellm keeps; it makes others for later requests."""
         while self._text_clients:
             await self._text_clients.popitem()[1].close()
+        await litellm.close_litellm_async_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 def _register(model: str, provider: str) -> None:

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 
 from service.asks.ask import Asker, Models
-from service.asks.backend import Endpoint
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
 from service.asks.money import Price, find_price
 from service.asks.redaction import redact
+from service.asks.servers import Endpoint
 from service.config import pick
 from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint

@@ -9,11 +9,10 @@ from typing import Any
 from openai_server import OpenAIServer
 from sqlalchemy import func, select
 
-from service.asks.backend import Endpoint
 from service.asks.money import Price
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Answer, Choice, Fault, Message, Reply, Request
-from service.asks.servers import PlainEndpoint
+from service.asks.servers import Endpoint, PlainEndpoint
 from service.asks.store import add_tasks
 from service.asks.tables import AskRow
 from service.database import Database
