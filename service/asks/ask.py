@@ -188,6 +188,7 @@ class Asker:
             done.exception()  # the callers have it
 
     async def _ask(self, request: Request) -> Answer:
+        """Look up, or send until there is an answer."""
         if (stored := await self.find(request)) is not None:
             return stored
         if (backend := self._backends.get(request.model)) is not None:
@@ -195,9 +196,6 @@ class Asker:
         endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
             raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")
-        return await self._send_until_answered(request, endpoint)
-
-    async def _send_until_answered(self, request: Request, endpoint: Endpoint) -> Answer:
         faults: list[Fault] = []
         while True:
             sent = await self._attempt(request, endpoint, faults)
@@ -230,9 +228,7 @@ class Asker:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
             except Exception:  # a crash: who waits for money goes on, and stops
-                async with self._settled:
-                    self.in_flight.discard(ask_id)
-                    self._settled.notify()
+                await self._land(ask_id)
                 raise
         seconds = time.monotonic() - began
         answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
@@ -245,9 +241,8 @@ class Asker:
         faults.append(fault)
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
         final = self.is_final(fault, request.model) or time_outs >= TIME_OUTS
-        pause = pause_s(fault, len(faults), self.models.retry_s)
-        if final or self.stopping.is_set():
-            pause = None
+        gives_up = final or self.stopping.is_set()
+        pause = None if gives_up else pause_s(fault, len(faults), self.models.retry_s)
         if pause is None:
             self.count_failure(fault, request.model)
         then = "not retried" if pause is None else f"retrying in {pause:.1f} s"
@@ -306,9 +301,12 @@ class Asker:
         try:
             await self.store.write_together(attempts.end, ended)
         finally:
-            async with self._settled:  # who waits for room sees the money and the attempt change together
-                self.in_flight.discard(ended.ask_id)
-                self._settled.notify()
+            await self._land(ended.ask_id)
+
+    async def _land(self, ask_id: int) -> None:
+        async with self._settled:  # who waits for room sees the money and the attempt change together
+            self.in_flight.discard(ask_id)
+            self._settled.notify()
 
     def is_final(self, fault: Fault, model: str) -> bool:
         """Return whether the same request would fail again.
@@ -322,9 +320,7 @@ class Asker:
         self.outcome.failures[fault.kind] += 1
         if fault.kind in kinds.FATAL:
             self.stop(fault.kind, fault.message)
-        elif fault.kind != kinds.CONTENT_FILTER and not (
-            fault.kind == kinds.CONTEXT_LENGTH and model in self.answering
-        ):
+        elif not self.is_final(fault, model):
             self._failed_in_a_row[model] += 1
             if (failed := self._failed_in_a_row[model]) >= self.models.budget.halt_after:
                 words = f"{failed} consecutive requests failed, last: {fault.message}"

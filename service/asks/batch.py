@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from service.asks import attempts as rows
 from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped, pause_s
 from service.asks.attempts import ELSEWHERE
-from service.asks.faults import classify, kind_of_status, shorten
+from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.money import worst_pico
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
 from service.database import in_parts
@@ -161,11 +161,8 @@ class BatchJobs:
 
     def _pending(self) -> list[Request]:
         """Return the requests that wait and are in no job."""
-        return [
-            request
-            for key, (request, done) in self._waiting.items()
-            if key not in self._in_jobs and not done.done()
-        ]
+        waiting = ((key, *each) for key, each in self._waiting.items())
+        return [request for key, request, done in waiting if key not in self._in_jobs and not done.done()]
 
     async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
@@ -183,13 +180,14 @@ class BatchJobs:
         affordable = _count_fitting((each or 0 for each in worst), left)
         limit = self._asker.models.budget.max_requests
         allowed = len(requests) if limit is None else limit - self._asker.outcome.sent
-        if (few := affordable < LEAST_SHARE * len(requests)) or allowed <= 0:
-            if others_run:
-                return False
-            if not few:
-                raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
+        is_too_few = affordable < LEAST_SHARE * len(requests)
+        if others_run and (is_too_few or allowed <= 0):
+            return False
+        if is_too_few:
             covered = f"{affordable:,} of {len(requests):,} requests"
             raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers only {covered}")
+        if allowed <= 0:
+            raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
         in_one_file = max(1, _count_fitting((len(body) + LINE_BYTES for body in bodies), BYTES_PER_JOB))
         tag, count = uuid.uuid4().hex, min(affordable, allowed, in_one_file)
         attempts = [
@@ -197,8 +195,7 @@ class BatchJobs:
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
         begun = await self._asker.store.write(rows.begin_job, tag, attempts)
-        keys: dict[int, bytes] = {}
-        sent: dict[int, str] = {}
+        keys, sent = dict[int, bytes](), dict[int, str]()
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
                 keys[ask_id], sent[ask_id] = request.key, body
@@ -279,10 +276,8 @@ class BatchJobs:
         outcome: Answer | tuple[Fault, bool]
         try:
             if status != 200:
-                error = entry.get("error") or body
-                inner = error.get("error", error)
-                message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
-                raise Fault(kind_of_status(status, message) if status else SERVER_ERROR, message)
+                refused = {"error": entry["error"]} if entry.get("error") else body
+                raise fault_of_status(status or 500, json.dumps(refused), {})
             reply = self._endpoint.clean_reply(json.dumps(body), seeded=self._endpoint.takes("seed"))
             outcome = await self._asker.keep(self._endpoint.model, ask_id, reply, self._price)
         except Fault as fault:
