@@ -76,37 +76,14 @@ class Ended:
     error: str | None = None
 
 
-_FIND = (
-    select(_asks.c.key, _asks.c.id, _asks.c.state, _asks.c.error, _asks.c.seeded, _bodies.c.reply)
-    .outerjoin(_bodies, _bodies.c.ask_id == _asks.c.id)
-    .where(_asks.c.key.in_(bindparam("keys", expanding=True)), _asks.c.state.in_((ANSWERED, FINAL)))
-)
-_END = (
-    update(_asks)
-    .where(_asks.c.id == bindparam("new_ask_id"))
-    .values(
-        # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
-        state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
-        key=case((bindparam("keeps_key"), _asks.c.key), else_=None),
-        **{
-            name: bindparam(f"new_{name}")
-            for name in ("cost_pico", "prompt_tokens", "completion_tokens", "seconds", "seeded", "error")
-        },
-        ended_at=bindparam("new_ended_at"),
-    )
-)
-_REPLY = (
-    update(_bodies).where(_bodies.c.ask_id == bindparam("new_ask_id")).values(reply=bindparam("new_reply"))
-)
-_BEGUN = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico).where(
-    _asks.c.id.in_(bindparam("ids", expanding=True))
-)
-
-
 def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     """Return (key, id, state, error, seeded, reply) of each answered or finally failed ask, else None."""
-    rows = session.connection().execute(_FIND, {"keys": list(set(keys))})
-    stored = {bytes(row.key): row for row in rows}
+    query = (
+        select(_asks.c.key, _asks.c.id, _asks.c.state, _asks.c.error, _asks.c.seeded, _bodies.c.reply)
+        .outerjoin(_bodies, _bodies.c.ask_id == _asks.c.id)
+        .where(_asks.c.key.in_(set(keys)), _asks.c.state.in_((ANSWERED, FINAL)))
+    )
+    stored = {bytes(row.key): row for row in session.connection().execute(query)}
     return [stored.get(key) for key in keys]
 
 
@@ -147,31 +124,38 @@ def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
     return [made.get(each.key, ELSEWHERE) if each.key in allowed else NO_ROOM for each in attempts]
 
 
+_END = (
+    update(_asks)
+    .where(_asks.c.id == bindparam("ask_id"))
+    .values(
+        # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
+        state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
+        key=case((bindparam("keeps_key"), _asks.c.key), else_=None),
+    )
+)
+
+
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     """Store the outcomes of attempts, settle their costs."""
-    connection, changes = session.connection(), Counter[str]()
-    begun = {row.id: row for row in connection.execute(_BEGUN, {"ids": [each.ask_id for each in ended]})}
+    connection, changes, now = session.connection(), Counter[str](), time.time()
+    query = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico)
+    begun = connection.execute(query.where(_asks.c.id.in_([each.ask_id for each in ended])))
+    payers = {ask_id: (run_id, worst or 0) for ask_id, run_id, worst in begun}
     for each in ended:
-        run_id, worst = begun[each.ask_id].run_id, begun[each.ask_id].worst_pico or 0
+        run_id, worst = payers[each.ask_id]
         if run_id is not None and each.cost_pico is not None:
             changes[run_id] += each.cost_pico - worst
     # Money first, as `begin` does: two processes that take rows in one order never wait for each other.
     for run_id, pico in sorted(changes.items()):
         _commit_money(session, run_id, pico)
-    now = time.time()
-    connection.execute(
-        _END,
-        [
-            {f"new_{name}": value for name, value in vars(each).items() if name != "reply"}
-            | {"keeps_key": each.state in (ANSWERED, FINAL), "new_ended_at": now}
-            for each in ended
-        ],
-    )
-    replies = [
-        {"new_ask_id": each.ask_id, "new_reply": each.reply} for each in ended if each.reply is not None
-    ]
-    if replies:
-        connection.execute(_REPLY, replies)
+    rows = []
+    for each in ended:
+        columns = {name: value for name, value in vars(each).items() if name not in ("state", "reply")}
+        keeps_key = each.state in (ANSWERED, FINAL)
+        rows.append({**columns, "new_state": each.state, "keeps_key": keeps_key, "ended_at": now})
+    connection.execute(_END, rows)
+    if replies := [{"body_of": each.ask_id, "reply": each.reply} for each in ended if each.reply is not None]:
+        connection.execute(update(_bodies).where(_bodies.c.ask_id == bindparam("body_of")), replies)
     return [None] * len(ended)
 
 

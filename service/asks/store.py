@@ -188,24 +188,16 @@ def others_hold(session: Session, run_id: str, worker: int) -> bool:
     return session.scalar(theirs.where(TaskRow.worker != worker).limit(1)) is not None
 
 
-_FINISH = (
-    update(_tasks)
-    .where(
-        _tasks.c.run_id == bindparam("run"),
-        _tasks.c.position == bindparam("place"),
-        _tasks.c.worker == bindparam("holder"),
-    )
-    .values(worker=None, state=bindparam("new_state"), error=bindparam("new_error"))
-)
-
-
 def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | None]]) -> list[None]:
     """Store the state of tasks that their workers still hold, and release them.
 
     Each is (run, position, worker, state, error).
     """
-    names = ("run", "place", "holder", "new_state", "new_error")
-    session.connection().execute(_FINISH, [dict(zip(names, each, strict=True)) for each in finished])
+    held = {"run": _tasks.c.run_id, "place": _tasks.c.position, "holder": _tasks.c.worker}
+    query = update(_tasks).where(*(column == bindparam(name) for name, column in held.items()))
+    names = (*held, "state", "error")
+    rows = [dict(zip(names, each, strict=True)) for each in finished]
+    session.connection().execute(query.values(worker=None), rows)
     return [None] * len(finished)
 
 
