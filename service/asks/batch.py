@@ -75,11 +75,11 @@ def check_batch(endpoint: "RemoteEndpoint") -> None:
     """Refuse an endpoint that takes no batch jobs."""
     if len(endpoint.bases) > 1:
         raise InputError(
-            f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
+            f"{endpoint.model}: a batch job uses one server. Give one base_url, or remove batch=true."
         )
     if endpoint.base is None and endpoint.provider != "openai":
         raise PrerequisiteError(
-            f"{endpoint.spelling}: {endpoint.provider} does not support OpenAI's batch API. Remove "
+            f"{endpoint.model}: {endpoint.provider} does not support OpenAI's batch API. Remove "
             "batch=true, or give the base_url of a server that supports it."
         )
 
