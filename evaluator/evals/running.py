@@ -68,7 +68,7 @@ async def run_eval(
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
     store = Store(db)
-    grading = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
+    grading = Grouped(partial(_grade_blocks, grader))
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
@@ -117,7 +117,7 @@ async def run_eval(
             GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, boxed_only)
             for sample in samples
         ]
-        grades: Sequence[Grade] = await grading.do("grade", cases)
+        grades = await grading.do(cases)
         if await store.write_together(_store_blocks, (samples, grades, grader_row)):
             graded.update(grade.value for grade in grades)
 

@@ -57,16 +57,12 @@ class Rephrasing:
     grader: Grader
     source: Source | None = None
     stop_below: float | None = None
-    judging: Grouped = field(init=False)
+    judging: Grouped[Case, dict[str, Any]] = field(init=False)
     _judged: int = 0
     _accepted: int = 0
 
     def __post_init__(self) -> None:
-        self.judging = Grouped(
-            lambda groups: [
-                judge_cases(self.run_id, self.spec, cases, self.grader) for cases in groups.values()
-            ]
-        )
+        self.judging = Grouped(lambda cases: judge_cases(self.run_id, self.spec, cases, self.grader))
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used.
@@ -282,7 +278,7 @@ class QuestionWork:
         for look, samples in enumerate(self._spec.rule.looks):
             drawn = {} if closed else await self._answers(candidate.id, candidate.text, samples)
             case = Case(question, candidate, look, original, drawn, closed)
-            yield look, await self._run.judging.do("judge", case)  # with those of other candidates
+            yield look, await self._run.judging.do(case)  # with those of other candidates
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""

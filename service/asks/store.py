@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar, TypeVarTuple
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from sqlalchemy import Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -32,8 +32,49 @@ Arguments = TypeVarTuple("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Handler = Callable[[Session, Sequence[Item]], Sequence[Result]]
+_Call = tuple[Handler[Any, Any], Any]
 
 _tasks: Table = TaskRow.__table__  # type: ignore[assignment]
+
+
+class Grouped(Generic[Item, Result]):
+    """Hands a thread of its own all items that arrived while it was busy.
+
+    `handle` gets a list of items and returns a list of their results.
+    """
+
+    def __init__(self, handle: Callable[[list[Item]], Sequence[Result]]) -> None:
+        self._handle, self._thread = handle, ThreadPoolExecutor(1)
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._running: asyncio.Task[None] | None = None
+
+    async def do(self, item: Item) -> Result:
+        """Return the result for one item."""
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
+        if self._running is None or self._running.done():
+            self._running = asyncio.create_task(self._drain())
+        return await done
+
+    def close(self) -> None:
+        self._thread.shutdown()
+
+    async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting[:ITEMS_PER_COMMIT], self._waiting[ITEMS_PER_COMMIT:]
+            results: Sequence[Result | Exception]
+            try:
+                results = await loop.run_in_executor(self._thread, self._handle, [item for item, _ in batch])
+            except Exception as error:
+                results = [error] * len(batch)
+            for (_, done), result in zip(batch, results, strict=True):
+                if done.done():
+                    continue
+                if isinstance(result, Exception):
+                    done.set_exception(result)
+                else:
+                    done.set_result(result)
 
 
 class Store:
@@ -41,8 +82,8 @@ class Store:
 
     def __init__(self, db: Database) -> None:
         self.db = db
-        self._reads = Grouped(partial(self._handle, write=False))
-        self._writes = Grouped(partial(self._handle, write=True))
+        self._reads: Grouped[_Call, Any] = Grouped(partial(self._handle, write=False))
+        self._writes: Grouped[_Call, Any] = Grouped(partial(self._handle, write=True))
 
     async def read(self, function: Callable[[Session, *Arguments], Result], *arguments: *Arguments) -> Result:
         """Return `function(session, *arguments)`, as of a transaction that begins after this call."""
@@ -56,18 +97,23 @@ class Store:
 
     async def read_together(self, handler: Handler[Item, Result], item: Item) -> Result:
         """Read as `read` does, by a handler of all items that wait, for one item."""
-        result: Result = await self._reads.do(handler, item)
+        result: Result = await self._reads.do((handler, item))
         return result
 
     async def write_together(self, handler: Handler[Item, Result], item: Item) -> Result:
         """Write as `write` does, by a handler of all items that wait, for one item."""
-        result: Result = await self._writes.do(handler, item)
+        result: Result = await self._writes.do((handler, item))
         return result
 
-    def _handle(self, groups: dict[Any, list[Any]], *, write: bool) -> list[Sequence[Any]]:
-        return self.db.repeat(
-            lambda session: [handler(session, items) for handler, items in groups.items()], write=write
+    def _handle(self, calls: Sequence[_Call], *, write: bool) -> list[Any]:
+        items: dict[Handler[Any, Any], list[Any]] = {}
+        for handler, item in calls:
+            items.setdefault(handler, []).append(item)
+        results = self.db.repeat(
+            lambda session: {handler: iter(handler(session, each)) for handler, each in items.items()},
+            write=write,
         )
+        return [next(results[handler]) for handler, _ in calls]
 
     def close(self) -> None:
         """End the threads; call after everything was awaited."""
@@ -77,50 +123,6 @@ class Store:
 
 def _call_each(session: Session, calls: Sequence[Callable[[Session], Result]]) -> list[Result]:
     return [call(session) for call in calls]
-
-
-class Grouped:
-    """Hands a thread of its own all items that arrived while it was busy, by handler.
-
-    `handle` gets lists of items by handler and returns a list of results for each.
-    """
-
-    def __init__(self, handle: Callable[[dict[Any, list[Any]]], list[Sequence[Any]]]) -> None:
-        self._handle, self._thread = handle, ThreadPoolExecutor(1)
-        self._waiting: dict[Any, list[tuple[Any, asyncio.Future[Any]]]] = {}
-        self._running: asyncio.Task[None] | None = None
-
-    async def do(self, handler: Any, item: Any) -> Any:
-        """Return the result for one item."""
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(handler, []).append((item, done))
-        if self._running is None or self._running.done():
-            self._running = asyncio.create_task(self._drain())
-        return await done
-
-    def close(self) -> None:
-        self._thread.shutdown()
-
-    async def _drain(self) -> None:
-        loop = asyncio.get_running_loop()
-        while self._waiting:
-            most = ITEMS_PER_COMMIT
-            groups = {handler: group[:most] for handler, group in self._waiting.items()}
-            self._waiting = {
-                handler: group[most:] for handler, group in self._waiting.items() if group[most:]
-            }
-            items = {handler: [item for item, _ in group] for handler, group in groups.items()}
-            results: list[Sequence[Any]]
-            try:
-                results = await loop.run_in_executor(self._thread, self._handle, items)
-            except Exception as error:
-                results = [[error] * len(group) for group in groups.values()]
-            for group, group_results in zip(groups.values(), results, strict=True):
-                for (_, done), result in zip(group, group_results, strict=True):
-                    if isinstance(result, Exception) and not done.done():
-                        done.set_exception(result)
-                    elif not done.done():
-                        done.set_result(result)
 
 
 # Workers and tasks. A process has one row that it keeps fresh; what a dead one holds is free.
