@@ -68,17 +68,17 @@ async def run_eval(
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
     store = Store(db)
-    grading = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
+    grading = Grouped(partial(_grade_blocks, grader))
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
         block = read_block(item)
-        if await store.read(_are_stored, (block.run_problem_id, block.first)):
+        if await store.read_together(_are_stored, (block.run_problem_id, block.first)):
             return  # by a process that was killed before it had finished the task
         problem = problems.get(block.run_problem_id)
         if problem is None:  # another process has let the run grow meanwhile
-            problem = await store.read(_read_added, block.run_problem_id)
-        images = await store.read(_read_images, problem.images) if problem.images else ()
+            problem = await store.read_together(_read_added, block.run_problem_id)
+        images = await store.read_together(_read_images, problem.images) if problem.images else ()
         samples: list[NewSample] = []
         while len(samples) < block.count:
             first, left = block.first + len(samples), block.count - len(samples)
@@ -117,8 +117,8 @@ async def run_eval(
             GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, boxed_only)
             for sample in samples
         ]
-        grades: Sequence[Grade] = await grading.do("grade", cases)
-        if await store.write(_store_blocks, (samples, grades, grader_row)):
+        grades = await grading.do(cases)
+        if await store.write_together(_store_blocks, (samples, grades, grader_row)):
             graded.update(grade.value for grade in grades)
 
     try:

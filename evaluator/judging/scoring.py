@@ -278,7 +278,7 @@ class Judge:
         store = Store(db)
 
         async def ask(asker: Asker, sample_id: str) -> None:
-            _, question = await store.read(self.read, int(sample_id))
+            _, question = await store.read_together(self.read, int(sample_id))
             assert question is not None
             request = prompt_request(
                 self.model,
@@ -306,7 +306,7 @@ class Judge:
                 changed = {"value": outcome, "reason": self.reason}
                 if outcome in notes:
                     changed = {"reason": row["reason"] + notes[outcome]}
-                await store.write(insert_grades, {**row, **changed})
+                await store.write_together(insert_grades, {**row, **changed})
                 counts[outcome] += 1
 
         try:

@@ -40,7 +40,7 @@ def mend_candidate(
     if text == canonical_text(question.text):
         raise InputError(f"{origin.id}: the edited text equals the question. Change its wording.")
     stored, identity = find_run(session, proposal.run_id), candidate_id(question.id, text)
-    [candidates] = read_candidates(session, [(stored.id, question.id)])
+    candidates = read_candidates(session, stored.id, question.id)
     if identity in {each.candidate_id for each in candidates}:
         same = "exactly this text" if identity == origin.id else f"this text as {identity}"
         raise InputError(f"run {stored.name!r} already has {same}, so nothing was stored.")
@@ -59,7 +59,7 @@ def mend_candidate(
     ]
     verdict = check_structure(stored.id, spec, question, identity, text, siblings)
     row = candidate_row(question.id, question.text, text)
-    store_checked(session, [([Checked(row, columns, verdict)], None, None)])
+    store_checked(session, [Checked(row, columns, verdict)], None, None)
     session.execute(
         update(TaskRow)
         .where(TaskRow.run_id == stored.id, TaskRow.item == question.id)

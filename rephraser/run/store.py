@@ -11,7 +11,6 @@ from evaluator.evals.runs import EVAL
 from evaluator.grading import AnswerKind
 from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
-from service.asks.store import one_by_one
 from service.asks.tables import AskRow, NoteRow
 from service.database import in_parts, upsert
 from service.errors import InputError
@@ -63,10 +62,8 @@ def read_subjects(session: Session, ids: Sequence[str]) -> list[Subject]:
     return [subjects[id] for id in ids]
 
 
-@one_by_one
-def read_candidates(session: Session, key: tuple[str, str]) -> list[Row[Any]]:
-    """Return the candidates of a question by (run, question): their status, text and newest evidence."""
-    run_id, question_id = key
+def read_candidates(session: Session, run_id: str, question_id: str) -> list[Row[Any]]:
+    """Return a run's candidates of a question: their status, text and newest evidence."""
     query = (
         status_query(run_id)
         .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
@@ -84,13 +81,11 @@ class Checked(NamedTuple):
     verdict: dict[str, Any]
 
 
-@one_by_one
-def store_checked(session: Session, reply: tuple[list[Checked], int | None, str | None]) -> None:
+def store_checked(session: Session, checked: list[Checked], ask_id: int | None, outcome: str | None) -> None:
     """Store candidates with their first verdicts, and what parsing found in the reply to an ask.
 
     A candidate that has a verdict in the run keeps it.
     """
-    checked, ask_id, outcome = reply
     if checked:
         candidates, proposals, verdicts = map(list, zip(*checked, strict=True))
         table: Any  # bare, since the ORM spends more on a statement than SQLite does
@@ -106,10 +101,8 @@ def store_checked(session: Session, reply: tuple[list[Checked], int | None, str 
         session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
 
 
-@one_by_one
-def store_look(session: Session, look: tuple[str, Mapping[str, Any]]) -> bool:
+def store_look(session: Session, name: str, verdict: Mapping[str, Any]) -> bool:
     """Store the verdict of a look, whose name tells it apart, unless it has one; return if it is final."""
-    name, verdict = look
     run_id, final = verdict["run_id"], bool(verdict["final"])
     note = {"": {"status": verdict["status"], "final": final}}
     adding = upsert(NoteRow).values(run_id=run_id, name=name, value=note).on_conflict_do_nothing()
