@@ -1,23 +1,13 @@
 """Images in prompts: the processors of transformers, and pictures in the form that they take."""
 
-import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 FORBIDDEN = -100.0
 """The logit bias of a token that must not be drawn: the lowest that vLLM takes."""
 
 _TOKENS = ("image_token_id", "video_token_id", "image_token_index", "video_token_index")
-
-
-def pictures_key(pictures: Sequence[Any]) -> str:
-    """Return a hash of the pixels of Pillow pictures."""
-    digest = hashlib.sha256()
-    for picture in pictures:
-        digest.update(f"{picture.mode} {picture.size} ".encode())
-        digest.update(picture.tobytes())
-    return digest.hexdigest()
 
 
 def as_rgb(picture: Any) -> Any:

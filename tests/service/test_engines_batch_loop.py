@@ -115,7 +115,7 @@ async def test_a_stopped_run_resumes_with_the_same_texts(model: Path) -> None:
 
 
 async def test_tokens_count_while_a_response_is_drawn(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.engines.batch_loop._TURN_S", 0.002)
+    monkeypatch.setattr("service.engines.decoding._TURN_S", 0.002)
     async with opened(model) as endpoint, asyncio.timeout(60):
         asked = asyncio.create_task(ask(endpoint, question(1, n=1, max_tokens=60, temperature=0)))
         counts = set()

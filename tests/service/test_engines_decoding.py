@@ -14,7 +14,6 @@ from service.models.settings import Sampling
 PLENTY = 1 << 40
 HOW = sampling(0.9, 0.9)
 MAX_TOKENS = 12
-Tokens = dict[tuple[int, int], tuple[list[int], str | None]]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,21 +26,15 @@ def llama() -> Any:
     return random_model("llama")
 
 
-def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how: Sampling = HOW) -> Tokens:
-    """Draw `samples` responses to each prompt, which arrive five at a time; return them by prompt."""
-    rows = [
-        Row(prompt, MAX_TOKENS, 100 * number + sample, how, frozenset(STOPS))
-        for number, prompt in enumerate(prompts)
-        for sample in range(samples)
-    ]
-    found: Tokens = {}
-    while rows or decoder.open_rows:
-        decoder.add(rows[:5])
-        del rows[:5]
-        for row in decoder.step():
-            assert divmod(row.seed, 100) not in found
-            found[divmod(row.seed, 100)] = (row.tokens, row.stop_reason)
-    return found
+def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], how: Sampling = HOW) -> list[Row]:
+    """Draw a response to each prompt; five prompts arrive at a time."""
+    rows = [Row(prompt, MAX_TOKENS, seed, how, frozenset(STOPS)) for seed, prompt in enumerate(prompts)]
+    arriving = rows.copy()
+    while arriving or decoder.open_rows:
+        decoder.add(arriving[:5])
+        del arriving[:5]
+        decoder.step()
+    return rows
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "mistral", "gemma2"])
@@ -49,14 +42,14 @@ def test_greedy_tokens_are_those_of_generate(name: str) -> None:
     from transformers import GenerationConfig
 
     model, prompts = random_model(name), random_prompts(4)
-    found = draw(Decoder(model, 8, PLENTY), prompts, 1, sampling(temperature=0))
+    rows = draw(Decoder(model, 8, PLENTY), prompts, sampling(temperature=0))
     settings = GenerationConfig(
         max_new_tokens=MAX_TOKENS, do_sample=False, eos_token_id=list(STOPS), pad_token_id=0
     )
-    for number, prompt in enumerate(prompts):
+    for row, prompt in zip(rows, prompts, strict=True):
         ids = torch.tensor([prompt])
         whole = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
-        assert found[number, 0][0] == whole[0, len(prompt) :].tolist()
+        assert row.tokens == whole[0, len(prompt) :].tolist()
 
 
 def test_a_model_without_keys_and_values_of_each_token_is_refused() -> None:
@@ -76,18 +69,19 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(llama, "forward", never)
     with pytest.raises(PrerequisiteError, match="do not fit into the GPU's memory"):
-        draw(decoder, [(9, 10)], 1)
+        draw(decoder, [(9, 10)])
 
 
 def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
     per_token = bytes_per_token(llama)
     decoder = Decoder(llama, 16, 120 * per_token)
-    decoder.add([Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)])
-    done = 0
-    while done < 30:
-        done += len(decoder.step())
-        assert len(decoder._running) * (3 + MAX_TOKENS) <= 120
-    decoder.add([Row(tuple([9] * 200), 20, 1, HOW, frozenset(STOPS))])  # more than fits: drawn alone
+    rows = [Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)]
+    decoder.add(rows)
     while decoder.open_rows:
-        done += len(decoder.step())
-    assert done == 31
+        decoder.step()
+        assert len(decoder._running) * (3 + MAX_TOKENS) <= 120
+    rows.append(Row(tuple([9] * 200), 20, 1, HOW, frozenset(STOPS)))  # more than fits: drawn alone
+    decoder.add(rows[-1:])
+    while decoder.open_rows:
+        decoder.step()
+    assert all(row.stop_reason for row in rows)

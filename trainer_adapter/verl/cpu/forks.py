@@ -1,14 +1,12 @@
 """Ray's workers as forks of one process that has imported much of what verl needs.
 
 The process that trains imports these packages first, leaves a copy of itself behind, the server, and goes on
-to verl. What Ray starts as "Python" (its `py_executable`) is `fork_worker.py`, which asks the server for a
-fork of itself and stays as the fork's stand-in. Without a server, a worker starts as it would have.
+to verl. Ray starts this file as a worker's Python (its `py_executable`): it asks the server for a fork of
+itself, ends as the fork does, and the fork ends with it. Without a server it becomes the worker itself.
 
 The server must not import Ray, nor verl, which imports it: Ray draws the names of its objects from a
 generator that forks would share, and then one worker gets what another one stored.
 """
-
-from __future__ import annotations
 
 import atexit
 import contextlib
@@ -17,7 +15,6 @@ import importlib
 import json
 import os
 import runpy
-import select
 import shlex
 import shutil
 import signal
@@ -25,10 +22,11 @@ import socket
 import sys
 import tempfile
 import threading
-from pathlib import Path
-from typing import Any, NoReturn
+from collections.abc import Iterator
+from typing import NoReturn
 
-from trainer_adapter.verl.cpu.fork_worker import HEADER_BYTES, VARIABLE
+VARIABLE = "TAGRPO_FORK_SERVER"
+"""Names the socket of the server in the environment."""
 
 MODULES = (
     *("tensordict", "peft", "math_verify", "sqlalchemy.orm", "fastapi", "aiohttp", "uvicorn"),
@@ -37,15 +35,14 @@ MODULES = (
 """What is imported before: most of what verl and our own parts import, and nothing of Ray."""
 
 _WITHOUT_THREADS = {"JE_ARROW_MALLOC_CONF": "background_thread:false", "OPENBLAS_NUM_THREADS": "1"}
-"""The environment of these imports: pyarrow and numpy would start threads, which a fork would lack."""
+"""Otherwise pyarrow and numpy would start threads at their import, which a fork would lack."""
 
-_WORKER = Path(__file__).with_name("fork_worker.py")
-_PATIENCE_S = 10.0
+_LOOK_S = 1.0
 
 
 def python_of_workers() -> str:
     """Return the command that Ray's shell starts workers with, for `runtime_env.py_executable`."""
-    return shlex.join([sys.executable, "-I", "-S", str(_WORKER)])
+    return shlex.join([sys.executable, "-I", "-S", __file__])
 
 
 def start() -> None:
@@ -53,84 +50,61 @@ def start() -> None:
 
     Nothing is done if `VARIABLE` is set, or if this is not Linux.
     """
-    if VARIABLE in os.environ or not hasattr(os, "pidfd_open"):
+    if VARIABLE in os.environ or not sys.platform.startswith("linux"):
         return
-    os.environ[VARIABLE] = ""
-    own = dict(os.environ)
-    os.environ.update(_WITHOUT_THREADS)
+    os.environ |= {VARIABLE: "", **_WITHOUT_THREADS}
     for name in MODULES:
         with contextlib.suppress(ImportError):  # verl says what it lacks
             importlib.import_module(name)
-    for name in _WITHOUT_THREADS:
-        del os.environ[name]
-    os.environ.update({name: own[name] for name in _WITHOUT_THREADS if name in own})
     if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
         print("workers cannot be forked: an import loaded Ray or started a thread.", file=sys.stderr)
         return
-    path = os.path.join(tempfile.mkdtemp(prefix="forks-", dir=os.environ.get("RAY_TMPDIR")), "socket")
+    folder = tempfile.mkdtemp(prefix="forks-", dir=os.environ.get("RAY_TMPDIR"))
+    os.environ[VARIABLE] = os.path.join(folder, "socket")
     gc.collect()
     gc.freeze()  # so that neither writes into the pages that both share
-    watched = os.pidfd_open(os.getpid())
+    trainer = os.getpid()
     with socket.socket(socket.AF_UNIX) as listening:
-        listening.bind(path)
+        listening.bind(os.environ[VARIABLE])
         listening.listen(64)
         if os.fork() == 0:
-            try:
-                _serve(listening, watched)
-            except BaseException:
-                sys.excepthook(*sys.exc_info())
-            finally:  # nothing of the process that trains is done by its copy
-                os._exit(0)
-    os.close(watched)
-    os.environ[VARIABLE] = path
+            with _ending(code=0):
+                _serve(listening, trainer)
+                shutil.rmtree(folder, ignore_errors=True)
 
 
-def _serve(listening: socket.socket, watched: int) -> None:
-    """Fork whoever asks at this socket, until the process ends that the descriptor `watched` stands for."""
-    os.setsid()
-    with open(os.devnull) as nothing:
-        os.dup2(nothing.fileno(), 0)
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a fork reports its end to its stand-in
+@contextlib.contextmanager
+def _ending(code: int) -> Iterator[None]:
+    """End this process after the block, which is a copy: nothing else of the original is done by it."""
     try:
-        waited: list[Any] = [listening, watched]
-        while watched not in select.select(waited, [], [])[0]:
-            _answer(listening)
+        yield
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
     finally:
-        shutil.rmtree(os.path.dirname(listening.getsockname()), ignore_errors=True)
+        os._exit(code)
 
 
-def _answer(listening: socket.socket) -> None:
-    """Answer one request with a fork, which never returns."""
-    connection, _ = listening.accept()
-    with connection:
-        connection.settimeout(_PATIENCE_S)
-        try:
-            request, streams = _receive(connection)
-        except (OSError, ValueError):
-            return  # whoever asked is gone
-        if os.fork() == 0:
-            try:
-                listening.close()
-                _become(request, streams, connection)
-            finally:  # nothing of the server's is done by a fork
-                os._exit(1)
-        for stream in streams:
-            os.close(stream)
+def _serve(listening: socket.socket, trainer: int) -> None:
+    """Fork whoever asks at this socket, until the process that trains has ended."""
+    os.setsid()
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # a fork reports its end to its stand-in
+    listening.settimeout(_LOOK_S)
+    while os.getppid() == trainer:
+        with contextlib.suppress(TimeoutError):
+            connection, _ = listening.accept()
+            with connection:
+                if os.fork() == 0:
+                    with _ending(code=1):
+                        listening.close()
+                        _become_worker(connection)
 
 
-def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
-    header, streams, _, _ = socket.recv_fds(connection, HEADER_BYTES, 3)
-    length, body = int.from_bytes(header, "big"), bytearray()
-    while len(body) < length and (part := connection.recv(length - len(body))):
-        body += part
-    return json.loads(body), streams
-
-
-def _become(request: dict[str, Any], streams: list[int], connection: socket.socket) -> NoReturn:
+def _become_worker(connection: socket.socket) -> NoReturn:
     """Run the script asked for as a Python of its own would: its arguments, environment, folder, streams."""
     import numpy
 
-    connection.settimeout(None)
+    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+    request = json.loads(connection.makefile("rb").readline())
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -163,6 +137,36 @@ def _become(request: dict[str, Any], streams: list[int], connection: socket.sock
 
 def _end_with(connection: socket.socket) -> None:
     """End this process when its stand-in has ended, which Ray may have killed."""
-    while connection.recv(1):
-        pass
+    connection.recv(1)
     os._exit(1)
+
+
+def _stand_in(arguments: list[str]) -> int | None:
+    """Return how the fork ended that ran these arguments; None if nothing was forked."""
+    request = {
+        "arguments": arguments,
+        "environment": dict(os.environ),
+        "folder": os.getcwd(),
+        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+    }
+    with socket.socket(socket.AF_UNIX) as connection:
+        answers = connection.makefile("rb")
+        try:
+            connection.connect(os.environ.get(VARIABLE, ""))
+            socket.send_fds(connection, [b"\0"], [0, 1, 2])
+            connection.sendall(json.dumps(request).encode() + b"\n")
+            if not answers.readline():
+                return None
+        except OSError:
+            return None
+        try:
+            return int(answers.readline() or 1)
+        except OSError:
+            return 1  # a fork that was killed says nothing
+
+
+if __name__ == "__main__":
+    ended = _stand_in(sys.argv[1:])
+    if ended is None:
+        os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
+    os._exit(ended)
