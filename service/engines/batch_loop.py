@@ -19,7 +19,7 @@ from service.models.access import Model
 from service.models.settings import Sampling
 
 if TYPE_CHECKING:
-    from service.engines.decoding import BatchLoop, Row
+    from service.engines.decoding import Decoder, Row
 
 _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
 
@@ -32,7 +32,7 @@ class TransformersEndpoint(Endpoint):
     are dropped: they cost nothing, and drawing them again gives the same.
     """
 
-    _loop: "BatchLoop"
+    _decoder: "Decoder"
     _stop_ids: frozenset[int]
     _slots: asyncio.Semaphore
 
@@ -84,13 +84,13 @@ class TransformersEndpoint(Endpoint):
         self._slots = asyncio.Semaphore(2 * rows)
 
     def _load(self, rows: int) -> None:
-        from service.engines.decoding import BatchLoop, Decoder
+        from service.engines.decoding import Decoder
         from service.engines.loading import find_device, load_model, memory_for_keys
 
         device = find_device(self.config.device or "auto")
         model, self._stop_ids = load_model(self.checkpoint, device, self.engine["dtype"])
         never = image_tokens(self.checkpoint.config)
-        self._loop = BatchLoop(Decoder(model, rows, memory_for_keys(device), never))
+        self._decoder = Decoder(model, rows, memory_for_keys(device), never)
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
@@ -104,7 +104,7 @@ class TransformersEndpoint(Endpoint):
         rows = self._rows(request, prompt, room)
         try:
             if not self._stopping.is_set():
-                await self._loop.draw(rows)
+                await self._decoder.draw(rows)
         except (InputError, PrerequisiteError) as error:
             raise Fault(SETTINGS, str(error)) from error
         if not all(row.stop_reason for row in rows):
@@ -114,7 +114,7 @@ class TransformersEndpoint(Endpoint):
     def wake(self) -> None:
         """End the requests of a run that stops."""
         if self._stopping.is_set():
-            self._loop.end()
+            self._decoder.end()
 
     def _rows(self, request: Request, prompt: Prompt, room: int) -> "list[Row]":
         from service.engines.decoding import Row
@@ -174,11 +174,11 @@ class TransformersEndpoint(Endpoint):
 
     @property
     def waits_for(self) -> str:
-        return f"{len(self._loop.requests)} requests to {self.config.model} in this process"
+        return f"{len(self._decoder.requests)} requests to {self.config.model} in this process"
 
     @property
     def generated_tokens(self) -> int:
-        return self._loop.decoder.generated_tokens
+        return self._decoder.generated_tokens
 
     @property
     def notices(self) -> Sequence[str]:
@@ -186,9 +186,9 @@ class TransformersEndpoint(Endpoint):
 
     async def close(self) -> None:
         """Drop unfinished requests and free the weights' memory."""
-        if hasattr(self, "_loop"):
+        if hasattr(self, "_decoder"):
             from service.engines.loading import free_memory
 
-            await self._loop.close()
-            del self._loop
+            await self._decoder.close()
+            del self._decoder
             free_memory()

@@ -3,7 +3,6 @@
 import asyncio
 import inspect
 import time
-from bisect import insort
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -69,7 +68,7 @@ class Row:
 
 
 class Decoder:
-    """Decodes rows; at most `rows` at a time, whose keys and values take at most `memory` bytes.
+    """Decodes rows in a thread; at most `rows` at a time, whose keys and values take at most `memory` bytes.
 
     Rows that start together share the reading of equal prompts. `never` are tokens that are not drawn.
     """
@@ -77,6 +76,9 @@ class Decoder:
     def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
         self._model, self._limit, self._never = model, rows, sorted(never)
         self._accepted = frozenset(inspect.signature(model.forward).parameters)
+        self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._arrived: list[Row] = []
         self._waiting: list[Row] = []  # by length, the longest last; equal prompts side by side
         self._running: list[Row] = []
         self._cache: Cache = DynamicCache()  # its rows are padded on the left
@@ -94,38 +96,64 @@ class Decoder:
             )
         self._places = max(memory // bytes_per_token(model), 1)
 
-    @property
-    def open_rows(self) -> int:
-        """The number of rows that are waiting or being drawn."""
-        return len(self._waiting) + len(self._running)
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Queue rows; the longest prompts start first."""
-        for row in rows:
-            insort(self._waiting, row, key=lambda row: (*_group(row), row.prompt))
-
-    def clear(self) -> None:
-        """Forget all rows."""
-        self._waiting, self._running, self._cache = [], [], DynamicCache()
-
-    def step(self) -> bool:
-        """Fill free places and draw one token of every running row; return whether any row finished."""
+    async def draw(self, rows: Sequence[Row]) -> None:
+        """Wait until all rows are finished or `end` is called."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.requests[done] = rows
+        self._arrived += rows
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
         try:
-            with torch.inference_mode():
-                for (length, _), alike in groupby(self._pick(), key=_group):
-                    prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.prompt)]
-                    for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
-                        self._start(part)
-                finished = self._drop_finished()
-                if self._running:
-                    self._decode()
-                    finished |= self._drop_finished()
-        except torch.OutOfMemoryError as error:
-            raise PrerequisiteError(
+            await done
+        finally:
+            del self.requests[done]
+
+    def end(self, error: Exception | None = None) -> None:
+        """Drop all unfinished requests."""
+        for done in self.requests:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+    async def close(self) -> None:
+        """Drop all unfinished requests and wait until nothing is decoded."""
+        self.end()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        """Decode until no request is left; requests join and finish between two turns."""
+        await asyncio.sleep(_ARRIVAL_S)
+        try:
+            while not all(done.done() for done in self.requests):
+                arrived, self._arrived = self._arrived, []
+                self._waiting = sorted([*self._waiting, *arrived], key=lambda row: (*_group(row), row.prompt))
+                await asyncio.to_thread(self._turn)
+                for done, rows in self.requests.items():
+                    if not done.done() and all(row.stop_reason for row in rows):
+                        done.set_result(None)
+        except torch.OutOfMemoryError:
+            message = (
                 "The responses do not fit into the GPU's memory. Lower batch_size or max_tokens, or use a "
                 "smaller model, a smaller dtype or another GPU."
-            ) from error
-        return finished
+            )
+            self.end(PrerequisiteError(message))
+        except Exception as error:
+            self.end(error)
+        self._arrived, self._waiting, self._running, self._cache = [], [], [], DynamicCache()
+
+    @torch.inference_mode()
+    def _turn(self) -> None:
+        """Decode until a row finishes or `_TURN_S` has passed."""
+        until, finished = time.monotonic() + _TURN_S, False
+        while not finished and (self._waiting or self._running) and time.monotonic() < until:
+            for (length, _), alike in groupby(self._pick(), key=_group):
+                prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.prompt)]
+                for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
+                    self._start(part)
+            finished = self._drop_finished()
+            if self._running:
+                self._decode()
+                finished |= self._drop_finished()
 
     def _pick(self) -> list[Row]:
         """Take the waiting rows that fit into the batch."""
@@ -238,61 +266,6 @@ class Decoder:
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
         return True
-
-
-class BatchLoop:
-    """Decodes in a thread; requests join and finish between two turns."""
-
-    def __init__(self, decoder: Decoder) -> None:
-        self.decoder = decoder
-        self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
-        self._arrived: list[Row] = []
-        self._task: asyncio.Task[None] | None = None
-
-    async def draw(self, rows: Sequence[Row]) -> None:
-        """Wait until all rows are finished or `end` is called; raise what the decoder raises."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.requests[done] = rows
-        self._arrived += rows
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run())
-        try:
-            await done
-        finally:
-            del self.requests[done]
-
-    def end(self, error: Exception | None = None) -> None:
-        """Drop all unfinished requests."""
-        for done in self.requests:
-            if not done.done():
-                done.set_result(None) if error is None else done.set_exception(error)
-
-    async def close(self) -> None:
-        """Drop all unfinished requests and wait until the decoder rests."""
-        self.end()
-        if self._task is not None:
-            await self._task
-
-    async def _run(self) -> None:
-        await asyncio.sleep(_ARRIVAL_S)
-        try:
-            while not all(done.done() for done in self.requests):
-                arrived, self._arrived = self._arrived, []
-                self.decoder.add(arrived)
-                await asyncio.to_thread(self._turn)
-                for done, rows in self.requests.items():
-                    if not done.done() and all(row.stop_reason for row in rows):
-                        done.set_result(None)
-        except Exception as error:
-            self.end(error)
-        self._arrived.clear()
-        self.decoder.clear()
-
-    def _turn(self) -> None:
-        """Decode until a row finishes or `_TURN_S` has passed."""
-        until = time.monotonic() + _TURN_S
-        while self.decoder.open_rows and time.monotonic() < until and not self.decoder.step():
-            pass
 
 
 def _group(row: Row) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Decode in a moving batch: equal tokens in any batch, several architectures, memory that runs out."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,23 +27,19 @@ def llama() -> Any:
     return random_model("llama")
 
 
-def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], how: Sampling = HOW) -> list[Row]:
+async def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], how: Sampling = HOW) -> list[Row]:
     """Draw a response to each prompt; five prompts arrive at a time."""
     rows = [Row(prompt, MAX_TOKENS, seed, how, frozenset(STOPS)) for seed, prompt in enumerate(prompts)]
-    arriving = rows.copy()
-    while arriving or decoder.open_rows:
-        decoder.add(arriving[:5])
-        del arriving[:5]
-        decoder.step()
+    await asyncio.gather(*(decoder.draw(rows[first : first + 5]) for first in range(0, len(rows), 5)))
     return rows
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "mistral", "gemma2"])
-def test_greedy_tokens_are_those_of_generate(name: str) -> None:
+async def test_greedy_tokens_are_those_of_generate(name: str) -> None:
     from transformers import GenerationConfig
 
     model, prompts = random_model(name), random_prompts(4)
-    rows = draw(Decoder(model, 8, PLENTY), prompts, sampling(temperature=0))
+    rows = await draw(Decoder(model, 8, PLENTY), prompts, sampling(temperature=0))
     settings = GenerationConfig(
         max_new_tokens=MAX_TOKENS, do_sample=False, eos_token_id=list(STOPS), pad_token_id=0
     )
@@ -61,7 +58,7 @@ def test_a_model_without_keys_and_values_of_each_token_is_refused() -> None:
             Decoder(model, 8, PLENTY)
 
 
-def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(llama, 4, PLENTY)
 
     def never(**arguments: Any) -> Any:
@@ -69,19 +66,19 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(llama, "forward", never)
     with pytest.raises(PrerequisiteError, match="do not fit into the GPU's memory"):
-        draw(decoder, [(9, 10)])
+        await draw(decoder, [(9, 10)])
 
 
-def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
-    per_token = bytes_per_token(llama)
-    decoder = Decoder(llama, 16, 120 * per_token)
-    rows = [Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)]
-    decoder.add(rows)
-    while decoder.open_rows:
-        decoder.step()
-        assert len(decoder._running) * (3 + MAX_TOKENS) <= 120
-    rows.append(Row(tuple([9] * 200), 20, 1, HOW, frozenset(STOPS)))  # more than fits: drawn alone
-    decoder.add(rows[-1:])
-    while decoder.open_rows:
-        decoder.step()
-    assert all(row.stop_reason for row in rows)
+async def test_a_batch_keeps_within_its_memory(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, batches = llama.forward, []
+
+    def count(input_ids: torch.Tensor, **arguments: Any) -> Any:
+        batches.append(len(input_ids))
+        return forward(input_ids=input_ids, **arguments)
+
+    decoder = Decoder(llama, 16, 120 * bytes_per_token(llama))
+    monkeypatch.setattr(llama, "forward", count)
+    await draw(decoder, [(9, 10, 11)] * 30)
+    assert max(batches) == 120 // (3 + MAX_TOKENS)
+    (row,) = await draw(decoder, [tuple([9] * 200)])  # more than fits: drawn alone
+    assert row.stop_reason

@@ -15,7 +15,7 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from service.engines.decoding import BatchLoop, Decoder, LoadImages, Row
+from service.engines.decoding import Decoder, LoadImages, Row
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, takes_images
 from service.engines.loading import memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling
@@ -49,7 +49,7 @@ class ResponseServer:
         self._end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
         self._never = image_tokens(config)
         memory = memory_for_keys(torch.device("cpu"))
-        self._loop = BatchLoop(Decoder(self._model, BATCH_SIZE, memory, self._never))
+        self._decoder = Decoder(self._model, BATCH_SIZE, memory, self._never)
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
@@ -83,7 +83,7 @@ class ResponseServer:
         row = self._row(prompt_ids, sampling_params, images)
         if not self._loaded:
             raise RuntimeError("the rollout engine has no weights yet")
-        await self._loop.draw([row])
+        await self._decoder.draw([row])
         return TokenOutput(
             token_ids=row.tokens,
             log_probs=row.log_probs,
