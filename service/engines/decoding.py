@@ -141,7 +141,7 @@ class Decoder:
             self.end(error)
         self._arrived, self._waiting, self._running, self._cache = [], [], [], DynamicCache()
 
-    @torch.inference_mode()
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _turn(self) -> None:
         """Decode until a row finishes or `_TURN_S` has passed."""
         until, finished = time.monotonic() + _TURN_S, False
