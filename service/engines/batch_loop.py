@@ -27,9 +27,9 @@ _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
 class TransformersEndpoint(Endpoint):
     """Draws responses in this process.
 
-    Response i of a request has the seed of the request plus i, as in vLLM. The batch does not change it. At
-    temperature 0 a request's responses are equal, and drawn once. When the run stops, unfinished responses
-    are dropped: they cost nothing, and drawing them again gives the same.
+    Response i of a request has the seed of the request plus i, as in vLLM. The batch does not change it.
+    When the run stops, unfinished responses are dropped: they cost nothing, and drawing them again gives the
+    same.
     """
 
     _decoder: "Decoder"
@@ -131,10 +131,9 @@ class TransformersEndpoint(Endpoint):
         encode = partial(self.checkpoint.renderer.encode_images, prompt, return_tensors="pt")
         images = encode if prompt.images else None
         first = secrets.randbits(31) if request.seed is None else request.seed
-        number = request.n if sampling.temperature else 1
         return [
             Row(prompt.token_ids, room, first + place, sampling, self._stop_ids, ends=ends, images=images)
-            for place in range(number)
+            for place in range(request.n)
         ]
 
     def _ends_with(self, stops: Sequence[str], tokens: Sequence[int]) -> bool:
@@ -151,23 +150,23 @@ class TransformersEndpoint(Endpoint):
 
     def _body(self, request: Request, prompt: Prompt, rows: "Sequence[Row]") -> str:
         choices = []
-        for row in rows:
+        for place, row in enumerate(rows):
             text = self._decode(row.tokens[:-1] if row.tokens[-1] in self._stop_ids else row.tokens)
             if row.how.stop:
                 text = re.split("|".join(map(re.escape, row.how.stop)), text, maxsplit=1)[0]
             choices.append(
                 {
+                    "index": place,
                     "text": prompt.restore_thought(text),
                     "finish_reason": row.stop_reason,
                     "completion_tokens": len(row.tokens),
                 }
             )
-        choices *= request.n // len(rows)
         completion = sum(len(row.tokens) for row in rows)
         body = {
             "object": "text_completion",
             "model": request.model,
-            "choices": [{"index": place, **choice} for place, choice in enumerate(choices)],
+            "choices": choices,
             "usage": {"prompt_tokens": len(prompt.token_ids), "completion_tokens": completion},
         }
         return json.dumps(body, ensure_ascii=False)
