@@ -22,7 +22,6 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator
 from typing import NoReturn
 
 VARIABLE = "TAGRPO_FORK_SERVER"
@@ -68,20 +67,13 @@ def start() -> None:
         listening.bind(os.environ[VARIABLE])
         listening.listen(64)
         if os.fork() == 0:
-            with _ending(code=0):
+            try:
                 _serve(listening, trainer)
                 shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _ending(code: int) -> Iterator[None]:
-    """End this process after the block, which is a copy: nothing else of the original is done by it."""
-    try:
-        yield
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
-    finally:
-        os._exit(code)
+            except BaseException:
+                sys.excepthook(*sys.exc_info())
+            finally:  # nothing of the process that trains is done by its copy
+                os._exit(0)
 
 
 def _serve(listening: socket.socket, trainer: int) -> None:
@@ -94,33 +86,32 @@ def _serve(listening: socket.socket, trainer: int) -> None:
             connection, _ = listening.accept()
             with connection:
                 if os.fork() == 0:
-                    with _ending(code=1):
-                        listening.close()
-                        _become_worker(connection)
+                    listening.close()
+                    _become_worker(connection)
 
 
 def _become_worker(connection: socket.socket) -> NoReturn:
     """Run the script asked for as a Python of its own would: its arguments, environment, folder, streams."""
-    import numpy
-
-    _, streams, _, _ = socket.recv_fds(connection, 1, 3)
-    request = json.loads(connection.makefile("rb").readline())
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    for number, stream in enumerate(streams):
-        os.dup2(stream, number)
-        os.close(stream)
-    os.environ.clear()
-    os.environ.update(request["environment"])
-    os.chdir(request["folder"])
-    os.setpgid(0, 0)  # where a worker has died, Ray ends what else is in its process group
-    os.setpriority(os.PRIO_PROCESS, 0, request["niceness"])
-    numpy.random.seed()  # Python's own generator does so itself, and torch's first seed is always the same
-    sys.argv = request["arguments"]
-    sys.path[0] = os.path.dirname(sys.argv[0])
-    connection.sendall(b"forked\n")
-    threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
     code = 1
     try:
+        import numpy
+
+        _, streams, _, _ = socket.recv_fds(connection, 1, 3)
+        request = json.loads(connection.makefile("rb").readline())
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number, stream in enumerate(streams):
+            os.dup2(stream, number)
+            os.close(stream)
+        os.environ.clear()
+        os.environ.update(request["environment"])
+        os.chdir(request["folder"])
+        os.setpgid(0, 0)  # where a worker has died, Ray ends what else is in its process group
+        os.setpriority(os.PRIO_PROCESS, 0, request["niceness"])
+        numpy.random.seed()  # Python's generator does so itself, and torch's first seed is always the same
+        sys.argv = request["arguments"]
+        sys.path[0] = os.path.dirname(sys.argv[0])
+        connection.sendall(b"forked\n")
+        threading.Thread(target=_end_with, args=(connection,), daemon=True).start()
         runpy.run_path(sys.argv[0], run_name="__main__")
         code = 0
     except SystemExit as ended:
@@ -128,10 +119,11 @@ def _become_worker(connection: socket.socket) -> NoReturn:
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        atexit._run_exitfuncs()  # what a Python does at its end, and `os._exit` does not
-        sys.stdout.flush()
-        sys.stderr.flush()
-        connection.sendall(b"%d\n" % code)
+        with contextlib.suppress(BaseException):
+            atexit._run_exitfuncs()  # what a Python does at its end, and `os._exit` does not
+            sys.stdout.flush()
+            sys.stderr.flush()
+            connection.sendall(b"%d\n" % code)
         os._exit(code)
 
 
