@@ -1,11 +1,11 @@
 """A checkpoint on transformers behind `ask`: seeds, batches, stop texts, limits, images, messages."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import asking
 import pytest
 import torch
 from pictures import picture
@@ -39,15 +39,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def opened(folder: Path, **settings: Any) -> AsyncIterator[TransformersEndpoint]:
+def opened(folder: Path, **settings: Any) -> AbstractAsyncContextManager[TransformersEndpoint]:
     given = {"model": str(folder), "device": "cpu", "dtype": "float64", **settings}
-    endpoint = TransformersEndpoint(Model(**given))
-    await endpoint.open()
-    try:
-        yield endpoint
-    finally:
-        await endpoint.close()
+    return asking.opened(TransformersEndpoint(Model(**given)))
 
 
 def question(number: int, *, n: int = 4, seed: int | None = 7, **sampling: Any) -> Request:
@@ -115,7 +109,7 @@ async def test_a_stopped_run_resumes_with_the_same_texts(model: Path) -> None:
 
 
 async def test_tokens_count_while_a_response_is_drawn(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.engines.batch_loop._TURN_S", 0.002)
+    monkeypatch.setattr("service.engines.decoding._TURN_S", 0.002)
     async with opened(model) as endpoint, asyncio.timeout(60):
         asked = asyncio.create_task(ask(endpoint, question(1, n=1, max_tokens=60, temperature=0)))
         counts = set()
