@@ -167,10 +167,7 @@ def read_question(
         RowProblem: no question text, a value that is no text, control characters, a text too long, an image
             that cannot be used, or placeholders that do not go with the images.
     """
-    text = _text(value_at(values, columns.question), "question", columns.question, limits)
-    if not text.strip():
-        raise RowProblem(f'"{columns.question}" is empty')
-    text = "\n".join((text, *_below(values, columns, limits)))
+    text = "\n".join((_question_text(values, columns, limits), *_below(values, columns, limits)))
     if columns.answer is not None:
         answer = _answer(value_at(values, columns.answer), columns.answer, limits)
     else:
@@ -185,6 +182,13 @@ def read_question(
         raise RowProblem(f'"{columns.images}": {problem}') from problem
     except InputError as problem:
         raise RowProblem(f'"{columns.images}" contains {problem}') from problem
+
+
+def _question_text(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> str:
+    text = _text(value_at(values, columns.question), "question", columns.question, limits)
+    if not text.strip():
+        raise RowProblem(f'"{columns.question}" is empty')
+    return text
 
 
 def _below(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> list[str]:
@@ -215,16 +219,13 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     Raises:
         RowProblem: as `read_question`.
     """
-    text = _text(value_at(values, columns.question), "question", columns.question, limits)
-    if not text.strip():
-        raise RowProblem(f'"{columns.question}" is empty')
-    tests = _value_of(values, columns.answer, "answer")
+    text = _question_text(values, columns, limits)
+    tests = value_at(values, columns.answer)
     if isinstance(tests, list) and all(isinstance(test, str) for test in tests):
         tests = [_checked(test, columns.answer, limits) for test in tests]
     else:
         tests = _text(tests, "answer", columns.answer, limits)
-    solution = _value_of(values, columns.solution, "solution")
-    solution = _text(solution, "solution", columns.solution, limits)
+    solution = _text(value_at(values, columns.solution), "solution", columns.solution, limits)
     try:
         asked = read_asked(values, text, tests, solution)
     except ValueError as error:
@@ -232,13 +233,6 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
     gold = asked.gold if tests else ""
     return make_question(asked.text, gold, level, subject, AnswerKind.CODE), asked.reference
-
-
-def _value_of(values: Mapping[str, Any], column: str | None, part: str) -> Any:
-    """The value of a column; where a row has none, of another usual one, as in files of mixed rows."""
-    value = value_at(values, column)
-    others = PROGRAM_CANDIDATES[part] if value is None else ()
-    return next((values[name] for name in others if values.get(name) is not None), value)
 
 
 def value_at(values: Mapping[str, Any], column: str | None) -> Any:

@@ -111,30 +111,15 @@ class ImportReport:
         }
 
 
-class Checked(Protocol):
-    """A gold graded against itself."""
-
-    @property
-    def value(self) -> str: ...
-
-    @property
-    def reason(self) -> str: ...
-
-    @property
-    def extracted(self) -> str | None: ...
-
-
 class AnswerChecker(Protocol):
     """What compares answers; the evaluator's `Grader` is one."""
 
     @property
     def version(self) -> str: ...
 
-    def check_golds(
-        self, golds: Sequence[str], progress: TellProgress | None = None
-    ) -> Sequence[Checked]: ...
+    def check_golds(self, golds: Sequence[str], progress: TellProgress | None = None) -> Sequence[Any]: ...
 
-    def check_programs(self, golds: Sequence[tuple[str, str]]) -> Sequence[Checked]: ...
+    def check_programs(self, golds: Sequence[tuple[str, str]]) -> Sequence[Any]: ...
 
     def equal_many(self, pairs: Sequence[tuple[str, str]]) -> Sequence[str]: ...
 
@@ -153,7 +138,7 @@ def store_import(
     own program does not pass them, or where they pass without one. Importing the same questions under the
     same name again changes nothing.
     """
-    name = default_set_name(rows.stem) if name is None else name
+    name = default_set_name(rows.opened.stem) if name is None else name
     check_set_name(name)
     content = members_hash((member.position, member.question.id) for member in rows.members)
     with db.read() as session:
@@ -208,7 +193,7 @@ def _check_golds(rows: ReadRows, grader: AnswerChecker, progress: TellStage) -> 
     ]
 
 
-def _held_reason(grade: Checked, kind: AnswerKind) -> str:
+def _held_reason(grade: Any, kind: AnswerKind) -> str:
     programs = kind is AnswerKind.CODE
     if grade.reason == "no answer":
         return "no tests" if programs else "no answer"
@@ -224,7 +209,7 @@ def _spec(
     images = {id for member in members for id in member.question.images}
     return {
         "kind": "import",
-        **rows.origin,
+        **rows.opened.origin,
         "content_hash": content,
         **({} if rows.kind is AnswerKind.LATEX else {"answer_kind": str(rows.kind)}),
         "columns": rows.columns.as_dict(),

@@ -158,7 +158,7 @@ from service.questions import Columns, RowLimits, read_source
 
 def read(source, options):
     rows = read_source(source, columns=Columns(), limits=RowLimits(), **options)
-    return {"golds": [member.question.answer for member in rows.members], "origin": rows.origin}
+    return {"golds": [member.question.answer for member in rows.members], "origin": rows.opened.origin}
 """
 
 

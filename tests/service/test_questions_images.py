@@ -232,7 +232,7 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         "<image><image>Find x.",
         "In <image>, not <image>.",
     ]
-    assert report.read.duplicates == ((5, 0),)  # the same question with the same picture
+    assert report.read.duplicates == [(5, 0)]  # the same question with the same picture
     assert not report.likeness.conflicts
     assert not report.likeness.near_duplicates
     assert (report.images, report.new_images, report.spec["images"]) == (2, 2, 2)
