@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, TypeAlias
@@ -154,30 +154,25 @@ def _read_csv(path: Path) -> Rows:
                 raise InputError(f"{path.name}:{number}: {error}.") from error
 
     csv.field_size_limit(LONGEST_CSV_FIELD)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.reader(decoded(), delimiter=delimiter, strict=True)
-    header: list[str] | None = None
-    row, line = 0, 1
-    while True:
-        place = f"{path.name}:{line}"
+    reader = csv.DictReader(decoded(), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+    names = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+    if not names or len(set(names)) < len(names):
+        raise InputError(
+            f"{path.name}:1: the first line must name every column once, not: {', '.join(names)}."
+        )
+    for row in count():
+        place = f"{path.name}:{reader.line_num + 1}"
         try:
-            cells = next(reader)
+            values = next(reader)
         except StopIteration:
             return
         except csv.Error as error:
             yield BadRow(row, place, f"not valid CSV ({error}). A quote may be unclosed, or the file cut off")
             return
-        line = reader.line_num + 1
-        if header is None and cells:
-            header = [cell.strip() for cell in cells]
-            if len(set(header)) < len(header):
-                raise InputError(f"{place}: the header contains a column twice: {', '.join(header)}.")
-        elif header is not None and cells:
-            if len(cells) == len(header):
-                yield RawRow(row, place, dict(zip(header, cells, strict=True)))
-            else:
-                yield BadRow(row, place, f"has {len(cells)} fields, but the header has {len(header)}")
-            row += 1
+        if None in values or None in values.values():
+            yield BadRow(row, place, f"has not as many fields as the header, which has {len(names)}")
+        else:
+            yield RawRow(row, place, values)
 
 
 def number_rows(name: str, batches: Iterable[Any]) -> Rows:

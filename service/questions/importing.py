@@ -18,14 +18,14 @@ from service.questions.question import is_solution
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
-    StoredSet,
-    check_set_name,
     default_set_name,
     find_set,
     load_members,
     members_hash,
     store_set,
 )
+from service.questions.tables import QuestionSetRow
+from service.runs.store import check_name
 from service.telling import TellProgress, TellStage, tell_nobody
 
 
@@ -139,7 +139,7 @@ def store_import(
     same name again changes nothing.
     """
     name = default_set_name(rows.opened.stem) if name is None else name
-    check_set_name(name)
+    check_name(name)
     content = members_hash((member.position, member.question.id) for member in rows.members)
     with db.read() as session:
         stored = _same_or_none(session, name, content)
@@ -169,7 +169,7 @@ def store_import(
     return ImportReport(rows, name, created, tuple(members), likeness, new_questions, new_images, spec)
 
 
-def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None:
+def _same_or_none(session: Session, name: str, content: str) -> QuestionSetRow | None:
     stored = find_set(session, name)
     if stored is None or stored.content_hash == content:
         return stored

@@ -15,13 +15,13 @@ from service.questions.duplicates import NEAR_RATIO, NearIndex, comparable
 from service.questions.question import Question
 from service.questions.store import (
     Member,
-    check_set_name,
     find_set,
     get_set,
     load_members,
     members_hash,
     store_set,
 )
+from service.runs.store import check_name
 from service.telling import TellStage, tell_nobody
 
 REPORT_EVERY = 200
@@ -80,7 +80,7 @@ def mix_sets(
     the machine-readable form; `overlaps` in the spec counts extra questions that were passed over: same_text
     (equal but for blanks and case) or near (similar wording with the same digits).
     """
-    check_set_name(name)
+    check_name(name)
     with db.read() as session:
         base_set, extra_set = get_set(session, base), get_set(session, extra)
         base_members, extra_members = load_members(session, base), load_members(session, extra)

@@ -118,7 +118,8 @@ def test_broken_utf8_names_the_line_and_the_byte(tmp_path: Path) -> None:
         ("a.jsonl", b"{}\n", "no column looks like the question"),
         ("a.jsonl", b"[" * 100_000 + b"\n", "not a complete one"),
         ("a.jsonl", b'{"question": ' + b"[" * 100_000 + b"\n", "nested too deeply|not valid JSON"),
-        ("a.csv", b"question,answer\nx\n", r"a\.csv:2: has 1 fields, but the header has 2"),
+        ("a.csv", b"answer,answer\nx,y\n", r"a\.csv:1: the first line must name every column once"),
+        ("a.csv", b"question,answer\nx\n", r"a\.csv:2: has not as many fields as the header, which has 2"),
         (
             "a.csv",
             b'question,answer\n"x,1\n',
@@ -206,7 +207,7 @@ def test_csv_with_quoted_line_breaks_and_tsv(tmp_path: Path) -> None:
     rows = read(tmp_path / "a.csv", b'answer,question\r\n2,"What is\r\n1+1?"\r\n5,What is 2+3?\r\n')
     assert answers(rows) == [(0, "What is\n1+1?", "2"), (1, "What is 2+3?", "5")]
     assert answers(read(tmp_path / "a.tsv", b"question\tanswer\nWhat is 1+1?\t2\n")) == EXPECTED[:1]
-    assert answers(read(tmp_path / "b.csv", b"\nquestion,answer\n\nWhat is 1+1?,2\n")) == EXPECTED[:1]
+    assert answers(read(tmp_path / "b.csv", b"question,answer\n\nWhat is 1+1?,2\n")) == EXPECTED[:1]
 
 
 def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:

@@ -49,10 +49,10 @@ def import_(
     """
     from evaluator.grading import AnswerKind, Grader
     from service.questions import Columns, RowLimits, read_source, store_import
-    from service.questions.store import check_set_name
+    from service.runs.store import check_name
 
     if name is not None:
-        check_set_name(name)  # before a new database is made
+        check_name(name)  # before a new database is made
     columns = Columns.parse(column or [])
     with terminal.progress("import") as bar:
         rows = read_source(
