@@ -1,10 +1,11 @@
 """Questions that are nearly the same text: MinHash over 5-byte windows, then an exact ratio; their kinds."""
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from service.questions.question import Question
 from service.questions.store import Member
 from service.telling import TellProgress
 
@@ -37,7 +38,7 @@ class Match:
 
 
 class NearIndex:
-    """Texts seen so far, and for a new one the most similar of them.
+    """Questions seen so far, and for a new one the most similar of them.
 
     The ratio is rapidfuzz's `fuzz.ratio` (twice the longest common subsequence, over both lengths) on texts
     without whitespace and case. Which texts are compared is decided by MinHash: 64 hashes of the 5-byte
@@ -49,49 +50,37 @@ class NearIndex:
         import numpy as np
 
         self._texts: dict[int, tuple[str, str]] = {}  # without whitespace and case; its digits
-        self._buckets: dict[tuple[int, bytes], list[int]] = {}
+        self._buckets: dict[tuple[Any, ...], list[int]] = {}  # by images and band
         rng = np.random.default_rng(20240229)  # any fixed seed: the hash functions only have to stay the same
         size = BANDS * ROWS_PER_BAND
         self._multipliers: NDArray[np.uint64] = rng.integers(1, 2**63, size, dtype=np.uint64) * np.uint64(
             2
         ) + np.uint64(1)
 
-    def nearest(self, text: str) -> Match | None:
-        """Return the most similar earlier text at or above the ratio, or None.
+    def nearest(self, question: Question, *, add: int | None = None) -> Match | None:
+        """Return the most similar earlier text of the same images at or above the ratio, or None.
 
-        One with the same digits goes before one with others; of equals the earliest is taken.
+        One with the same digits goes before one with others; of equals the earliest is taken. Afterwards the
+        question is kept under the number `add`, if there is one.
         """
-        text = comparable(text)
-        return self._nearest(text, self._bands(text))
-
-    def add(self, key: int, text: str) -> Match | None:
-        """Look the text up as `nearest` does, then keep it under `key`."""
-        text = comparable(text)
-        bands = self._bands(text)
-        match = self._nearest(text, bands)
-        self._texts[key] = (text, _digits(text))
-        for band in bands:
-            self._buckets.setdefault(band, []).append(key)
-        return match
-
-    def _nearest(self, text: str, bands: list[tuple[int, bytes]]) -> Match | None:
         from rapidfuzz import fuzz
 
-        shared: dict[int, int] = {}
-        for band in bands:
-            for key in self._buckets.get(band, ())[:MOST_COMPARED]:
-                shared[key] = shared.get(key, 0) + 1
-        best: Match | None = None
+        text = comparable(question.text)
         digits = _digits(text)
+        bands = [(question.images, *band) for band in self._bands(text)]
+        shared = Counter(key for band in bands for key in self._buckets.get(band, ())[:MOST_COMPARED])
         likely = sorted(shared, key=lambda key: (-shared[key], key))[:MOST_COMPARED]
+        best: Match | None = None
         for key in sorted(likely):
             other, other_digits = self._texts[key]
             ratio = fuzz.ratio(text, other, score_cutoff=NEAR_RATIO)
-            if ratio < NEAR_RATIO:
-                continue
             match = Match(key, ratio, other_digits == digits)
-            if best is None or (match.same_digits, match.ratio) > (best.same_digits, best.ratio):
+            if ratio and (best is None or (match.same_digits, ratio) > (best.same_digits, best.ratio)):
                 best = match
+        if add is not None:
+            self._texts[add] = text, digits
+            for band in bands:
+                self._buckets.setdefault(band, []).append(add)
         return best
 
     def _bands(self, text: str) -> list[tuple[int, bytes]]:
@@ -136,12 +125,12 @@ def compare_members(
 
     `equal` says for pairs of answers whether they agree.
     """
-    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
+    index = NearIndex()
     pairs: list[Pair] = []
     same_digits: list[Pair] = []
     by_position = {member.position: member.question for member in members}
     for count, member in enumerate(members, 1):
-        match = indexes[member.question.images].add(member.position, member.question.text)
+        match = index.nearest(member.question, add=member.position)
         if match is not None:
             pair = Pair(member.position, match.key, round(match.ratio, 1))
             (same_digits if match.same_digits else pairs).append(pair)

@@ -5,7 +5,6 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,10 +38,10 @@ def choose_extra(
     def order(question: Question) -> bytes:
         return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
 
-    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
+    index = NearIndex()
     texts = {(question.images, comparable(question.text)) for question in base}  # an index compares only some
     for done, question in enumerate(base):
-        indexes[question.images].add(done, question.text)
+        index.nearest(question, add=done)
         if done % REPORT_EVERY == 0:
             progress("reading the base", done, len(base))
     chosen: list[Question] = []
@@ -51,12 +50,12 @@ def choose_extra(
         if len(chosen) == count:
             break
         key = question.images, comparable(question.text)
-        match = indexes[question.images].nearest(question.text)
+        match = index.nearest(question)
         if key in texts or (match is not None and match.same_digits):
             overlaps["same_text" if key in texts else "near"] += 1
             continue
         texts.add(key)
-        indexes[question.images].add(len(base) + len(chosen), question.text)
+        index.nearest(question, add=len(base) + len(chosen))
         chosen.append(question)
         if len(chosen) % REPORT_EVERY == 0:
             progress("choosing", len(chosen), count)

@@ -232,11 +232,10 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         "<image><image>Find x.",
         "In <image>, not <image>.",
     ]
-    assert report.read.duplicates == [(5, 0)]  # the same question with the same picture
-    assert not report.likeness.conflicts
-    assert not report.likeness.near_duplicates
-    assert (report.images, report.new_images, report.spec["images"]) == (2, 2, 2)
-    assert (again.created, again.new_images) == (False, 0)
+    assert report["duplicates"] == [{"row": 5, "earlier": 0}]  # the same question with the same picture
+    assert report["conflicts"] == report["near_duplicates"] == []
+    assert (report["images"], report["new_images"], report["spec"]["images"]) == (2, 2, 2)
+    assert (again["created"], again["new_images"]) == (False, 0)
     assert [images[RED_ID].data, images[BLUE_ID].data] == [RED, BLUE]
     assert tuple(whole) == (2, len(RED) + len(BLUE))
 

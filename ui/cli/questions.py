@@ -67,10 +67,10 @@ def import_(
             revision=revision,
         )
         with db.open(create=True) as database, Grader() as grader:
-            report = store_import(database, rows, grader, name=name, progress=bar)
-    terminal.show(report.to_json(), hidden=("spec",))
-    if problems := report.attention:
-        raise output.needs_attention("; ".join(problems))
+            record, warnings = store_import(database, rows, grader, name=name, progress=bar)
+    terminal.show(record, hidden=("spec",))
+    if warnings:
+        raise output.needs_attention("; ".join(warnings))
 
 
 def mix(
