@@ -214,28 +214,26 @@ def _describe(error: DBAPIError, place: Server) -> DatabaseError | None:
         return DatabaseError(f"{place}: {reason}. Create it: `createdb {place.url.database}`.")
     if state is None and "role" in reason and "does not exist" in reason:
         return DatabaseError(f"{place}: {reason}. Create it: `createuser {place.url.username or ''}`.")
-    if state == "25006":
-        return DatabaseError(f"{place}: the database cannot be written ({text}).")
-    if state == "42501":
-        return DatabaseError(
-            f"{place}: {text}. The role {place.url.username or 'of this login'} lacks the permission. Ask "
-            "the owner to grant it, or use another role in --db."
-        )
-    if state == "55P03":
-        return DatabaseError(
-            f"{place}: another process has locked the database for {LOCK_TIMEOUT_S} s. Try again."
-        )
-    if state == "53100":
-        return DatabaseError(
-            f"{place}: the server's disk is full ({text}); the last step was not written. Free space there "
-            "and run the same command again to resume."
-        )
+    if state in _DESCRIPTIONS:
+        role = place.url.username or "of this login"
+        return DatabaseError(f"{place}: {_DESCRIPTIONS[state].format(text=text, role=role)}")
     if _is_lost(error):
         return ConnectionLostError(
             f"{place}: the server cannot be reached, or closed the connection ({reason}). The last step was "
             "not written. When the server is available, run the same command again to resume."
         )
     return None
+
+
+_DESCRIPTIONS: dict[str | None, str] = {
+    "25006": "the database cannot be written ({text}).",
+    "42501": "{text}. The role {role} lacks the permission. Ask the owner to grant it, or use another role "
+    "in --db.",
+    "55P03": f"another process has locked the database for {LOCK_TIMEOUT_S} s. Try again.",
+    "53100": "the server's disk is full ({text}); the last step was not written. Free space there and run "
+    "the same command again to resume.",
+}
+"""What the server's errors mean and what to do, by the server's names of them."""
 
 
 def to_json(value: Any) -> str:

@@ -13,7 +13,7 @@ from service.errors import InputError
 from service.hashing import canonical_text
 from service.questions.files import BELONGS_TO_A_QUESTION, QUESTION_NAMES, JsonNumber, letter, option_letters
 from service.questions.images import ImageProblem, RowImages, order_numbered
-from service.questions.programs.rows import read_asked
+from service.questions.programs import read_asked
 from service.questions.question import Question, make_question
 
 CANDIDATES: dict[str, tuple[str, ...]] = {

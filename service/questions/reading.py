@@ -20,7 +20,7 @@ from service.questions.columns import (
 )
 from service.questions.files import BadRow, RawRow, Source, open_file
 from service.questions.images import RowImages
-from service.questions.programs.rows import BESIDE
+from service.questions.programs import BESIDE
 from service.questions.question import Question
 from service.questions.store import Member
 

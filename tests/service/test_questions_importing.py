@@ -13,7 +13,7 @@ from service.database import Database
 from service.errors import DatabaseError
 from service.program_gold import ProgramGold, read_gold
 from service.questions import load_members, question_id
-from service.questions.programs.rows import read_asked
+from service.questions.programs import read_asked
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
