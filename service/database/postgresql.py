@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.database.place import Server
 from service.errors import ConnectionLostError, DatabaseError
+from service.hashing import whole_characters
 
 WRITE_LOCK = 0x7461677270  # "tagrp"
 RECONNECT_S = 60.0
@@ -47,8 +48,7 @@ _SETTINGS = {
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "4",
 }
-_UNTOLD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-_HALVES = re.compile("[\0\ud800-\udfff]")
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # not behind an odd number of backslashes, which is text
 
 
 class PostgresDatabase:
@@ -241,18 +241,8 @@ def to_json(value: Any) -> str:
 
     The character 0, and halves of a surrogate pair, which it cannot keep, become U+FFFD.
     """
-    text = json.dumps(value)
-    return json.dumps(_mended(value)) if _UNTOLD.search(text) else text
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        return _HALVES.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_mended(key): _mended(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mended(each) for each in value]
-    return value
+    text = whole_characters(json.dumps(value, ensure_ascii=False))
+    return _NUL.sub(r"\1\\ufffd", text)
 
 
 def _read_numbers(connection: Any, _: Any) -> None:
