@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, TypeAlias
@@ -155,24 +155,24 @@ def _read_csv(path: Path) -> Rows:
 
     csv.field_size_limit(LONGEST_CSV_FIELD)
     reader = csv.DictReader(decoded(), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
-    names = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-    if not names or len(set(names)) < len(names):
-        raise InputError(
-            f"{path.name}:1: the first line must name every column once, not: {', '.join(names)}."
-        )
-    for row in count():
-        place = f"{path.name}:{reader.line_num + 1}"
-        try:
-            values = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield BadRow(row, place, f"not valid CSV ({error}). A quote may be unclosed, or the file cut off")
-            return
-        if None in values or None in values.values():
-            yield BadRow(row, place, f"has not as many fields as the header, which has {len(names)}")
-        else:
-            yield RawRow(row, place, values)
+    row, line = 0, 1
+    try:
+        names = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        if not names or len(set(names)) < len(names):
+            raise InputError(
+                f"{path.name}:1: the first line must name every column once, not: {', '.join(names)}."
+            )
+        line = reader.line_num + 1
+        for values in reader:
+            place, line = f"{path.name}:{line}", reader.line_num + 1
+            if None in values or None in values.values():
+                yield BadRow(row, place, f"has not as many fields as the header, which has {len(names)}")
+            else:
+                yield RawRow(row, place, values)
+            row += 1
+    except csv.Error as error:
+        problem = f"not valid CSV ({error}). A quote may be unclosed, or the file cut off"
+        yield BadRow(row, f"{path.name}:{line}", problem)
 
 
 def number_rows(name: str, batches: Iterable[Any]) -> Rows:

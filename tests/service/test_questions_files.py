@@ -106,6 +106,7 @@ def test_bad_rows_can_be_skipped_and_are_listed(tmp_path: Path) -> None:
         ),
         ("a.jsonl", b"[" * 100_000 + b"\n", "not a complete one"),
         ("a.jsonl", b'{"question": ' + b"[" * 100_000 + b"\n", "nested too deeply|not valid JSON"),
+        ("a.csv", b'"question,answer\nx,1\n', r"a\.csv:1: not valid CSV"),
         ("a.csv", b"answer,answer\nx,y\n", r"a\.csv:1: the first line must name every column once"),
         ("a.csv", b"question,answer\nx\n", r"a\.csv:2: has not as many fields as the header, which has 2"),
         (
