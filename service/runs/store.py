@@ -21,7 +21,7 @@ _PACKAGES = (
     *("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy"),
     *("torch", "transformers", "vllm"),
 )
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[^\W_][\w.-]{0,99}")
 _LONGEST_SHOWN = 60
 
 

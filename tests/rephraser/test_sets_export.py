@@ -186,7 +186,7 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(InputError, match=r"a\.jsonl:3: not JSON .*cut off"):
+    with pytest.raises(InputError, match=r"a\.jsonl:3: not valid JSON .*cut off"):
         sets.import_set(db, sets.read_set(path), "copy")
 
     cut = tmp_path / "b.parquet"

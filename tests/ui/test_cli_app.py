@@ -160,7 +160,7 @@ BAD = {
         "'llm', 'rules', 'file'",
     ),
     "missing file": (["questions", "import", "absent.jsonl", "--name", "x"], "absent.jsonl: no such file"),
-    "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], '"a b" is not a valid name'),
+    "bad name of a set": (["questions", "import", "{odd}", "--name", "a b"], "'a b' is not a valid name"),
     "bad name of a run": (
         ["rephrase", "run", "demo", "--name", "a/b", "proposer=rules", "--db", "{db}"],
         "'a/b' is not a valid name",
