@@ -29,7 +29,7 @@ from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, betwee
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
 from service.questions.images import RowImages, store_images
 from service.runs.spending import hold_cap
-from service.runs.store import Run, check_name, keep_config, package_versions
+from service.runs.store import Run, check_name, keep_config
 from service.telling import TellStage
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
@@ -236,7 +236,6 @@ def _open_runs(
     config: EvalConfig, db: Database, specs: Sequence[tuple[ProblemSet, EvalSpec]], note: Note
 ) -> list[Run]:
     """Return the runs, all made before the first is worked on, so that no clash comes after hours."""
-    versions = package_versions()
     runs = []
     with db.write() as session:
         for problems, spec in specs:
@@ -244,7 +243,7 @@ def _open_runs(
             if problems.images is not None:
                 ids = (id for place in problems.taken for id in place.problem.images)
                 store_images(session, problems.images.read(ids))
-            opened, before = open_eval_run(session, name, spec, problems.taken, versions)
+            opened, before = open_eval_run(session, name, spec, problems.taken)
             keep_config(session, opened.id, config.stored())
             if before:
                 note(f"resuming run {name}")

@@ -9,7 +9,7 @@ from typing import Any, cast
 from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import Block, block_item, read_block, samples_lost, samples_missing
+from evaluator.evals.counts import Block, block_item, read_block, samples_missing
 from evaluator.evals.grading import grade_row, grade_run, insert_grades
 from evaluator.evals.problems import RunProblem, read_problems, run_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_version
@@ -18,13 +18,13 @@ from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id
 from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
 from service.asks.request import prompt_request
-from service.asks.store import Grouped, Store, add_tasks, reopen_failed
+from service.asks.store import Grouped, add_tasks
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
-from service.asks.work import work_on
+from service.asks.work import work_on_run
 from service.database import Database
 from service.hashing import content_hash
 from service.questions.images.store import load_images
-from service.runs.store import Run, finish_run
+from service.runs.store import Run
 from service.telling import TellStage
 
 _LAST_SAMPLE = select(func.max(SampleRow.id))
@@ -37,8 +37,6 @@ class EvalOutcome(Outcome):
     """What one invocation did."""
 
     drawn: int  # new samples, those of other processes included
-    missing: int  # of `n` samples for each problem
-    lost: int  # missing samples whose requests failed for good
     graded: Counter[str]  # new grades by value
 
 
@@ -52,27 +50,19 @@ async def run_eval(
     grader: Grader,
     retry_final: bool = False,
 ) -> EvalOutcome:
-    """Draw what is missing of `n` samples per problem, and grade all samples.
-
-    Several processes may work on one run. Requests that failed for good are sent again only with
-    `retry_final`.
-    """
+    """Draw what is missing of `n` samples per problem, and grade all samples."""
     spec, version = EvalSpec.model_validate(run.spec), run_version(run)
     with db.write() as session:
-        if retry_final:
-            reopen_failed(session, run.id)
-        finish_run(session, run.id, finished=False)
         problems = {problem.id: problem for problem in run_problems(session, run.id)}
         plan_blocks(session, run.id, problems, n, spec.sampling.samples_per_request)
         missing = samples_missing(session, run.id, n)
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
-    store = Store(db)
     grading = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
-        block = read_block(item)
+        block, store = read_block(item), asker.store
         if await store.read(_are_stored, (block.run_problem_id, block.first)):
             return  # by a process that was killed before it had finished the task
         problem = problems.get(block.run_problem_id)
@@ -122,16 +112,15 @@ async def run_eval(
             graded.update(grade.value for grade in grades)
 
     try:
-        outcome = await work_on(store, run.id, draw, models, partial(report, "sampling"))
+        sampling = partial(report, "sampling")
+        outcome = await work_on_run(db, run.id, draw, models, sampling, retry_final=retry_final)
     finally:
         grading.close()
-        store.close()
-    with db.write() as session:
-        left, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
-        finish_run(session, run.id, finished=left == lost and not outcome.open)
+    with db.read() as session:
+        drawn = missing - samples_missing(session, run.id, n)
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
         graded += grade_run(db, run.id, grader, partial(report, "grading"), version=version)
-    return EvalOutcome(**vars(outcome), drawn=missing - left, missing=left, lost=lost, graded=graded)
+    return EvalOutcome(**vars(outcome), drawn=drawn, graded=graded)
 
 
 def plan_blocks(

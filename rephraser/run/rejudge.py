@@ -100,7 +100,7 @@ async def _judge(
     with db.read() as session:
         subjects = {each.id: each for each in read_subjects(session, [row.question_id for row in batch])}
     store = Store(db)
-    rephrasing, replay = Rephrasing(store, run_id, spec, grader), Asker(store, run_id, 0, Models({}))
+    rephrasing, replay = Rephrasing(run_id, spec, grader), Asker(store, run_id, 0, Models({}))
     questions = {id: QuestionWork(rephrasing, replay, subject) for id, subject in subjects.items()}
     try:
         return await asyncio.gather(

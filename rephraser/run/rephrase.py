@@ -32,7 +32,7 @@ from rephraser.tables import candidate_row
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
 from service.asks.request import Answer
-from service.asks.store import Grouped, Store
+from service.asks.store import Grouped
 
 Source = Callable[[str, str, int], Sequence[str]]
 """Returns the first `count` candidates of a question, given its id, its text and the count."""
@@ -51,7 +51,6 @@ class Rephrasing:
         stop_below: The run stops if a smaller share of its candidates is accepted.
     """
 
-    store: Store
     run_id: str
     spec: RunSpec
     grader: Grader
@@ -74,7 +73,7 @@ class Rephrasing:
         Raises:
             Failed, Stopped: see `Asker.ask`. After a final failure the question is as far as it gets.
         """
-        question = QuestionWork(self, asker, await self.store.read(read_subjects, question_id))
+        question = QuestionWork(self, asker, await asker.store.read(read_subjects, question_id))
         for round_number in range(self.spec.rounds):
             await question.compare(await question.read_edited())
             missing = await question.missing(round_number)
@@ -93,7 +92,7 @@ class Rephrasing:
         """Stop the run if too few of its candidates are accepted."""
         if self.stop_below is None:
             return
-        candidates = await self.store.read(read_candidates, (self.run_id, question_id))
+        candidates = await asker.store.read(read_candidates, (self.run_id, question_id))
         self._judged += len(candidates)
         self._accepted += sum(each.status in self.spec.counting for each in candidates)
         rate = self._accepted / self._judged if self._judged else 0.0
@@ -113,7 +112,7 @@ class QuestionWork:
 
     def __init__(self, run: Rephrasing, asker: Asker, question: Subject) -> None:
         self._run, self._asker, self._question = run, asker, question
-        self._spec, self._store = run.spec, run.store
+        self._spec, self._store = run.spec, asker.store
         self._proposed: list[CheckedCandidate] = []
         self._failed_strategies: set[int] = set()
         self._original: asyncio.Task[Answers] | None = None

@@ -7,35 +7,22 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, insert, select, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.runs import EVAL
 from evaluator.grading import AnswerKind
 from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.asks.store import one_by_one
 from service.asks.tables import AskRow, NoteRow
 from service.database import in_parts, upsert
-from service.errors import InputError
 from service.questions.images import Image, load_images
 from service.questions.tables import QuestionRow
-from service.runs.store import Run, find_run, only_run
+from service.runs.store import Run, find_run
 
 KIND = "propose"
 
 
-def find_neighbor_run(session: Session, reference: str) -> Run:
-    """Return the run with this name or id, which has to be one of neighbors."""
-    run = find_run(session, reference)
-    if run.kind != KIND:
-        kind = "evaluates a model" if run.kind == EVAL else "is a training"
-        raise InputError(
-            f"run {run.name!r} {kind} and contains no neighbors. See `tagrpo runs show {run.name}`."
-        )
-    return run
-
-
-def choose_run(session: Session, reference: str | None) -> Run:
-    """Return the run named, or the only one of neighbors that there is."""
-    return only_run(session, KIND) if reference is None else find_neighbor_run(session, reference)
+def find_neighbor_run(session: Session, reference: str | None) -> Run:
+    """Return the rephrase run of this name or id; without a reference, the only one."""
+    return find_run(session, reference, KIND)
 
 
 @dataclass(frozen=True)
