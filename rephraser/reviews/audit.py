@@ -8,7 +8,7 @@ from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.rates import STRATA, AuditMember, draw, draw_groups, error_rates, group_rate
-from rephraser.reviews.store import counts
+from rephraser.reviews.store import read_reviews
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, utc_now
 from service.errors import InputError, NotFoundError
@@ -105,29 +105,20 @@ def _audit(row: AuditRow, run: str, *members: AuditMember) -> Audit:
 
 
 def audit_rates(session: Session, audit: Audit) -> dict[str, Any]:
-    """Return the error rates from the decisions made for this audit so far."""
-    return error_rates(audit.members, audit_reviews(session, audit.id))
+    """Return the error rates from the decisions made for this audit so far.
+
+    `groups` is the share of groups with a broken neighbor; None for an audit of candidates.
+    """
+    reviews, groups = read_reviews(session, ReviewRow.audit_id == audit.id), None
+    if audit.kind == "groups":
+        row, member = CandidateRow, AuditMemberRow
+        query = select(row.id, row.question_id).join(member, member.candidate_id == row.id)
+        questions = dict(session.execute(query.where(member.audit_id == audit.id)).tuples().all())
+        groups = group_rate(audit.members, questions, reviews)
+    return {**error_rates(audit.members, reviews), "groups": groups}
 
 
-def audit_groups(session: Session, audit: Audit) -> dict[str, Any] | None:
-    """Return the share of groups with a broken neighbor so far; None of an audit of candidates."""
-    if audit.kind != "groups":
-        return None
-    row, member = CandidateRow, AuditMemberRow
-    query = select(row.id, row.question_id).join(member, member.candidate_id == row.id)
-    questions = dict(session.execute(query.where(member.audit_id == audit.id)).all())
-    return group_rate(audit.members, questions, audit_reviews(session, audit.id))
-
-
-def audit_reviews(session: Session, audit_id: int) -> list[ReviewRow]:
-    """Return the decisions made for an audit so far that count, the oldest first."""
-    query = select(ReviewRow).where(ReviewRow.audit_id == audit_id, counts()).order_by(ReviewRow.id)
-    return list(session.scalars(query))
-
-
-def audit_record(
-    audit: Audit, rates: dict[str, Any], groups: dict[str, Any] | None, *, new: bool
-) -> dict[str, Any]:
+def audit_record(audit: Audit, rates: dict[str, Any], *, new: bool) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members are in the order of review.
 
     Verdicts, and which groups are broken, are left out until the audit is complete. Errors within a question
@@ -135,6 +126,7 @@ def audit_record(
     """
     hidden = set[str]() if rates["complete"] else {"false_accepts", "false_rejects", "broken_groups"}
     record = dict(rates)
+    groups = record.pop("groups")
     if groups is not None:
         hidden |= {"strata", "broken", "false_accept", "false_reject", "false_rejects"}
         record["broken_neighbors"] = {name: rates["false_accept"][name] for name in ("count", "reviewed")}

@@ -1,7 +1,7 @@
 import pytest
 from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import Audit, audit_groups, audit_rates, get_audit, open_audit
+from rephraser.reviews.audit import Audit, audit_rates, get_audit, open_audit
 from rephraser.reviews.queue import audit_queue, read_items
 from rephraser.reviews.rates import AuditMember, group_rate
 from rephraser.reviews.store import Decision, DecisionWord, record_reviews
@@ -137,7 +137,7 @@ def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Data
     candidates, _ = open_audit(db, grouped, size=4, seed=7)
     assert (candidates.kind, candidates.id) == ("candidates", other.id + 1)
     with db.read() as session:
-        assert audit_groups(session, candidates) is None
+        assert audit_rates(session, candidates)["groups"] is None
         assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
 
 

@@ -53,5 +53,5 @@ def test_the_newest_decision_counts_for_the_rate(db: Database, run: Run) -> None
     with db.read() as session:
         rate = audit_rates(session, audit)["false_accept"]
         assert list_audits(session, run.id)[0].id == audit.id
-        assert audit_progress(session, audit.id, 12, "ada") == ReviewProgress(12, 7, 1)
+        assert audit_progress(session, audit, "ada") == ReviewProgress(12, 7, 1)
     assert (rate["count"], rate["reviewed"]) == (2, 8)

@@ -205,7 +205,7 @@ def audit(
         seed: Random seed of the sample.
         out: Write a blind sheet to this new JSON Lines file, for review --sheet.
     """
-    from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
+    from rephraser.reviews.audit import audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
     from rephraser.run.store import find_neighbor_run
 
@@ -215,9 +215,9 @@ def audit(
         kind: Literal["groups", "candidates"] = "groups" if groups else "candidates"
         drawn, new = open_audit(database, chosen, kind=kind, size=sample, seed=seed)
         with database.read() as session:
-            rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
+            rates = audit_rates(session, drawn)
             exported = None if out is None else write_sheet(session, drawn, out)
-    record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
+    record = {**audit_record(drawn, rates, new=new), "exported": exported}
     terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
     if not rates["complete"]:
         raise output.needs_attention(
