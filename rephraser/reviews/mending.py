@@ -7,7 +7,7 @@ from rephraser.reviews.status import CandidateStatus, status_query
 from rephraser.reviews.store import find_candidate
 from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import Checked, find_neighbor_run, read_candidates, read_subjects, store_checked
+from rephraser.run.store import Checked, find_neighbor_run, read_candidates, read_questions, store_checked
 from rephraser.tables import ProposalRow, StandingRow, candidate_id, candidate_row
 from service.asks.tables import OPEN, TaskRow
 from service.errors import InputError, NotFoundError
@@ -36,7 +36,7 @@ def mend_candidate(
     if not text:
         raise InputError(f"{origin.id}: the edited text is empty.")
     proposal = _proposal(session, origin.id, run)
-    [question] = read_subjects(session, [origin.question_id])
+    [(question, _)] = read_questions(session, [origin.question_id])
     if text == canonical_text(question.text):
         raise InputError(f"{origin.id}: the edited text equals the question. Change its wording.")
     stored, identity = find_run(session, proposal.run_id), candidate_id(question.id, text)

@@ -36,7 +36,7 @@ from service.errors import InputError
 from service.models.access import Model
 from service.models.prompts import PromptConfig
 from service.models.settings import PromptSpec, Sampling
-from service.questions import load_question_set
+from service.questions import Question, load_question_set
 from service.questions.store import set_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run
@@ -65,7 +65,7 @@ async def rephrase(
         if candidates is not None:
             spec = replace(spec, source=candidates.content)
         with db.write() as session:
-            ids = wanted_questions(session, spec, config.limit)
+            ids = [question.id for question in wanted_questions(session, spec, config.limit)]
             run, before = open_run(
                 session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=ids
             )
@@ -95,7 +95,7 @@ async def rephrase(
     return run, outcome
 
 
-def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[Question]:
     """Return the usable questions of a run's set, at most `limit`."""
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
@@ -103,7 +103,7 @@ def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list
             f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
             f"{spec.questions} --held` lists the reasons."
         )
-    return [question.id for question in questions]
+    return questions
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:

@@ -17,12 +17,12 @@ from evaluator.grading import (
 from rephraser.checks.premises import Premises
 from rephraser.checks.structure import CHECKS_VERSION, check_candidate, check_program
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import Subject
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 from service.database import utc_now
 from service.program_gold import read_gold
+from service.questions import Question
 
 SHOWN_CLASS_LENGTH = 200
 TRUNCATED = ""
@@ -54,7 +54,7 @@ class Case:
     `closed`: too few of the question's own answers can be read, so no more are asked for.
     """
 
-    question: Subject
+    question: Question
     candidate: CheckedCandidate
     look: int  # how many looks were taken before
     original: Answers
@@ -75,7 +75,7 @@ def flat(answers: Answers) -> list[str | None]:
 def check_structure(
     run_id: str,
     spec: RunSpec,
-    question: Subject,
+    question: Question,
     candidate_id: str,
     text: str,
     siblings: Sequence[str],

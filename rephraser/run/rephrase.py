@@ -27,12 +27,14 @@ from rephraser.run.requests import (
     solving_request,
 )
 from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
-from rephraser.run.store import Checked, Subject, read_candidates, read_subjects, store_checked, store_look
+from rephraser.run.store import Checked, read_candidates, read_questions, store_checked, store_look
 from rephraser.tables import candidate_row
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
 from service.asks.request import Answer
 from service.asks.store import Grouped
+from service.questions import Question
+from service.questions.images import Image
 
 Source = Callable[[str, str, int], Sequence[str]]
 """Returns the first `count` candidates of a question, given its id, its text and the count."""
@@ -73,7 +75,7 @@ class Rephrasing:
         Raises:
             Failed, Stopped: see `Asker.ask`. After a final failure the question is as far as it gets.
         """
-        question = QuestionWork(self, asker, await asker.store.read(read_subjects, question_id))
+        question = QuestionWork(self, asker, *await asker.store.read(read_questions, question_id))
         for round_number in range(self.spec.rounds):
             await question.compare(await question.read_edited())
             missing = await question.missing(round_number)
@@ -110,8 +112,8 @@ class QuestionWork:
     `failed` is the first request that failed for good; the question goes on without it.
     """
 
-    def __init__(self, run: Rephrasing, asker: Asker, question: Subject) -> None:
-        self._run, self._asker, self._question = run, asker, question
+    def __init__(self, run: Rephrasing, asker: Asker, question: Question, images: tuple[Image, ...]) -> None:
+        self._run, self._asker, self._question, self._images = run, asker, question, images
         self._spec, self._store = run.spec, asker.store
         self._proposed: list[CheckedCandidate] = []
         self._failed_strategies: set[int] = set()
@@ -169,6 +171,7 @@ class QuestionWork:
                 self._run.run_id,
                 self._spec,
                 self._question,
+                self._images,
                 round_number=round_number,
                 strategy=strategy,
                 attempt=attempt,
@@ -302,7 +305,7 @@ class QuestionWork:
         answers: list[str | None] = []
         while len(answers) < solver.samples_per_request:
             request = solving_request(
-                solver, subject_id, text, self._question.images, start=start, first=start + len(answers)
+                solver, subject_id, text, self._images, start=start, first=start + len(answers)
             )
             answer = await self._asker.ask(request)
             answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]

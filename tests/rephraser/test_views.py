@@ -12,6 +12,7 @@ from rephraser import sets
 from rephraser.reviews.status import update_standings
 from rephraser.views.questions import QuestionFilters, count_questions, page_questions
 from rephraser.views.runs import finding_counts
+from rephraser.views.suspects import find_suspects
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question
@@ -98,3 +99,19 @@ def test_runs_sets_and_findings_restrict(db: Database) -> None:
         assert finding_counts(session, str(run_id)) == {"unit_lost": 1}
         with pytest.raises(NotFoundError, match="no question set"):
             page_questions(session, QuestionFilters(question_set="none"))
+
+
+def test_a_gold_is_suspect_if_the_solvers_agree_on_another_answer_everywhere(tmp_path: Path) -> None:
+    counts = {"wrong": (2, 1), "right": (28, 11), "wrong alone": (2, 11), "unsure": (10, 1)}
+    with open_empty(tmp_path / "t.db") as db:
+        for status in ("accepted", "rejected"):
+            asked = [
+                (f"{name}?", "1", [Proposed(f"{name} {n}", (status,), right=right) for n in range(2)])
+                for name, right in counts.items()
+            ]
+            add_run(db, status, asked)
+        with db.read() as session:
+            [suspect] = find_suspects(session)
+    sides = {"question_agreeing": 29, "question_drawn": 32, "neighbor_agreeing": 22, "neighbor_drawn": 24}
+    named = {"question": "wrong?", "agreed": "other", "run": "accepted", "neighbors": 2, "gold_given": 4}
+    assert suspect.items() >= {**sides, **named, "share": 0.9107}.items()
