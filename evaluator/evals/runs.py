@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
-from evaluator.evals.problems import PlacedProblem, count_run_problems, store_run_problems
+from evaluator.evals.problems import PlacedProblem, store_run_problems
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import version_taking
 from service.errors import InputError
@@ -112,13 +112,12 @@ def open_eval_run(
     if not placed:
         raise InputError(f"{spec.problems}: it contains no problems to evaluate.")
     run, _ = open_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[], versions=versions)
-    there = count_run_problems(session, run.id)
+    there = store_run_problems(session, run.id, placed)
     if there > len(placed):
         raise InputError(
             f"run {name!r} has {there:,} problems, not {len(placed):,}; a larger limit can extend a run, "
             "but a smaller one cannot shrink it. Choose another --name."
         )
-    store_run_problems(session, run.id, placed)
     return run, there
 
 
