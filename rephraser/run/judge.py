@@ -15,7 +15,7 @@ from evaluator.grading import (
     find_answer,
 )
 from rephraser.checks.premises import Premises
-from rephraser.checks.structure import CHECKS_VERSION, check_candidate, check_program
+from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.run.spec import RunSpec
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
@@ -85,12 +85,16 @@ def check_structure(
     A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
     without one for good. Without a solver, a candidate with any finding is undecided.
     """
-    limits: dict[str, Any] = {"token_limit": spec.token_limit, "min_distance": spec.min_distance}
-    if question.kind is AnswerKind.CODE:
-        names = read_gold(question.answer).names
-        findings = check_program(question.text, text, names=names, siblings=siblings, **limits)
-    else:
-        findings = check_candidate(question.text, text, answer=question.answer, siblings=siblings, **limits)
+    program = question.kind is AnswerKind.CODE
+    findings = check_candidate(
+        question.text,
+        text,
+        answer=question.answer,
+        names=read_gold(question.answer).names if program else None,
+        siblings=siblings,
+        token_limit=spec.token_limit,
+        min_distance=spec.min_distance,
+    )
     fatal = [finding for finding in findings if finding.severity == "fatal"]
     if fatal:
         status, reason = Verdict.REJECTED, "; ".join(finding.detail for finding in fatal)

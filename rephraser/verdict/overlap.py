@@ -3,20 +3,12 @@
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 from typing import Self
 
 from service.errors import InputError
 
 FEWEST_SHARED = 2  # one shared answer, or one new answer, is an accident, not evidence
-THRESHOLDS = (
-    "accept_overlap",
-    "accept_over_new",
-    "accept_gold_from",
-    "reject_new",
-    "reject_original_top",
-)
 
 
 @dataclass(frozen=True)
@@ -98,11 +90,6 @@ class OverlapRule:
     max_unparsed_share: float = 0.5  # of either side; with more the verdict is undecided
 
     def __post_init__(self) -> None:
-        _check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
-        for name in THRESHOLDS:
-            value: int | None = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"overlap rule: {name} is {value}. Give at least 1")
         most = min(self.original_samples, self.looks[-1])
         if self.accept_overlap > most:
             raise InputError(
@@ -119,7 +106,6 @@ class OverlapRule:
         it. `accept_over_new` is a ratio and stays. The error rates were measured for the default sizes only.
         """
         base = cls()
-        _check_sampling(original_samples, looks, base.max_unparsed_share)
 
         def scale(threshold: int, samples: int, base_samples: int) -> int:
             return max(FEWEST_SHARED, ceil(threshold * samples / base_samples))
@@ -134,16 +120,6 @@ class OverlapRule:
             original_samples=original_samples,
             looks=looks,
         )
-
-
-def _check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_share: float) -> None:
-    """Raise InputError if sample sizes or looks are invalid."""
-    if original_samples < 1:
-        raise InputError(f"verdict rule: original_samples is {original_samples}. Give at least 1")
-    if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
-        raise InputError(f"verdict rule: looks {looks} must be one or more increasing positive numbers")
-    if not 0 <= max_unparsed_share < 1:
-        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}. Give 0 or more, below 1")
 
 
 def overlap(counts: AnswerCounts) -> int:

@@ -7,7 +7,7 @@ from rephraser.reviews.rates import AuditMember, group_rate
 from rephraser.reviews.store import Decision, DecisionWord, record_reviews
 from rephraser.tables import ReviewRow
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.questions import make_question
 from service.runs.store import Run
 
@@ -161,11 +161,3 @@ def test_open_groups_bound_the_share() -> None:
     nothing = group_rate(members, questions, [])
     assert (nothing["open"], nothing["broken_groups"]) == (10, [])
     assert (nothing["low"], nothing["high"]) == (0.0, 1.0)
-
-
-def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
-    with db.read() as session, pytest.raises(NotFoundError, match=r"none yet. Create one"):
-        get_audit(session, 1)
-    audit, _ = open_audit(db, run, size=10, seed=0)
-    with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):
-        get_audit(session, audit.id + 1)

@@ -1,9 +1,7 @@
 import json
-from pathlib import Path
-from typing import Literal
 
 import pytest
-from runs import Asked, Proposed, add_run, open_empty
+from runs import Asked, Proposed, add_run
 from sqlalchemy import text
 from tampering import past_tagrpo
 
@@ -93,22 +91,3 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db: Database) ->
     with db.read() as session:
         (problem,) = sets.verify(session, "math@2").problems
     assert "the members have successes = " in problem
-
-
-@pytest.mark.parametrize("kind", ["hf", "jsonl", "parquet"])
-def test_exports_carry_the_counts_there_and_back(
-    db: Database, tmp_path: Path, kind: Literal["hf", "jsonl", "parquet"]
-) -> None:
-    sets.publish(db, "math", run="run")
-    target = tmp_path / ("out" if kind == "hf" else f"out.{kind}")
-    sets.export_set(db, "math", target, kind)
-
-    with open_empty(tmp_path / "other.db") as other:
-        sets.import_set(other, sets.read_set(target), "copy")
-        assert neighbors(other, "copy") == neighbors(db, "math")
-        with other.read() as session:
-            assert not sets.verify(session, "copy").problems
-    if kind == "hf":
-        card = (target / "README.md").read_text()
-        assert "Success rates of test/solver: 52.8% on 3 neighbors, 50.0% on their questions." in card
-        assert "1 easier, 1 level, 1 harder" in card
