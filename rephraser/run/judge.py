@@ -17,6 +17,8 @@ from evaluator.grading import (
 from rephraser.checks.premises import Premises
 from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.run.spec import RunSpec
+from rephraser.run.store import Checked
+from rephraser.tables import candidate_row
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from service.asks.request import Choice
@@ -76,11 +78,11 @@ def check_structure(
     run_id: str,
     spec: RunSpec,
     question: Question,
-    candidate_id: str,
     text: str,
     siblings: Sequence[str],
-) -> dict[str, Any]:
-    """Check a candidate against its question and its passing siblings; return the row of its first verdict.
+    proposal: dict[str, Any],
+) -> Checked:
+    """Check a candidate against its question and its passing siblings; return its rows and first verdict.
 
     A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
     without one for good. Without a solver, a candidate with any finding is undecided.
@@ -113,7 +115,10 @@ def check_structure(
         ],
         "versions": {"checks": CHECKS_VERSION},
     }
-    return _verdict_row(run_id, candidate_id, status, reason, bool(fatal) or not spec.solvers, evidence)
+    row = candidate_row(question.id, question.text, text)
+    verdict = _verdict_row(run_id, row["id"], status, reason, bool(fatal) or not spec.solvers, evidence)
+    of_run = {"run_id": run_id, "question_id": question.id, "candidate_id": row["id"]}
+    return Checked(row, {**of_run, **proposal}, verdict)
 
 
 def _verdict_row(

@@ -28,7 +28,7 @@ from rephraser.run.requests import (
 )
 from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import Checked, read_candidates, read_questions, store_checked, store_look
-from rephraser.tables import candidate_row
+from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
 from service.asks.request import Answer
@@ -212,17 +212,11 @@ class QuestionWork:
         new: list[CheckedCandidate] = []
         checked: list[Checked] = []
         for index, text in enumerate(texts):
-            row = candidate_row(question.id, question.text, text)
-            if row["id"] in {each.id for each in self._proposed}:
+            identity = candidate_id(question.id, text)
+            if identity in {each.id for each in self._proposed}:
                 continue
             siblings = [each.text for each in self._proposed if not each.rejected]
-            verdict = await asyncio.to_thread(
-                check_structure, *(self._run.run_id, self._spec, question, row["id"], text, siblings)
-            )
             proposal = {
-                "run_id": self._run.run_id,
-                "question_id": question.id,
-                "candidate_id": row["id"],
                 "ask_id": answer and answer.ask_id,
                 "proposer": self._spec.proposer,
                 "strategy": made_by.name,
@@ -231,10 +225,14 @@ class QuestionWork:
                 "round": round_number,
                 "ordinal": proposal_ordinal(round_number, strategy, attempt, index),
             }
-            findings, rejected = verdict["evidence"]["findings"], verdict["status"] == Verdict.REJECTED
-            new.append(CheckedCandidate(row["id"], text, proposal["ordinal"], findings, rejected))
+            rows = await asyncio.to_thread(
+                check_structure, self._run.run_id, self._spec, question, text, siblings, proposal
+            )
+            checked.append(rows)
+            findings = rows.verdict["evidence"]["findings"]
+            rejected = rows.verdict["status"] == Verdict.REJECTED
+            new.append(CheckedCandidate(identity, text, rows.proposal["ordinal"], findings, rejected))
             self._proposed.append(new[-1])
-            checked.append(Checked(row, proposal, verdict))
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
         ask_id = None if answer is None else answer.ask_id
