@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
@@ -16,7 +16,13 @@ from service.runs.store import Run
 from service.runs.tables import RunRow
 
 Kind = Literal["candidates", "groups"]
-_AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
+_AUDITS = (
+    select(
+        AuditRow.id, RunRow.id, RunRow.name, AuditRow.kind, AuditRow.seed, AuditRow.size, AuditRow.created_at
+    )
+    .join(RunRow, RunRow.id == AuditRow.run_id)
+    .order_by(AuditRow.id)
+)
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,8 @@ class Audit:
     kind: Kind
     seed: int
     size: int
-    members: tuple[AuditMember, ...]
     created_at: str
+    members: tuple[AuditMember, ...] = ()
 
 
 def open_audit(
@@ -83,7 +89,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     """Return an audit by number."""
     stored = session.execute(_AUDITS.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
-        audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(_AUDITS))
+        audits_there = ", ".join(f"{id} (of {run})" for id, _, run, *_ in session.execute(_AUDITS))
         hint = audits_there or "none yet. Create one with `tagrpo rephrase audit`"
         raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
     members = session.execute(
@@ -91,17 +97,12 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
-    return _audit(*stored, *(AuditMember(*member) for member in members))
+    return Audit(*stored, tuple(AuditMember(*member) for member in members))
 
 
 def list_audits(session: Session, run_id: str) -> list[Audit]:
     """Return the audits of a run, oldest first, without their members."""
-    return [_audit(row, name) for row, name in session.execute(_AUDITS.where(AuditRow.run_id == run_id))]
-
-
-def _audit(row: AuditRow, run: str, *members: AuditMember) -> Audit:
-    kind = cast(Kind, row.kind)
-    return Audit(row.id, row.run_id, run, kind, row.seed, row.size, members, row.created_at)
+    return [Audit(*row) for row in session.execute(_AUDITS.where(AuditRow.run_id == run_id))]
 
 
 def audit_rates(session: Session, audit: Audit) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rephraser.reviews.queue import ReviewProgress, audit_progress, read_items, 
 from rephraser.reviews.rates import run_agreement
 from rephraser.reviews.store import read_reviews
 from rephraser.tables import ReviewRow
+from service.database import in_parts
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
@@ -204,8 +205,8 @@ def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> 
     """Return in words each reviewer's newest decision on these candidates, for an audit if one is given."""
     newest: dict[str, dict[str, str]] = {id: {} for id in ids}
     of_audit = () if audit_id is None else (ReviewRow.audit_id == audit_id,)
-    for made in read_reviews(session, *of_audit):
-        if made.candidate_id in newest:
+    for part in in_parts(ids):
+        for made in read_reviews(session, ReviewRow.candidate_id.in_(part), *of_audit):
             words = f"{made.reviewer}: {made.decision}" + (f" ({made.reason})" if made.reason else "")
             newest[made.candidate_id][made.reviewer] = words
     return {id: "; ".join(words for _, words in sorted(each.items())) for id, each in newest.items()}
