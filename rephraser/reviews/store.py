@@ -48,8 +48,7 @@ class Withdrawal:
 def read_reviews(session: Session, *conditions: ColumnElement[bool]) -> list[ReviewRow]:
     """Return the decisions that meet the conditions and were not withdrawn, oldest first."""
     counting = ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id))
-    rows = session.scalars(select(ReviewRow).where(counting, *conditions))
-    return sorted(rows, key=lambda row: row.id)  # in that order, SQLite would walk through all reviews
+    return list(session.scalars(select(ReviewRow).where(counting, *conditions).order_by(ReviewRow.id)))
 
 
 def of_run(run_id: str) -> ColumnElement[bool]:
