@@ -4,7 +4,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import insert, select
+from sqlalchemy import Select, insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.rates import STRATA, AuditMember, draw, draw_groups, error_rates, group_rate
@@ -16,7 +16,7 @@ from service.runs.store import Run
 from service.runs.tables import RunRow
 
 Kind = Literal["candidates", "groups"]
-_AUDITS = (
+_AUDITS: Select[*tuple[Any, ...]] = (
     select(
         AuditRow.id, RunRow.id, RunRow.name, AuditRow.kind, AuditRow.seed, AuditRow.size, AuditRow.created_at
     )
