@@ -97,7 +97,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
-    return Audit(*stored, tuple(AuditMember(*member) for member in members))
+    return Audit(*stored, members=tuple(AuditMember(*member) for member in members))
 
 
 def list_audits(session: Session, run_id: str) -> list[Audit]:
