@@ -1,7 +1,7 @@
 """Audits in the database: drawn once, read again, reported as far as they are reviewed."""
 
 from collections import defaultdict
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from sqlalchemy import Select, insert, select
@@ -97,7 +97,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
-    return Audit(*stored, members=tuple(AuditMember(*member) for member in members))
+    return replace(Audit(*stored), members=tuple(AuditMember(*member) for member in members))
 
 
 def list_audits(session: Session, run_id: str) -> list[Audit]:
