@@ -114,7 +114,7 @@ def audit_rates(session: Session, audit: Audit) -> dict[str, Any]:
     if audit.kind == "groups":
         row, member = CandidateRow, AuditMemberRow
         query = select(row.id, row.question_id).join(member, member.candidate_id == row.id)
-        questions = dict(session.execute(query.where(member.audit_id == audit.id)).tuples().all())
+        questions = dict(session.execute(query.where(member.audit_id == audit.id)).all())
         groups = group_rate(audit.members, questions, reviews)
     return {**error_rates(audit.members, reviews), "groups": groups}
 

@@ -129,7 +129,7 @@ def run_agreement(session: Session, run_id: str) -> Record:
         .where(StandingRow.run_id == run_id, StandingRow.review_id.is_not(None))
         .where(VerdictRow.status.in_(("accepted", "rejected")))
     )
-    judged = dict[str, str](session.execute(verdicts).tuples().all())
+    judged = dict(session.execute(verdicts).all())
     by_reviewer: dict[str, dict[str, str]] = {}
     for review in reviews:
         by_reviewer.setdefault(review.reviewer, {})[review.candidate_id] = review.decision

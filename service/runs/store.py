@@ -102,11 +102,13 @@ def open_run(
 def find_run(session: Session, reference: str | None, kind: str | None = None) -> Run:
     """Return the only run of `matching_runs`; without a reference, the only one of this kind."""
     if reference is None:
-        return only_run(session, kind)
-    matching = matching_runs(session, reference, kind)
+        matching, which = list_runs(session, kind), "there are several runs"
+    else:
+        matching, which = matching_runs(session, reference, kind), f"{reference} matches several runs"
+    if not matching:
+        raise InputError("there are no runs yet. `tagrpo runs list` shows how to start one.")
     if len(matching) > 1:
-        names = ", ".join(run.name for run in matching)
-        raise InputError(f"{reference} matches several runs: {names}. Choose one of them.")
+        raise InputError(f"{which}. Choose one: {', '.join(sorted(run.name for run in matching))}.")
     return matching[0]
 
 
@@ -136,17 +138,6 @@ def list_runs(session: Session, kind: str | None = None) -> list[Run]:
     of_kind = () if kind is None else (RunRow.kind == kind,)
     rows = session.scalars(select(RunRow).where(*of_kind).order_by(RunRow.created_at, RunRow.id))
     return [as_run(row) for row in rows]
-
-
-def only_run(session: Session, kind: str | None = None) -> Run:
-    """Return the only run there is, of this kind if one is given."""
-    runs = list_runs(session, kind)
-    if len(runs) != 1:
-        several = f"there are several runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
-        raise InputError(
-            several if runs else "there are no runs yet. `tagrpo runs list` shows how to start one."
-        )
-    return runs[0]
 
 
 def run_question_ids(session: Session, run_id: str) -> list[str]:
