@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
+from sqlalchemy import Row
+
 from evaluator.grading import (
     GRADER_VERSION,
     AnswerKind,
@@ -47,6 +49,14 @@ class CheckedCandidate:
     findings: Sequence[Mapping[str, str]]
     rejected: bool = False
     premises: Premises | None = None
+
+    @classmethod
+    def stored(cls, row: Row[Any]) -> "CheckedCandidate":
+        """Return a candidate of `candidates_query` that passed the structural checks."""
+        lists = row.evidence.get("premises")
+        states = ("kept", "changed", "dropped")
+        premises = None if lists is None else Premises(*(tuple(lists[state]) for state in states))
+        return cls(row.candidate_id, row.text, row.ordinal, row.evidence["findings"], premises=premises)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Row, insert
 
 from evaluator.grading import Grader
-from rephraser.checks.premises import Premises
 from rephraser.reviews.status import update_standings
 from rephraser.run.judge import CheckedCandidate
 from rephraser.run.rephrase import QuestionWork, Rephrasing
@@ -94,16 +93,8 @@ async def _judge(
     questions = {id: QuestionWork(rephrasing, replay, *question) for id, question in asked.items()}
     try:
         return await asyncio.gather(
-            *(questions[row.question_id].last_verdict(_checked(row)) for row in batch)
+            *(questions[row.question_id].last_verdict(CheckedCandidate.stored(row)) for row in batch)
         )
     finally:
         rephrasing.judging.close()
         store.close()
-
-
-def _checked(row: Row[Any]) -> CheckedCandidate:
-    stored = row.evidence.get("premises")
-    states = ("kept", "changed", "dropped")
-    premises = None if stored is None else Premises(*(tuple(stored[state]) for state in states))
-    findings = row.evidence["findings"]
-    return CheckedCandidate(row.candidate_id, row.text, row.ordinal, findings, premises=premises)

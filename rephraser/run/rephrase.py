@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluator.grading import AnswerKind, Grader
-from rephraser.checks.premises import UNREADABLE, Premises, parse_premises, structural_findings
+from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.run.judge import (
     Answers,
@@ -242,11 +242,7 @@ class QuestionWork:
     async def read_edited(self) -> list[CheckedCandidate]:
         """Return the texts that people wrote for candidates of this question and that wait for answers."""
         stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
-        return [
-            CheckedCandidate(each.candidate_id, each.text, each.ordinal, structural_findings(each.evidence))
-            for each in stored
-            if each.mended_from and not each.final
-        ]
+        return [CheckedCandidate.stored(each) for each in stored if each.mended_from and not each.final]
 
     async def compare(self, candidates: Sequence[CheckedCandidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
@@ -254,8 +250,9 @@ class QuestionWork:
             await self._finish([self._compare(each) for each in candidates if not each.rejected])
 
     async def _compare(self, candidate: CheckedCandidate) -> None:
-        if self._spec.premises is not None and self._question.kind is not AnswerKind.CODE:
-            premises = await self._ask_premises(self._spec.premises, candidate)
+        asking, program = self._spec.premises, self._question.kind is AnswerKind.CODE
+        if asking is not None and candidate.premises is None and not program:
+            premises = await self._ask_premises(asking, candidate)
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
         async for look, verdict in self._looks(candidate):
