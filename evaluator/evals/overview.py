@@ -155,9 +155,15 @@ def choose_version(
     preferred = _preferred([whole[0][version] for version in common], wanted, made_with)
     if preferred is not None:
         return preferred.version
+    why = "were graded by different versions of the grader"
+    if len(made) > 1:
+        why = f"count different answers (--answers {' and '.join(sorted(made))})"
+    lacking = [
+        run for run, complete in zip(runs, whole, strict=True) if wanted not in map(answers_of, complete)
+    ]
     raise InputError(
-        f"the runs {', '.join(run.name for run in runs)} were graded by different versions of the grader, so "
-        f"their grades may differ. Run {'; '.join(_command(run, wanted) for run in runs)}."
+        f"the runs {', '.join(run.name for run in runs)} {why}, so their grades may differ. Run "
+        f"{'; '.join(_command(run, wanted) for run in lacking or runs)}."
     )
 
 
