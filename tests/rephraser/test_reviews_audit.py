@@ -1,8 +1,10 @@
+"""Audits: what is drawn, the order of review, progress, and error rates as they grow."""
+
 import pytest
 from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import Audit, audit_rates, get_audit, open_audit
-from rephraser.reviews.queue import audit_queue, read_items
+from rephraser.reviews.audit import Audit, audit_rates, get_audit, list_audits, open_audit
+from rephraser.reviews.queue import ReviewProgress, audit_progress, audit_queue, open_queue, read_items
 from rephraser.reviews.rates import AuditMember, group_rate
 from rephraser.reviews.store import Decision, DecisionWord, record_reviews
 from rephraser.tables import ReviewRow
@@ -161,3 +163,35 @@ def test_open_groups_bound_the_share() -> None:
     nothing = group_rate(members, questions, [])
     assert (nothing["open"], nothing["broken_groups"]) == (10, [])
     assert (nothing["low"], nothing["high"]) == (0.0, 1.0)
+
+
+def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Database, run: Run) -> None:
+    def queue(reviewer: str = "ada", seed: int | None = 1) -> list[str]:
+        everything = ("accepted", "rejected", "undecided")
+        with db.read() as session:
+            return open_queue(session, run.id, reviewer, statuses=everything, seed=seed)
+
+    first = queue()
+    assert len(first) == 23
+    assert first == queue()
+    assert sorted(first) == sorted(queue(seed=None))
+    assert first != queue(seed=2)
+    with db.write() as session:
+        record_reviews(session, [Decision(first[3], "accepted", "", "ada")])
+    assert queue() == [id for id in first if id != first[3]]
+    assert queue("ben") == first
+
+
+def test_the_newest_decision_counts_for_the_rate(db: Database, run: Run) -> None:
+    audit, _ = open_audit(db, run, size=23, seed=1)
+    accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
+    made = [Decision(id, "accepted", "", "ada", audit.id) for id in accepted]
+    made[1] = Decision(accepted[1], "rejected", "other", "ada", audit.id)
+    made.append(Decision(accepted[0], "rejected", "other", "ben", audit.id))
+    with db.write() as session:
+        assert record_reviews(session, made) == len(made)
+    with db.read() as session:
+        rate = audit_rates(session, audit)["false_accept"]
+        assert list_audits(session, run.id)[0].id == audit.id
+        assert audit_progress(session, audit, "ada") == ReviewProgress(23, 11, 1)
+    assert (rate["count"], rate["reviewed"]) == (2, 12)
