@@ -7,8 +7,7 @@ from pydantic import Field, field_validator
 
 from service.config import Config, operational
 from service.models.access import Access, Budget, Model
-from service.models.prompts import PromptConfig
-from service.models.settings import PublishedSampling, Sampling, Seeded
+from service.models.settings import PromptConfig, PublishedSampling, Sampling, Seeded
 
 MIN_DISTANCE = 0.15
 """Candidates nearer than this are no neighbors by default; `docs/sets.md` has the pairs it was chosen on."""

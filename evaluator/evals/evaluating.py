@@ -94,8 +94,9 @@ async def evaluate(
                     outcome = await run_eval(
                         db, run, options, config.n, report, grader=grader, retry_final=config.retry_final
                     )
-                if options.max_requests is not None:
-                    options = replace(options, max_requests=options.max_requests - outcome.sent)
+                if (limit := options.budget.max_requests) is not None:
+                    left = options.budget.model_copy(update={"max_requests": limit - outcome.sent})
+                    options = replace(options, budget=left)
                 for notice in models.notices:
                     if notice not in noted:
                         note(notice)

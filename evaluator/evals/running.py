@@ -57,12 +57,12 @@ async def run_eval(
         missing = samples_missing(session, run.id, n)
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
-    grading = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
+    grading = Grouped(partial(_grade_blocks, grader))
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
         block = read_block(item)
-        posed = await asker.store.read(_read_problems, (block.run_problem_id, block.first))
+        posed = await asker.store.read_together(_read_problems, (block.run_problem_id, block.first))
         if posed is None:
             return
         problem, images = posed
@@ -104,8 +104,8 @@ async def run_eval(
             GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, boxed_only)
             for sample in samples
         ]
-        grades: Sequence[Grade] = await grading.do("grade", cases)
-        if await asker.store.write(_store_blocks, (samples, grades, grader_row)):
+        grades = await grading.do(cases)
+        if await asker.store.write_together(_store_blocks, (samples, grades, grader_row)):
             graded.update(grade.value for grade in grades)
 
     try:

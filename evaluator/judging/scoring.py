@@ -129,7 +129,7 @@ async def score_by_judge(
             add_tasks(session, judging.id, asked)
 
         async def ask(asker: Asker, sample_id: str) -> None:
-            row, question = await asker.store.read(judge.read, int(sample_id))
+            row, question = await asker.store.read_together(judge.read, int(sample_id))
             assert question is not None
             verdict, failure = None, None
             try:
@@ -146,7 +146,7 @@ async def score_by_judge(
             name, reason = kept.get(verdict, (str(verdict), judge.reason))
             value = row["value"] if verdict in kept else name
             judged = {**row, "grader_id": judge_row, "value": value, "reason": reason}
-            await asker.store.write(insert_grades, judged)
+            await asker.store.write_together(insert_grades, judged)
             counts[name] += 1
             if failure is not None:
                 raise failure

@@ -40,7 +40,7 @@ def mend_candidate(
     if text == canonical_text(question.text):
         raise InputError(f"{origin.id}: the edited text equals the question. Change its wording.")
     stored, identity = find_run(session, proposal.run_id), candidate_id(question.id, text)
-    [candidates] = read_candidates(session, [(stored.id, question.id)])
+    candidates = read_candidates(session, stored.id, question.id)
     if identity in {each.candidate_id for each in candidates}:
         same = "exactly this text" if identity == origin.id else f"this text as {identity}"
         raise InputError(f"run {stored.name!r} already has {same}, so nothing was stored.")
@@ -56,7 +56,7 @@ def mend_candidate(
         each.text for each in candidates if each.status != "rejected" and each.candidate_id != origin.id
     ]
     checked = check_structure(stored.id, spec, question, text, siblings, columns)
-    store_checked(session, [([checked], None, None)])
+    store_checked(session, [checked], None, None)
     session.execute(
         update(TaskRow)
         .where(TaskRow.run_id == stored.id, TaskRow.item == question.id)

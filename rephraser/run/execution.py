@@ -34,8 +34,7 @@ from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
-from service.models.prompts import PromptConfig
-from service.models.settings import PromptSpec, Sampling
+from service.models.settings import PromptConfig, PromptSpec, Sampling
 from service.questions import Question, load_question_set
 from service.questions.store import set_kinds
 from service.runs.spending import hold_cap

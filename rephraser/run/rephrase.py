@@ -58,16 +58,12 @@ class Rephrasing:
     grader: Grader
     source: Source | None = None
     stop_below: float | None = None
-    judging: Grouped = field(init=False)
+    judging: Grouped[Case, dict[str, Any]] = field(init=False)
     _judged: int = 0
     _accepted: int = 0
 
     def __post_init__(self) -> None:
-        self.judging = Grouped(
-            lambda groups: [
-                judge_cases(self.run_id, self.spec, cases, self.grader) for cases in groups.values()
-            ]
-        )
+        self.judging = Grouped(lambda cases: judge_cases(self.run_id, self.spec, cases, self.grader))
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used.
@@ -75,7 +71,7 @@ class Rephrasing:
         Raises:
             Failed, Stopped: see `Asker.ask`. After a final failure the question is as far as it gets.
         """
-        question = QuestionWork(self, asker, *await asker.store.read(read_questions, question_id))
+        question = QuestionWork(self, asker, *await asker.store.read_together(read_questions, question_id))
         for round_number in range(self.spec.rounds):
             await question.compare(await question.read_edited())
             missing = await question.missing(round_number)
@@ -94,7 +90,7 @@ class Rephrasing:
         """Stop the run if too few of its candidates are accepted."""
         if self.stop_below is None:
             return
-        candidates = await asker.store.read(read_candidates, (self.run_id, question_id))
+        candidates = await asker.store.read(read_candidates, self.run_id, question_id)
         self._judged += len(candidates)
         self._accepted += sum(each.status in self.spec.counting for each in candidates)
         rate = self._accepted / self._judged if self._judged else 0.0
@@ -127,7 +123,7 @@ class QuestionWork:
         """
 
         async def look() -> dict[str, Any]:
-            stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
+            stored = await self._store.read(read_candidates, self._run.run_id, self._question.id)
             reasons = {each.ordinal: failure_reason(each) for each in stored}
             latest = [each.ordinal for each in self._proposed[-EARLIER_SHOWN:]]
             filled = [each.strategy for each in stored if each.status in self._spec.counting]
@@ -236,12 +232,12 @@ class QuestionWork:
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
         ask_id = None if answer is None else answer.ask_id
-        await self._store.write(store_checked, (checked, ask_id, None if outcome is None else outcome.value))
+        await self._store.write(store_checked, checked, ask_id, None if outcome is None else outcome.value)
         return new
 
     async def read_edited(self) -> list[CheckedCandidate]:
         """Return the texts that people wrote for candidates of this question and that wait for answers."""
-        stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
+        stored = await self._store.read(read_candidates, self._run.run_id, self._question.id)
         return [CheckedCandidate.stored(each) for each in stored if each.mended_from and not each.final]
 
     async def compare(self, candidates: Sequence[CheckedCandidate]) -> None:
@@ -256,7 +252,7 @@ class QuestionWork:
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
         async for look, verdict in self._looks(candidate):
-            if await self._store.write(store_look, (f"look {look} at {candidate.id}", verdict)):
+            if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
                 return
 
     async def last_verdict(self, candidate: CheckedCandidate) -> dict[str, Any] | None:
@@ -279,7 +275,7 @@ class QuestionWork:
         for look, samples in enumerate(self._spec.rule.looks):
             drawn = {} if closed else await self._answers(candidate.id, candidate.text, samples)
             case = Case(question, candidate, look, original, drawn, closed)
-            yield look, await self._run.judging.do("judge", case)  # with those of other candidates
+            yield look, await self._run.judging.do(case)  # with those of other candidates
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""

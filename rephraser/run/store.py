@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
-from service.asks.store import one_by_one
 from service.asks.tables import AskRow, NoteRow
 from service.database import upsert
 from service.questions import Question
@@ -43,10 +42,8 @@ def candidates_query(run_id: str) -> Select[*tuple[Any, ...]]:
     )
 
 
-@one_by_one
-def read_candidates(session: Session, key: tuple[str, str]) -> list[Row[Any]]:
-    """Return the candidates of a question by (run, question), as `candidates_query` has them."""
-    run_id, question_id = key
+def read_candidates(session: Session, run_id: str, question_id: str) -> list[Row[Any]]:
+    """Return a run's candidates of a question, as `candidates_query` has them."""
     return list(session.execute(candidates_query(run_id).where(StandingRow.question_id == question_id)))
 
 
@@ -58,13 +55,11 @@ class Checked(NamedTuple):
     verdict: dict[str, Any]
 
 
-@one_by_one
-def store_checked(session: Session, reply: tuple[list[Checked], int | None, str | None]) -> None:
+def store_checked(session: Session, checked: list[Checked], ask_id: int | None, outcome: str | None) -> None:
     """Store candidates with their first verdicts, and what parsing found in the reply to an ask.
 
     A candidate that has a verdict in the run keeps it.
     """
-    checked, ask_id, outcome = reply
     if checked:
         candidates, proposals, verdicts = map(list, zip(*checked, strict=True))
         table: Any  # bare, since the ORM spends more on a statement than SQLite does
@@ -80,10 +75,8 @@ def store_checked(session: Session, reply: tuple[list[Checked], int | None, str 
         session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
 
 
-@one_by_one
-def store_look(session: Session, look: tuple[str, Mapping[str, Any]]) -> bool:
+def store_look(session: Session, name: str, verdict: Mapping[str, Any]) -> bool:
     """Store the verdict of a look, whose name tells it apart, unless it has one; return if it is final."""
-    name, verdict = look
     run_id, final = verdict["run_id"], bool(verdict["final"])
     note = {"": {"status": verdict["status"], "final": final}}
     adding = upsert(NoteRow).values(run_id=run_id, name=name, value=note).on_conflict_do_nothing()

@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
-from service.asks.backend import Endpoint
 from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
+from service.asks.servers import Endpoint
 from service.engines.checkpoint import Checkpoint, engine_id, open_checkpoint
 from service.engines.images import image_tokens, takes_images
 from service.engines.prompts import Prompt

@@ -6,15 +6,14 @@ from openai_faults import always, fault_sequence, first_of, for_text, no_faults,
 from sqlalchemy import select
 
 from evaluator.evals.running import sample_seed
-from service.asks.ask import RetryPolicy
 from service.asks.tables import AskBodyRow
 from service.database import Database
+from service.models.access import Budget
 from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
 
 PROBLEMS = sums(4)
 PRICE = (1000.0, 1000.0)  # a cent for ten tokens
-HASTY = RetryPolicy(base_s=0.001, longest_s=0.01, halt_after=3)
 
 
 def finished(db: Database, run: Run) -> bool:
@@ -146,7 +145,7 @@ def test_a_server_that_refuses_everything_stops_the_run_and_nothing_is_final(
 ) -> None:
     run = start(db, "r", PROBLEMS)
     with running_server(faults=always(fault)) as server:
-        outcome = draw(db, run, server, 64, retries=HASTY, at_once=4)
+        outcome = draw(db, run, server, 64, budget=Budget(halt_after=3), at_once=4)
         assert (outcome.stopped, outcome.drawn, outcome.failed) == (stopped, 0, 0)
         assert words in (outcome.message or "")
         assert len(server.requests) <= 7

@@ -14,7 +14,7 @@ from evaluator.evals.runs import find_eval_run, model_slug, open_eval_run
 from evaluator.signal.sources.eval_runs import load_runs
 from service.database import Database
 from service.errors import InputError, NotFoundError
-from service.models.prompts import PromptConfig
+from service.models.settings import PromptConfig
 from service.runs.store import check_name, open_run
 
 PROBLEMS = make_problems(3)

@@ -19,7 +19,7 @@ from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
 from rephraser.views.candidates import proposing_exchange
 from rephraser.views.runs import summarize
-from service.asks.ask import REQUESTS
+from service.asks.ask import ATTEMPTS, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
 from service.runs.store import find_run
 
@@ -167,7 +167,7 @@ def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path: Path) ->
 
 def test_a_request_that_failed_for_now_leaves_the_question_open(tmp_path: Path) -> None:
     broken = Fault(SERVER_ERROR, "no luck")
-    world = World(tmp_path, make_spec(n=1), proposed=[broken, broken, proposals(GOOD[0])])
+    world = World(tmp_path, make_spec(n=1), proposed=[broken] * ATTEMPTS + [proposals(GOOD[0])])
     first = world.work()
     assert (first.done, first.open, first.failures) == (0, 1, {SERVER_ERROR: 1})
     found = summary(world)

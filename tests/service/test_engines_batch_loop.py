@@ -60,7 +60,7 @@ async def ask(
 ) -> tuple[Choice, ...]:
     async with endpoint.slot(stopping or asyncio.Event()) as server:
         reply = await endpoint.send(request, server)
-    return read_reply(reply.body)[0]
+    return reply.answer.choices
 
 
 async def ask_all(endpoint: TransformersEndpoint, *requests: Request) -> list[tuple[Choice, ...]]:
@@ -142,7 +142,7 @@ async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: 
             "m", prompt="x" * 500, sampling={**SAMPLING, "max_tokens": 100, "temperature": 0.8}, seed=5
         )
         reply = await endpoint.send(request)
-        _, (prompt_tokens, completion_tokens), _ = read_reply(reply.body)
+        prompt_tokens, completion_tokens = reply.answer.prompt_tokens, reply.answer.completion_tokens
         assert prompt_tokens == 500
         assert completion_tokens <= 12
         assert "fewer than max_tokens" in endpoint.notices[0]
@@ -184,7 +184,7 @@ async def test_images_reach_the_model_in_any_batch(tmp_path: Path) -> None:
         assert red != blue
         assert words == await ask(endpoint, question(2))
         body = (await endpoint.send(requests[0])).body
-    _, (prompt_tokens, _), _ = read_reply(body)
+    prompt_tokens = read_reply(body).prompt_tokens
     special = 3 + 2  # of the chat, and around the image
     text = "user\nSee " + " now" + "\n" + "assistant\n"
     assert prompt_tokens == len(text) + special + TOKENS_OF_AN_IMAGE

@@ -17,7 +17,7 @@ from asking import OPENAI
 from openai_server import OpenAIServer
 from tiny_model import save_tiny_model
 
-from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
+from service.asks.request import SETTINGS, Fault, Message, Request
 from service.engines.opening import OpenModels
 from service.engines.vllm import VllmEndpoint
 from service.errors import InputError, PrerequisiteError
@@ -60,7 +60,7 @@ async def ask(endpoint: VllmEndpoint, request: Request) -> dict[str, Any]:
     """Return the body that the server received."""
     async with endpoint.slot(asyncio.Event()) as server:
         reply = await endpoint.send(request, server)
-    received: dict[str, Any] = json.loads(read_reply(reply.body)[0][0].text)
+    received: dict[str, Any] = json.loads(reply.answer.choices[0].text)
     return received
 
 

@@ -15,7 +15,7 @@ from tiny_model import save_tiny_model
 from tiny_vision import save_tiny_vision_model
 from vllm_runs import survivors, use_cpu_build
 
-from service.asks.request import Choice, Message, Request, read_reply
+from service.asks.request import Choice, Message, Request
 from service.engines.batch_loop import TransformersEndpoint
 from service.engines.vllm import VllmEndpoint
 from service.models.access import Model
@@ -54,7 +54,7 @@ def question(number: int, *, n: int = 4, seed: int = 7, **sampling: Any) -> Requ
 
 async def ask(endpoint: VllmEndpoint | TransformersEndpoint, request: Request) -> tuple[Choice, ...]:
     async with endpoint.slot(asyncio.Event()) as server:
-        return read_reply((await endpoint.send(request, server)).body)[0]
+        return (await endpoint.send(request, server)).answer.choices
 
 
 async def test_texts_drawn_twice_with_one_seed_are_equal(model: Path, tmp_path: Path) -> None:
