@@ -62,10 +62,10 @@ async def run_eval(
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
         block = read_block(item)
-        posed = await asker.store.read_together(_read_problems, (block.run_problem_id, block.first))
-        if posed is None:
+        entry = await asker.store.read_together(_read_problems, (block.run_problem_id, block.first))
+        if entry is None:
             return
-        problem, images = posed
+        problem, images = entry
         samples: list[NewSample] = []
         while len(samples) < block.count:
             first, left = block.first + len(samples), block.count - len(samples)
@@ -158,8 +158,8 @@ def _read_problems(
     ids = {id for (id, _), stored in zip(places, there, strict=True) if not stored}
     problems = {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
     images = load_images(session, (image for each in problems.values() for image in each.images))
-    posed = {id: (each, tuple(images[image] for image in each.images)) for id, each in problems.items()}
-    return [None if stored else posed[id] for (id, _), stored in zip(places, there, strict=True)]
+    entries = {id: (each, tuple(images[image] for image in each.images)) for id, each in problems.items()}
+    return [None if stored else entries[id] for (id, _), stored in zip(places, there, strict=True)]
 
 
 @dataclass(frozen=True)

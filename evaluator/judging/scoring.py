@@ -114,19 +114,19 @@ async def score_by_judge(
             keep_config(session, judging.id, config.stored())
             judge_row = grader_id(session, judge.version)
         hold_cap(db, [judging], config.max_usd, note)
-        asked, unasked = list[str](), list[Row]()
+        items, other_rows = list[str](), list[Row]()
         with db.read() as session:
             for row, question in judge.read_pending(session):
                 if question is not None:
-                    asked.append(str(row["sample_id"]))
+                    items.append(str(row["sample_id"]))
                 else:
-                    unasked.append({**row, "grader_id": judge_row})
+                    other_rows.append({**row, "grader_id": judge_row})
                     counts["empty"] += row["value"] in _CHOSEN[judge.asked]
-        for part in in_parts(unasked, SAMPLES_AT_ONCE):
+        for part in in_parts(other_rows, SAMPLES_AT_ONCE):
             with db.write() as session:
                 insert_grades(session, part)
         with db.write() as session:
-            add_tasks(session, judging.id, asked)
+            add_tasks(session, judging.id, items)
 
         async def ask(asker: Asker, sample_id: str) -> None:
             row, question = await asker.store.read_together(judge.read, int(sample_id))
@@ -139,14 +139,14 @@ async def score_by_judge(
                 if not error.final:
                     raise
                 failure = error
-            kept = {
+            no_verdict = {
                 None: ("silent", f"{row['reason']}; no verdict of {judge.reason}"),
                 GradeValue.UNKNOWN: ("unsure", f"{row['reason']}; unsure: {judge.reason}"),
             }
-            name, reason = kept.get(verdict, (str(verdict), judge.reason))
-            value = row["value"] if verdict in kept else name
-            judged = {**row, "grader_id": judge_row, "value": value, "reason": reason}
-            await asker.store.write_together(insert_grades, judged)
+            name, reason = no_verdict.get(verdict, (str(verdict), judge.reason))
+            value = row["value"] if verdict in no_verdict else name
+            new_row = {**row, "grader_id": judge_row, "value": value, "reason": reason}
+            await asker.store.write_together(insert_grades, new_row)
             counts[name] += 1
             if failure is not None:
                 raise failure

@@ -44,7 +44,7 @@ def judge_again(
     spec = replace(spec, rule=rule)
     with db.read() as session:
         candidates = session.execute(candidates_query(run.id)).all()
-    final = [each for each in candidates if each.judged]
+    final = [each for each in candidates if each.verdict_final]
     compared = [each for each in final if "counts" in each.evidence]
     before = {each.candidate_id: each.verdict for each in candidates if each.verdict is not None}
     after: dict[str, str] = {}

@@ -34,7 +34,11 @@ def read_questions(session: Session, ids: Sequence[str]) -> list[tuple[Question,
 
 def candidates_query(run_id: str) -> Select[*tuple[Any, ...]]:
     """Return the query of a run's candidates: their status, text, and newest verdict with its evidence."""
-    verdict = (VerdictRow.status.label("verdict"), VerdictRow.final.label("judged"), VerdictRow.evidence)
+    verdict = (
+        VerdictRow.status.label("verdict"),
+        VerdictRow.final.label("verdict_final"),
+        VerdictRow.evidence,
+    )
     return (
         status_query(run_id)
         .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
