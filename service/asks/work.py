@@ -10,7 +10,9 @@ from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outco
 from service.asks.attempts import answering_models
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
+from service.database import Database
 from service.models.stopping import finish_on_signals
+from service.runs.store import finish_run
 from service.runs.tables import PICO_PER_USD
 
 BEAT_S = 30.0
@@ -20,6 +22,33 @@ _LOG = logging.getLogger("tagrpo.asks")
 
 Work = Callable[[Asker, str], Awaitable[None]]
 """Does one task, given its item. Raises `Failed` or `Stopped` as `Asker.ask` does."""
+
+
+async def work_on_run(
+    db: Database,
+    run_id: str,
+    do_task: Work,
+    models: Models,
+    report: Callable[[int, int, str], None],
+    *,
+    retry_final: bool = False,
+) -> Outcome:
+    """Do the open tasks of a run, see `work_on`; the run is finished if no open task is left.
+
+    Requests that failed for good are sent again only with `retry_final`.
+    """
+    with db.write() as session:
+        if retry_final:
+            rows.reopen_failed(session, run_id)
+        finish_run(session, run_id, finished=False)
+    store = Store(db)
+    try:
+        outcome = await work_on(store, run_id, do_task, models, report)
+    finally:
+        store.close()
+    with db.write() as session:
+        finish_run(session, run_id, finished=not outcome.open)
+    return outcome
 
 
 async def work_on(

@@ -84,7 +84,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert (stopped.code, json.loads(stopped.out)["empty"]) == (3, 1)
     assert "7 samples still waiting for the judge" in stopped.err
     waiting = cli.within("runs")("show", json.loads(stopped.out)["judge_run"])
-    assert (waiting.code, "6 requests are open; resume with `tagrpo resume" in waiting.err) == (3, True)
+    assert (waiting.code, "7 requests are open; resume with `tagrpo resume" in waiting.err) == (3, True)
     assert server.paid.total() == 0
     assert "7 of 9 samples have no grade by the judge" in cli("report", "m.rows", "--judge", MODEL).err
 
@@ -131,10 +131,10 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     ]
     assert measured["unlike"][0]["ours_reason"] == f"judge {MODEL}, prompt 1"
     listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
-    assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
+    assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(6, 1, "unknown")]
     shown = cli.within("runs")("show", listed[0]["run"])
     assert shown.code == 0
-    assert {"done 5", "open 0", "failed 0", "final 1"} <= {*squeezed(shown.out)}
+    assert {"done 6", "open 0", "failed 0", "final 1"} <= {*squeezed(shown.out)}
     assert "content filter: The response was filtered by the content management policy" in shown.out
     resumed = cli.within()("resume", listed[0]["run"], "--json")
     assert resumed.code == 0, resumed.err

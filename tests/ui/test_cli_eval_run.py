@@ -203,7 +203,7 @@ def test_golds_that_fail_against_themselves_stop_the_run(
             "be reached",
         ),
         (["runs", "show", "nothing"], "there is no run 'nothing'"),
-        (["eval", "score", "nothing"], "no eval run 'nothing'"),
+        (["eval", "score", "nothing"], "there is no run 'nothing'"),
     ],
 )
 def test_what_cannot_be_done_is_said_in_one_message(

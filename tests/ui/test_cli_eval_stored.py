@@ -177,7 +177,7 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
         add_eval_run(db, "base.sums", [(1, 1, 0)])
     anywhere = cli.within()
     done = anywhere("sets", "publish", "x", "--run", "base.sums")
-    assert (done.code, "tagrpo runs show base.sums" in words(done.err)) == (2, True)
+    assert (done.code, "is of kind eval, not propose" in words(done.err)) == (2, True)
     done = anywhere("resume", "base.sums")
     assert (done.code, "Repeat the command that started it" in words(done.err)) == (2, True)
     assert "there are no runs yet" in words(anywhere("rephrase", "list").err)

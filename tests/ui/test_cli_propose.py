@@ -47,6 +47,7 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
         (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
         (["verdict.looks=[16,12]"], "increasing"),
         (["premises=openai/test-model"], "Add one"),
+        (["--solver", "openai/test-model", "--solver", "openai/test-model"], "a solver appears twice"),
     ],
 )
 def test_settings_of_a_run_that_cannot_be(cli: CommandLine, more: list[str], message: str) -> None:
@@ -58,8 +59,7 @@ def test_settings_of_a_run_that_cannot_be(cli: CommandLine, more: list[str], mes
     [
         (b"", "own.txt: the instruction is empty"),
         (b"version: 2\n---\n  \n", "own.txt: the instruction is empty"),
-        (b"Say it \xff anew.", "own.txt: byte 7 is not valid UTF-8"),
-        (b"Say it\nanew\x00.", "own.txt:2: contains the control character '\\x00'"),
+        (b"Say it \xff anew.", "own.txt: the instruction cannot be read: 'utf-8' codec"),
     ],
 )
 def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, message: str) -> None:

@@ -318,7 +318,7 @@ class TestRuns:
         assert tagrpo("rephrase", "list").code == 0
         assert "recipe ta_grpo[responses=2]" in squeezed(tagrpo("runs", "show", "x").out)
         refused = tagrpo("rephrase", "list", "--run", "x")
-        assert (refused.code, "run 'x' is a training and contains no neighbors" in refused.err) == (2, True)
+        assert (refused.code, "run 'x' is of kind train, not propose" in refused.err) == (2, True)
 
     @pytest.mark.slow
     def test_what_it_draws_is_read_meanwhile_and_a_damaged_file_is_named(

@@ -128,7 +128,7 @@ def _opened(choice: Choice) -> Opened:
         if choice.audit_id is not None:
             audit = get_audit(session, choice.audit_id)
             order = audit_queue(session, audit, reviewer)
-            before = audit_progress(session, audit.id, len(audit.members), reviewer)
+            before = audit_progress(session, audit, reviewer)
         else:
             seed = choice.seed if choice.blind else None
             order = open_queue(session, run_id, reviewer, statuses=choice.statuses, seed=seed)
