@@ -18,7 +18,7 @@ from evaluator.reports.documents.document import (
 )
 from evaluator.signal.diagnosis import Diagnosis
 from evaluator.signal.diversity import EMBEDDING
-from evaluator.signal.forecast import GroupShape
+from evaluator.signal.shapes import GroupShape
 
 Row = Mapping[str, Any]
 Columns = list[tuple[str, str | Callable[[Row], str | int | None]]]

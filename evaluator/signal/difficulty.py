@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from evaluator.signal.groups import (
     GroupCounts,
     Ints,
     QuestionGroup,
+    Row,
     count_groups,
     difference_estimate,
     pool_visits,
@@ -32,7 +32,7 @@ _CELLS_AT_ONCE = 2_000_000
 
 def audit_difficulty(
     checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0
-) -> dict[str, list[dict[str, Any]]]:
+) -> dict[str, list[Row]]:
     """Return the rows of the audit: tests of equal rates, the spread of shifts, strategies, odd neighbors.
 
     A neighbor has the p-value of counts at least as odd as its own, given the question's other prompts
@@ -61,7 +61,7 @@ def audit_difficulty(
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
     adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
     adjusted[tested] = false_discovery_control(p_values[tested])
-    neighbors: list[dict[str, Any]] = []
+    neighbors: list[Row] = []
     for place, group in enumerate(groups):
         original = group.prompts[0]
         for prompt in group.prompts[1:]:
@@ -89,7 +89,7 @@ def audit_difficulty(
             )
     only_neighbors = homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed)
     with_original = homogeneity(counts.correct, counts.known, seed=seed)
-    tables: dict[str, list[dict[str, Any]]] = {
+    return {
         "difficulty_tests": [
             {"prompts": "neighbors", **only_neighbors},
             {"prompts": "original and neighbors", **with_original},
@@ -98,10 +98,9 @@ def audit_difficulty(
         "difficulty_strategies": strategy_shifts(groups),
         "difficulty_neighbors": neighbors,
     }
-    return {name: [{"checkpoint": checkpoint.label, **row} for row in rows] for name, rows in tables.items()}
 
 
-def _spread(fitted: Forecast) -> dict[str, Any]:
+def _spread(fitted: Forecast) -> Row:
     """Return the departure of neighbors' rates from their questions', in logits; intervals by bootstrap."""
     shift = fitted.model.shift
     if shift is None:
@@ -139,11 +138,10 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     distinct, pairs = number_pairs(counts)
     related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
     logs = np.log(np.maximum(pilot.neighbor(model.shift), 1e-300))
-    own = np.concatenate([pilot.own, np.ones((1, pilot.own.shape[1]))])[pairs[:, 0]]
-    there = counts.known > 0
+    own, there = pilot.own[pairs[:, 0]], counts.known > 0
     total = np.zeros_like(own)
     for column in range(1, counts.correct.shape[1]):
-        total += np.where(there[:, column, None], logs[pairs[:, column]], 0.0)
+        total += logs[pairs[:, column]]
     correct, wrong = distinct[:, 0, None], distinct[:, 1, None]
     grid = rates()
     few = bdtr(correct.astype(np.float64), correct + wrong, grid) @ related.T  # [U, J], given the question's
@@ -162,7 +160,7 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
+def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0) -> Row:
     """Test whether all prompts of each question have one success rate; arrays [V, P], a row a question.
 
     The `statistic` is twice the log-likelihood ratio of one rate per prompt to one rate per question, summed
@@ -179,7 +177,7 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
     totals, samples = correct.sum(axis=1), known.sum(axis=1)
     telling = ((known > 0).sum(axis=1) >= 2) & (totals > 0) & (totals < samples)
     correct, known = correct[telling], known[telling]
-    test: dict[str, Any] = {"statistic": 0.0, "expected": 0.0, "p_value": None}
+    test: Row = {"statistic": 0.0, "expected": 0.0, "p_value": None}
     test |= {"questions": len(correct), "draws": draws}
     if not len(correct):
         return test
@@ -220,7 +218,7 @@ def _ratios(correct: Ints, known: Ints) -> Floats:
     return ratios
 
 
-def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[dict[str, Any]]:
+def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[Row]:
     """Return how all neighbors, and those of each strategy, differ from their originals; above 0: easier.
 
     Questions are strata, so that a strategy used on hard questions does not look hard: the Mantel-Haenszel
@@ -244,7 +242,7 @@ def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[dict[str, Any]]:
     return rows
 
 
-def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> dict[str, Any] | None:
+def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> Row | None:
     blocks, differences, neighbors = [], [], 0
     for group in groups:
         original = group.prompts[0]

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,10 @@ from evaluator.passk.estimators import Ints as Ints
 from evaluator.passk.intervals import RARE, new_problems_interval
 
 ORIGINAL = 0
+
+Row = dict[str, Any]
+PartTables = tuple[dict[str, list[Row]], list[str]]
+"""Rows of a part of a diagnosis for one checkpoint, by table, and notes on them."""
 
 
 @dataclass(frozen=True)

@@ -124,23 +124,6 @@ class Shift:
         return beta_cells(0.5, 0.5) if self.strays is None else np.array(self.strays)
 
 
-def equal_chances(shift: Shift | None, first: int, each: int, n: int) -> Floats:
-    """Return per rate of a question [J] the chance that the rewards of a group are all equal.
-
-    The group has `first` responses to the question and `each` to each of N neighbors.
-    """
-    grid = rates()
-    right, wrong = grid**first, (1 - grid) ** first
-    if n:
-        if shift is None:
-            raise ValueError("neighbors need a shift")
-        chances = shift.chances()
-        right = right * (chances @ grid**each) ** n
-        wrong = wrong * (chances @ (1 - grid) ** each) ** n
-    equal: Floats = right + wrong
-    return equal
-
-
 @dataclass(frozen=True)
 class Mixture:
     """A distribution over the grid of rates; `parameters` are those of its family (none for "free")."""

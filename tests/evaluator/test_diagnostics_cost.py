@@ -10,16 +10,18 @@ from evaluator.signal.cost import (
     cost_report,
     usd_per_token,
 )
-from evaluator.signal.forecast import Forecast, GroupShape
+from evaluator.signal.forecast import Forecast
+from evaluator.signal.groups import GroupCounts
 from evaluator.signal.rate_model import RateModel
 from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
+from evaluator.signal.shapes import GroupShape
 from service.errors import InputError
 
 
 def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:
-    """A forecast by a model that is known, with nothing left open."""
-    model = RateModel(Mixture("free", weights), shift)
-    return Forecast(model, (model, model), 1.0, 100, (8, 8))
+    """A forecast by a known model, whatever its pilot."""
+    model, four = RateModel(Mixture("free", weights), shift), np.full((100, 1), 4)
+    return Forecast(model, (model, model), 1.0, GroupCounts(np.arange(100), four, four, 0 * four))
 
 
 def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
