@@ -7,10 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import ProblemCounts, count_samples
-from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
-from evaluator.evals.results import problem_keys
 from evaluator.evals.tables import RunProblemRow
 from evaluator.passk import Comparison, compare, holm, pass_at_k
 from evaluator.passk.comparison import FLIPS, SEED
@@ -319,80 +316,42 @@ def _p(value: float) -> str:
     return "<.001" if value < 0.001 else f"{value:.3f}"
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A problem in two runs, with its pass@k in each, unknown grades counted wrong."""
+def contrast_problems(a: Entry, b: Entry, k: int) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the common problems of two entries with pass@k in each, and the ids of those with fewer samples.
 
-    counts: tuple[ProblemCounts, ProblemCounts]
-    values: tuple[float, float]
-
-    @property
-    def problem_id(self) -> str:
-        return self.counts[0].problem_id
-
-    @property
-    def difference(self) -> float:
-        return self.values[1] - self.values[0]
-
-    @property
-    def which(self) -> Which:
-        """Which run solves it."""
-        first, second = (value >= SOLVED for value in self.values)
-        if first and second:
-            return "both"
-        return "first only" if first else "second only" if second else "neither"
-
-
-@dataclass(frozen=True)
-class Contrasts:
-    """Problems that two runs share, those with the largest difference first."""
-
-    k: int
-    problems: tuple[Contrast, ...]
-    only_first: int  # problems that one run holds and the other does not
-    only_second: int
-    too_few: int  # problems for which a run has fewer than k graded samples
-
-
-def contrast_runs(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
-    """Compare the original questions of two eval runs at k, with the grades that each of them shows.
-
-    A problem that is several times in a run is matched copy by copy, in order. Equal differences are ordered
-    by the difference of the shares of correct samples, then as in the first run.
+    Rows with the largest difference come first; equal ones are ordered by the difference of the shares of
+    correct samples, then as in A. Unknown grades count as wrong.
     """
     if k < 1:
         raise InputError(f"k is {k}, but must be at least 1.")
-    first, second = (_shown_counts(session, run_id) for run_id in (first_id, second_id))
-    shared = [key for key in first if key in second]
-    pairs = [(first[key], second[key]) for key in shared if min(first[key].asked, second[key].asked) >= k]
+    places = {id: place for place, id in enumerate(b.counts.problem_ids)}
+    rows, too_few = [], []
+    for place, id in enumerate(a.counts.problem_ids):
+        if id not in places:
+            continue
+        sides = ((a, place), (b, places[id]))
+        n, correct = ([int(getattr(of.counts, name)[at]) for of, at in sides] for name in ("n", "correct"))
+        if min(n) < k:
+            too_few.append(id)
+            continue
+        values = [float(pass_at_k(*counts, k)) for counts in zip(n, correct, strict=True)]
+        row = {"problem_id": id, "positions": [of.positions[at] for of, at in sides]}
+        rows.append({**row, "n": n, "correct": correct, "values": values, "which": _solved_by(*values)})
 
-    def values(side: int) -> list[float]:
-        counts = [pair[side] for pair in pairs]
-        rates = pass_at_k([each.asked for each in counts], [each.correct for each in counts], k)
-        return list(np.atleast_1d(rates).tolist())
+    def rank(row: Mapping[str, Any]) -> tuple[float, float]:
+        (a_value, b_value), shares = row["values"], np.divide(row["correct"], row["n"])
+        return -abs(b_value - a_value), -abs(float(shares[0] - shares[1]))
 
-    problems = [Contrast(pair, (a, b)) for pair, a, b in zip(pairs, values(0), values(1), strict=True)]
-
-    def rank(contrast: Contrast) -> tuple[float, float]:
-        a, b = contrast.counts
-        return -abs(contrast.difference), -abs(a.correct / a.asked - b.correct / b.asked)
-
-    return Contrasts(
-        k=k,
-        problems=tuple(sorted(problems, key=rank)),
-        only_first=len(first) - len(shared),
-        only_second=len(second) - len(shared),
-        too_few=len(shared) - len(pairs),
-    )
+    return sorted(rows, key=rank), too_few
 
 
-def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
-    """Return the problems of contrasts with their texts and places in both runs, by `run_problem_id`."""
-    ids = {counts.run_problem_id for contrast in contrasts for counts in contrast.counts}
-    return {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
+def _solved_by(first: float, second: float) -> Which:
+    if first >= SOLVED:
+        return "both" if second >= SOLVED else "first only"
+    return "second only" if second >= SOLVED else "neither"
 
 
-def _shown_counts(session: Session, run_id: str) -> dict[str, ProblemCounts]:
-    counts = count_samples(session, run_id, shown_grader(session, run_id))
-    originals = [problem for problem in counts if problem.variant == 0]
-    return dict(zip(problem_keys(problem.problem_id for problem in originals), originals, strict=True))
+def contrast_texts(session: Session, run_id: str, positions: Sequence[int]) -> dict[int, RunProblem]:
+    """Return problems of a run with their texts, by position."""
+    chosen = (RunProblemRow.run_id == run_id) & RunProblemRow.position.in_(positions)
+    return {problem.position: problem for problem in read_problems(session, chosen)}
