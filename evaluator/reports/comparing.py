@@ -11,11 +11,12 @@ from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.tables import RunProblemRow
 from evaluator.passk import Comparison, compare, holm, pass_at_k
 from evaluator.passk.comparison import FLIPS, SEED
+from evaluator.passk.curves import check_ks
 from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.notes import human_notes, judge_notes, run_notes
 from evaluator.reports.published import in_order
-from evaluator.reports.report import DEFAULT_K
+from evaluator.reports.report import curve_ks, usual_k
 from service.errors import InputError
 
 CHANGES_SHOWN = 5
@@ -82,7 +83,11 @@ def compare_methods(
             f"{a.label} and {b.label} have no common benchmark: {a.label} has {', '.join(a.entries)}, "
             f"{b.label} has {', '.join(b.entries)}."
         )
-    wanted, chosen = _choose_ks([side.entries[name] for side in (a, b) for name in shared], ks)
+    if ks is None:
+        most, chosen = usual_k((side.label, side.entries[name]) for side in (a, b) for name in shared)
+        wanted = curve_ks(most)
+    else:
+        wanted, chosen = check_ks(ks), ""
     compared: dict[str, Comparison] = {}
     for name in shared:
         counts = a.entries[name].counts, b.entries[name].counts
@@ -143,20 +148,6 @@ def _changes(name: str, entry_a: Entry, entry_b: Entry, ids: Sequence[str]) -> l
         for id, i, j in ((id, at_a[id], at_b[id]) for id in ids)
     ]
     return sorted(changes, key=lambda change: (-change["change"], change["position"]))
-
-
-def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
-    if ks is not None:
-        return tuple(sorted(set(ks))), ""
-    least = max(1, min(int(np.min(entry.counts.n)) for entry in entries))
-    most = min(DEFAULT_K, least)
-    powers = tuple(2**power for power in range(most.bit_length()))
-    note = (
-        f"k goes up to {powers[-1]}, because some problems have only {least} graded samples."
-        if least < DEFAULT_K
-        else ""
-    )
-    return powers, note
 
 
 def comparison_document(

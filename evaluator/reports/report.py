@@ -1,26 +1,29 @@
 """A report: methods by benchmarks at given k, averages, curves and notes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
-from evaluator.evals.votes import Votes, majority_values, make_votes, read_answers
+from evaluator.evals.votes import majority_values, make_votes, read_answers
 from evaluator.grading import Grader
 from evaluator.passk import (
     NEW_PROBLEMS,
     SAME_PROBLEMS,
     Counts,
-    curve,
     g_pass_at_k,
     new_problems_interval,
+    pass_at_k,
     pass_hat_k,
     same_problems_interval,
 )
 from evaluator.passk.counts import with_enough
+from evaluator.passk.curves import check_ks
 from evaluator.passk.estimators import Floats
 from evaluator.reports import published
 from evaluator.reports.methods import Entry, Method
@@ -76,10 +79,6 @@ class Score:
     high: float
     interval: str
     problems: int  # that it rests on
-
-
-Majority = Callable[[Entry, Sequence[str], Sequence[int]], tuple[Score, ...]]
-"""Scores of maj@k on problems by id at some k; it needs the answers, which counts do not hold."""
 
 
 @dataclass(frozen=True)
@@ -141,19 +140,25 @@ def build_report(
     interval: str = NEW_PROBLEMS,
     paper: str | None = None,
     allow_missing: bool = False,
-    majority: Majority | None = None,
+    session: Session | None = None,
 ) -> Report:
     """Return the report of methods.
 
     Args:
-        ks: Of the tables; by default 32, or the largest power of two for which every problem has samples,
-            and the largest k below with figures of the paper.
+        ks: Of the tables; by default that of `usual_k`, and the largest k below with figures of the paper.
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`.
         paper: A model that a paper has figures of, `NO_PAPER`, or None for the runs' own model.
         allow_missing: Leave problems with fewer than max(ks) samples out, for all methods alike.
-        majority: Scores of maj@k; needed for that metric only.
+        session: To read answers, which only maj@k needs.
     """
-    wanted, chosen = _choose_ks(methods, ks)
+    if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
+        raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
+    chosen = ""
+    if ks is None:
+        usual, chosen = usual_k((m.label, entry) for m in methods for entry in m.entries.values())
+        wanted: tuple[int, ...] = (usual,)
+    else:
+        wanted = check_ks(ks)
     model = _paper(methods, paper)
     printed = () if model is None or metric.name != PASS_AT_K else published.paper_of(model).ks(model)
     if ks is None and not set(printed) & set(wanted):
@@ -166,12 +171,9 @@ def build_report(
             kept = counts[method.label, benchmark]
             try:
                 if metric.name == MAJ_AT_K:
-                    if majority is None:
-                        raise InputError("maj@k is a vote of the runs' answers. Pass the argument majority.")
-                    scores = majority(entry, kept.problem_ids, wanted)
+                    scores = _vote_scores(session, entry, kept.problem_ids, wanted)
                 else:
-                    at = curve_ks(int(kept.n.min()), wanted)
-                    scores = score(kept, metric, at, interval)
+                    scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
             except InputError as error:
                 raise InputError(f"{method.label}, {benchmark}: {error}") from error
             left_out = entry.counts.problems - kept.problems
@@ -191,47 +193,46 @@ def build_report(
     )
 
 
-def score_votes(
-    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
+def _vote_scores(
+    session: Session | None, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
 ) -> tuple[Score, ...]:
     """Return the scores of maj@k from the stored answers, grouped by the grader."""
+    if session is None:
+        raise InputError("maj@k is a vote of the runs' answers. Pass the argument session.")
     answers = [
         read_answers(session, result.run.id, result.grader_version, result.grades) for result in entry.results
     ]
     with Grader() as grader:
-        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
+        votes = make_votes(answers, grader.cluster_many)
+    chosen = {id: votes[id] for id in problem_ids}
+    return tuple(_over_problems(k, *majority_values(chosen, k)) for k in ks)
 
 
-def curve_ks(most: int, wanted: Sequence[int]) -> tuple[int, ...]:
+def curve_ks(most: int, wanted: Sequence[int] = ()) -> tuple[int, ...]:
     """Return the ks of a curve: powers of two up to `most` samples, and those wanted."""
     powers = [2**power for power in range(max(most, 1).bit_length())]
     return tuple(sorted({*powers, *wanted}))
 
 
-def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
-    """Return the ks of the tables, and a word on the choice where there is something to say."""
-    if ks is not None:
-        wanted = tuple(sorted(set(ks)))
-        if not wanted or wanted[0] < 1:
-            raise InputError("k must be an integer of at least 1.")
-        return wanted, ""
-    entries = [(method.label, entry) for method in methods for entry in method.entries.values()]
-    if not entries:
-        raise InputError("no runs to report. Give at least one run.")
+def usual_k(entries: Iterable[tuple[str, Entry]]) -> tuple[int, str]:
+    """Return 32 or the largest power of two for which every problem has samples, and why if it is smaller.
+
+    `entries` come with the label of their method.
+    """
     fewest, label, entry = min(
         ((int(min(filter(None, entry.counts.n), default=1)), label, entry) for label, entry in entries),
         key=lambda row: row[0],
     )
     if fewest >= DEFAULT_K:
-        return (DEFAULT_K,), ""
+        return DEFAULT_K, ""
     k = 2 ** (fewest.bit_length() - 1)
     reason = (
         f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} for "
         f"some problem of {entry.benchmark}."
     )
     if is_imported(entry.run):
-        return (k,), reason
-    return (k,), f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
+        return k, reason
+    return k, f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
 
 
 def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tuple[str, str], Counts]:
@@ -306,50 +307,25 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     Args:
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`; the latter for pass@k and pass^k only.
     """
-    check_interval(metric, interval)
-    if metric.name == PASS_AT_K:
-        points = curve(counts, ks).values()
-        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in points]
-        return tuple(
-            Score(p.k, p.value, p.value_high, span.low, span.high, interval, p.problems)
-            for p, span in zip(points, spans, strict=True)
-        )
     kept, _ = with_enough(counts, max(ks), allow_missing=False)
+    formulas: dict[str, Callable[..., Any]] = {PASS_AT_K: pass_at_k, PASS_HAT_K: pass_hat_k}
+    formula = formulas.get(metric.name, partial(g_pass_at_k, tau=metric.tau))
+    bounds = kept.correct, kept.most_correct
     scores = []
-    for k in sorted(set(ks)):
-        low, high = (
-            np.asarray(
-                g_pass_at_k(kept.n, correct, k, metric.tau)
-                if metric.name == G_PASS_AT_K
-                else pass_hat_k(kept.n, correct, k)
-            )
-            for correct in (kept.correct, kept.most_correct)
-        )
-        score = over_problems(k, low, high)
-        if interval == SAME_PROBLEMS:
+    for k in ks:
+        score = _over_problems(k, *(np.asarray(formula(kept.n, correct, k)) for correct in bounds))
+        if interval == SAME_PROBLEMS and metric.name == PASS_AT_K:
+            low, high = (same_problems_interval(kept.n, correct, k) for correct in bounds)
+            score = replace(score, low=low.low, high=high.high, interval=interval)
+        elif interval == SAME_PROBLEMS:
             # pass^k of c correct is one minus pass@k of the n - c others, and so is its interval.
-            below, above = (
-                same_problems_interval(kept.n, kept.n - correct, k)
-                for correct in (kept.correct, kept.most_correct)
-            )
-            score = replace(score, low=1 - below.high, high=1 - above.low, interval=SAME_PROBLEMS)
+            low, high = (same_problems_interval(kept.n, kept.n - correct, k) for correct in bounds)
+            score = replace(score, low=1 - low.high, high=1 - high.low, interval=interval)
         scores.append(score)
     return tuple(scores)
 
 
-def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-    """Return maj@k on the problems named."""
-    chosen = {id: votes[id] for id in problem_ids}
-    return tuple(over_problems(k, *majority_values(chosen, k)) for k in sorted(set(ks), reverse=True))[::-1]
-
-
-def check_interval(metric: Metric, interval: str) -> None:
-    """Refuse an interval that a metric has not."""
-    if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
-        raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
-
-
-def over_problems(k: int, low: Floats, high: Floats) -> Score:
+def _over_problems(k: int, low: Floats, high: Floats) -> Score:
     """Return the score of per-problem values, with unknown grades counted wrong and right: "new problems"."""
     below, above = new_problems_interval(low), new_problems_interval(high)
     return Score(k, float(low.mean()), float(high.mean()), below.low, above.high, NEW_PROBLEMS, len(low))
