@@ -6,7 +6,7 @@ from scipy import stats
 
 from benchmarks.studies.passk_coverage import KS, POPULATIONS, coverage
 from evaluator.passk import NEW_PROBLEMS, RERUN, SAME_PROBLEMS, new_problems_interval, same_problems_interval
-from evaluator.passk.exact_interval import exact_interval
+from evaluator.passk.intervals import exact_interval
 
 
 def test_right_or_wrong_problems_get_wilson_with_t() -> None:
