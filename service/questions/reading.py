@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from service.answer_kinds import AnswerKind
-from service.errors import InputError
+from service.errors import InputError, first_lines
 from service.questions import hub
 from service.questions.columns import (
     PROGRAM_CANDIDATES,
@@ -25,7 +25,6 @@ from service.questions.images import RowImages
 from service.questions.programs.rows import BESIDE
 from service.questions.store import Member
 
-BAD_ROWS_SHOWN = 5
 BAD_ROWS_BEFORE_GIVING_UP = 100
 ROWS_LOOKED_AT = 100  # for the names of columns, where each row names its own
 
@@ -158,10 +157,9 @@ def open_source(source: str, configs: Sequence[str], split: str | None, revision
 def _refuse(bad: Sequence[BadRow], source: str) -> None:
     if not bad:
         return
-    first = "\n".join(f"  {row.place}: {row.problem}" for row in bad[:BAD_ROWS_SHOWN])
-    more = f"\n  and {len(bad) - BAD_ROWS_SHOWN} more" if len(bad) > BAD_ROWS_SHOWN else ""
+    listed = first_lines([f"{row.place}: {row.problem}" for row in bad])
     least = "at least " if len(bad) >= BAD_ROWS_BEFORE_GIVING_UP else ""
     raise InputError(
-        f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, so nothing was imported:\n"
-        f"{first}{more}\nFix them, or pass --skip-bad-rows to leave them out."
+        f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, so nothing was imported:"
+        f"{listed}\nFix them, or pass --skip-bad-rows to leave them out."
     )
