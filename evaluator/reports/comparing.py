@@ -1,10 +1,9 @@
 """Compare two methods on the same problems: paired differences by benchmark, k and problem."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import RunProblem, read_problems
@@ -51,7 +50,7 @@ class MethodComparison:
     parts: tuple[BenchmarkComparison, ...]
     only_a: tuple[str, ...]  # benchmarks of one side only
     only_b: tuple[str, ...]
-    chosen: str
+    remarks: tuple[str, ...]  # on the choice of k
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -87,7 +86,7 @@ def compare_methods(
         most, chosen = usual_k((side.label, side.entries[name]) for side in (a, b) for name in shared)
         wanted = curve_ks(most)
     else:
-        wanted, chosen = check_ks(ks), ""
+        wanted, chosen = check_ks(ks), []
     compared: dict[str, Comparison] = {}
     for name in shared:
         counts = a.entries[name].counts, b.entries[name].counts
@@ -116,7 +115,9 @@ def compare_methods(
             }
             for point in comparison.points.values()
         ]
-        changes = _changes(name, entry_a, entry_b, comparison.problem_ids)
+        changes = [
+            {"benchmark": name, **change} for change in _changes(entry_a, entry_b, comparison.problem_ids)
+        ]
         parts.append(BenchmarkComparison(name, entry_a, entry_b, comparison, rows, changes))
     only_a, only_b = (tuple(name for name in side.entries if name not in shared) for side in (a, b))
     return MethodComparison(
@@ -126,19 +127,19 @@ def compare_methods(
         parts=tuple(parts),
         only_a=only_a,
         only_b=only_b,
-        chosen=chosen,
+        remarks=tuple(chosen),
     )
 
 
-def _changes(name: str, entry_a: Entry, entry_b: Entry, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return each problem's correct samples, its place in the (first) run of A, and the change."""
+def _changes(entry_a: Entry, entry_b: Entry, ids: Iterable[str]) -> list[dict[str, Any]]:
+    """Return each problem's correct samples, its place in the (first) run of A and of B, and the change."""
     a, b = entry_a.counts, entry_b.counts
     at_a, at_b = ({id: place for place, id in enumerate(side.problem_ids)} for side in (a, b))
     changes: list[dict[str, Any]] = [
         {
-            "benchmark": name,
             "problem_id": id,
             "position": entry_a.positions[i],
+            "position_b": entry_b.positions[j],
             "correct_a": int(a.correct[i]),
             "n_a": int(a.n[i]),
             "correct_b": int(b.correct[j]),
@@ -237,7 +238,7 @@ def _changes_table(comparison: MethodComparison, most: int) -> Table:
 
 def comparison_notes(comparison: MethodComparison) -> list[str]:
     """Return what has to be said of these runs and of what was compared, in sentences."""
-    notes = [comparison.chosen] if comparison.chosen else []
+    notes = [*comparison.remarks]
     sides = [
         pair
         for part in comparison.parts
@@ -307,39 +308,24 @@ def _p(value: float) -> str:
     return "<.001" if value < 0.001 else f"{value:.3f}"
 
 
-def contrast_problems(a: Entry, b: Entry, k: int) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the common problems of two entries with pass@k in each, and the ids of those with fewer samples.
+def contrast_problems(a: Entry, b: Entry, k: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the common problems of two entries with pass@k in each, and how many have fewer samples.
 
-    Rows with the largest difference come first; equal ones are ordered by the difference of the shares of
-    correct samples, then as in A. Unknown grades count as wrong.
+    Those with the largest difference come first. Unknown grades count as wrong.
     """
     if k < 1:
         raise InputError(f"k is {k}, but must be at least 1.")
-    places = {id: place for place, id in enumerate(b.counts.problem_ids)}
-    rows, too_few = [], []
-    for place, id in enumerate(a.counts.problem_ids):
-        if id not in places:
-            continue
-        sides = ((a, place), (b, places[id]))
-        n, correct = ([int(getattr(of.counts, name)[at]) for of, at in sides] for name in ("n", "correct"))
-        if min(n) < k:
-            too_few.append(id)
-            continue
-        values = [float(pass_at_k(*counts, k)) for counts in zip(n, correct, strict=True)]
-        row = {"problem_id": id, "positions": [of.positions[at] for of, at in sides]}
-        rows.append({**row, "n": n, "correct": correct, "values": values, "which": _solved_by(*values)})
-
-    def rank(row: Mapping[str, Any]) -> tuple[float, float]:
-        (a_value, b_value), shares = row["values"], np.divide(row["correct"], row["n"])
-        return -abs(b_value - a_value), -abs(float(shares[0] - shares[1]))
-
-    return sorted(rows, key=rank), too_few
-
-
-def _solved_by(first: float, second: float) -> Which:
-    if first >= SOLVED:
-        return "both" if second >= SOLVED else "first only"
-    return "second only" if second >= SOLVED else "neither"
+    samples = [dict(zip(of.counts.problem_ids, of.counts.n, strict=True)) for of in (a, b)]
+    common = [id for id in samples[0] if id in samples[1]]
+    rows = _changes(a, b, (id for id in common if min(samples[0][id], samples[1][id]) >= k))
+    for row in rows:
+        value_a, value_b = (float(pass_at_k(row[f"n_{side}"], row[f"correct_{side}"], k)) for side in "ab")
+        one = "first only" if value_a >= SOLVED else "second only"
+        same = "both" if value_a >= SOLVED else "neither"
+        row |= {"value_a": value_a, "value_b": value_b}
+        row["which"] = same if (value_a >= SOLVED) == (value_b >= SOLVED) else one
+    rows.sort(key=lambda row: (-abs(row["value_b"] - row["value_a"]), -abs(row["change"]), row["position"]))
+    return rows, len(common) - len(rows)
 
 
 def contrast_texts(session: Session, run_id: str, positions: Sequence[int]) -> dict[int, RunProblem]:

@@ -26,6 +26,7 @@ from evaluator.passk.counts import with_enough
 from evaluator.passk.curves import check_ks
 from evaluator.passk.estimators import Floats
 from evaluator.reports import published
+from evaluator.reports.documents.document import joined
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import PaperColumn
 from service.errors import InputError
@@ -104,14 +105,11 @@ class Report:
     metric: Metric
     interval: str
     ks: tuple[int, ...]  # the ks of its tables, ascending
-    chosen: str
     lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
     # by label and column, at the ks of the tables; only of methods that have all benchmarks of the column
     averages: Mapping[tuple[str, str], tuple[Score, ...]]
     paper: str | None  # the model whose published figures are shown, if any
-    # the model whose published figures are not shown, because they are of another k or metric
-    withheld: str | None = None
-    no_average: tuple[str, ...] = ()  # why averages are missing that could be expected; empty where none is
+    remarks: tuple[str, ...]  # on its k and on published figures that it does not show
 
     @property
     def layout(self) -> tuple[PaperColumn, ...]:
@@ -153,10 +151,11 @@ def build_report(
     """
     if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
         raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
-    chosen = ""
+    remarks: list[str] = []
     if ks is None:
-        usual, chosen = usual_k((m.label, entry) for m in methods for entry in m.entries.values())
+        usual, reason = usual_k((m.label, entry) for m in methods for entry in m.entries.values())
         wanted: tuple[int, ...] = (usual,)
+        remarks += reason
     else:
         wanted = check_ks(ks)
     model = _paper(methods, paper)
@@ -179,18 +178,13 @@ def build_report(
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
     paper = model if set(printed) & set(wanted) else None
-    averages, missing = _averages(lines, wanted, published.layout_of(paper))
-    return Report(
-        metric,
-        interval,
-        wanted,
-        chosen,
-        tuple(lines),
-        averages,
-        paper,
-        withheld=None if paper else model,
-        no_average=missing,
-    )
+    if model is not None and paper is None:
+        known = joined([str(k) for k in published.paper_of(model).ks(model)])
+        remarks.append(
+            f"{model} reports only pass@{known}, so its figures do not appear for another k or metric."
+        )
+    averages = _averages(lines, wanted, published.layout_of(paper))
+    return Report(metric, interval, wanted, tuple(lines), averages, paper, tuple(remarks))
 
 
 def _vote_scores(
@@ -214,7 +208,7 @@ def curve_ks(most: int, wanted: Sequence[int] = ()) -> tuple[int, ...]:
     return tuple(sorted({*powers, *wanted}))
 
 
-def usual_k(entries: Iterable[tuple[str, Entry]]) -> tuple[int, str]:
+def usual_k(entries: Iterable[tuple[str, Entry]]) -> tuple[int, list[str]]:
     """Return 32 or the largest power of two for which every problem has samples, and why if it is smaller.
 
     `entries` come with the label of their method.
@@ -224,15 +218,15 @@ def usual_k(entries: Iterable[tuple[str, Entry]]) -> tuple[int, str]:
         key=lambda row: row[0],
     )
     if fewest >= DEFAULT_K:
-        return DEFAULT_K, ""
+        return DEFAULT_K, []
     k = 2 ** (fewest.bit_length() - 1)
     reason = (
         f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} for "
         f"some problem of {entry.benchmark}."
     )
-    if is_imported(entry.run):
-        return k, reason
-    return k, f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
+    if not is_imported(entry.run):
+        reason += " To sample more, run `tagrpo eval run` with a larger --n."
+    return k, [reason]
 
 
 def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tuple[str, str], Counts]:
@@ -240,65 +234,52 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
     counts = {(m.label, name): entry.counts for m in methods for name, entry in m.entries.items()}
     if not allow_missing:
         return counts
-    for benchmark in {benchmark for _, benchmark in counts}:
-        keys = [key for key in counts if key[1] == benchmark]
-        # Different problems cannot be made alike by leaving some out.
-        alike = len({frozenset(counts[key].problem_ids) for key in keys}) == 1
-        for group in [keys] if alike else [[key] for key in keys]:
-            enough = [
-                {id for id, n in zip(counts[key].problem_ids, counts[key].n, strict=True) if n >= k}
-                for key in group
-            ]
-            common = set.intersection(*enough)
-            if not common:
-                labels = ", ".join(label for label, _ in group)
-                raise InputError(f"{labels}: no problem of {benchmark} has {k} graded samples.")
-            for key in group:
-                counts[key] = counts[key].select(np.array([id in common for id in counts[key].problem_ids]))
+    short = {
+        (name, id)
+        for (_, name), each in counts.items()
+        for id, n in zip(each.problem_ids, each.n, strict=True)
+        if n < k
+    }
+    for (label, name), each in counts.items():
+        enough = np.array([(name, id) not in short for id in each.problem_ids])
+        if not enough.any():
+            raise InputError(f"{label}: no problem of {name} has {k} graded samples.")
+        counts[label, name] = each.select(enough)
     return counts
 
 
 def _averages(
     lines: Sequence[ReportLine], ks: Sequence[int], layout: Sequence[PaperColumn]
-) -> tuple[dict[tuple[str, str], tuple[Score, ...]], tuple[str, ...]]:
-    """Return the averages, and why some that could be expected are missing."""
+) -> dict[tuple[str, str], tuple[Score, ...]]:
+    """Return the averages by label and column, without those over different problems."""
     by_method: dict[str, dict[str, ReportLine]] = {}
     for line in lines:
         by_method.setdefault(line.label, {})[line.entry.benchmark] = line
     averages: dict[tuple[str, str], tuple[Score, ...]] = {}
-    missing = []
-    titles = {column.key: column.title for column in layout}
     for column in layout:
         complete = {label: mine for label, mine in by_method.items() if column.of and {*column.of} <= {*mine}}
-        mixed = [
-            name
+        ids = {
+            (name, frozenset(mine[name].counts.problem_ids))
+            for mine in complete.values()
             for name in column.of
-            if len({frozenset(mine[name].counts.problem_ids) for mine in complete.values()}) > 1
-        ]
-        if mixed:
-            missing.append(
-                f"no average over {', '.join(titles[name] for name in column.of)}: the rows "
-                f"contain different problems of {', '.join(mixed)}."
-            )
-            continue
-        for label, mine in complete.items():
-            averages[label, column.key] = tuple(average([mine[name].at(k) for name in column.of]) for k in ks)
-    return averages, tuple(missing)
+        }
+        if len(ids) == len(column.of):
+            for label, mine in complete.items():
+                averages[label, column.key] = tuple(
+                    average([mine[name].at(k) for name in column.of]) for k in ks
+                )
+    return averages
 
 
 def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
-    if asked == NO_PAPER:
-        return None
+    """Return the model whose published figures belong to the report, if any."""
     if asked is not None:
-        model: str | None = published.find_model(asked)
-    else:
-        entries = [entry for method in methods for entry in method.entries.values()]
-        named = {published.recognise(entry.spec.model) for entry in entries}
-        model = named.pop() if len(named) == 1 else None
-        columns = {column.key for column in published.layout_of(model)}
-        if all(entry.benchmark not in columns for entry in entries):
-            model = None
-    return model
+        return None if asked == NO_PAPER else published.find_model(asked)
+    entries = [entry for method in methods for entry in method.entries.values()]
+    named = {published.recognise(entry.spec.model) for entry in entries}
+    model = named.pop() if len(named) == 1 else None
+    columns = {column.key for column in published.layout_of(model)}
+    return model if any(entry.benchmark in columns for entry in entries) else None
 
 
 def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[Score, ...]:

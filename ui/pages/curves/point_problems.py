@@ -66,10 +66,10 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
         a, b = fetch(load_methods, (*choice.references(first), *choice.references(second)))
     entries = a.entries[benchmark], b.entries[benchmark]
     rows, too_few = contrast_problems(*entries, k)
-    only = [entry.counts.problems - len(rows) - len(too_few) for entry in entries]
+    only = [entry.counts.problems - len(rows) - too_few for entry in entries]
     notes = []
     if too_few:
-        notes.append(f"{len(too_few):,} problems have fewer than {k} graded samples and are excluded.")
+        notes.append(f"{too_few:,} problems have fewer than {k} graded samples and are excluded.")
     if any(only):
         notes.append(
             f"{only[0]:,} problems are only in the run of {first}, {only[1]:,} only in the run of {second}."
@@ -107,7 +107,7 @@ def _list(contrasts: Sequence[Row], k: int, sides: Mapping[str, str], *, secret:
     if not listed:
         st.caption("None.")
         return
-    texts = fetch(contrast_texts, sides[first], tuple(each["positions"][0] for each in listed))
+    texts = fetch(contrast_texts, sides[first], tuple(each["position"] for each in listed))
     columns = [
         Column("number", "problem", "figure", COUNTED),
         Column("first", f"{first}: pass@{k}, %", "share"),
@@ -117,13 +117,18 @@ def _list(contrasts: Sequence[Row], k: int, sides: Mapping[str, str], *, secret:
         *([] if secret else [Column("text", "text", wide=True)]),
         Column("problem_id", "id"),
     ]
-    rows = []
-    for each in listed:
-        row = {"number": _positions(each), "problem_id": each["problem_id"]}
-        for place, side in enumerate(("first", "second")):
-            row[side] = each["values"][place]
-            row[f"correct_{side}"] = f"{each['correct'][place]} of {each['n'][place]}"
-        rows.append(row if secret else {**row, "text": texts[each["positions"][0]].text})
+    rows = [
+        {
+            "number": _positions(each),
+            "first": each["value_a"],
+            "second": each["value_b"],
+            "correct_first": f"{each['correct_a']} of {each['n_a']}",
+            "correct_second": f"{each['correct_b']} of {each['n_b']}",
+            "text": texts[each["position"]].text,
+            "problem_id": each["problem_id"],
+        }
+        for each in listed
+    ]
     look = {"parameter": "problem", "value": "problem_id", "name": "problems"}
     problem_id = pick_row(rows, columns, "point-problems", **look)
     pager(
@@ -139,23 +144,26 @@ def _list(contrasts: Sequence[Row], k: int, sides: Mapping[str, str], *, secret:
 
 def _positions(contrast: Row) -> str:
     """Return the problem's position in both runs, or in one if it is the same."""
-    return " / ".join(dict.fromkeys(map(str, contrast["positions"])))
+    return " / ".join(dict.fromkeys([str(contrast["position"]), str(contrast["position_b"])]))
 
 
 def _show_problem(contrast: Row, sides: Mapping[str, str], *, secret: bool) -> None:
     """Show a problem, its gold answer, and a response of each run."""
     with layout.card():
-        position = contrast["positions"][0]
+        position = contrast["position"]
         problem = fetch(contrast_texts, next(iter(sides.values())), (position,))[position]
         if not show_statement(problem, f"problem {_positions(contrast)}", secret=secret):
             return
-        for place, (column, label) in enumerate(zip(st.columns(2, gap="large"), sides, strict=True)):
+        shown = (
+            ("left", position, contrast["value_a"]),
+            ("right", contrast["position_b"], contrast["value_b"]),
+        )
+        for (side, place, value), column, label in zip(shown, st.columns(2, gap="large"), sides, strict=True):
             with column:
                 st.markdown(f"**{escaped(label)}**")
-                solved = contrast["values"][place] >= SOLVED
-                filters = SampleFilters(position=contrast["positions"][place])
+                filters = SampleFilters(position=place)
                 samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
-                _show_side(samples, contrast["problem_id"], ("left", "right")[place], solved=solved)
+                _show_side(samples, contrast["problem_id"], side, solved=value >= SOLVED)
 
 
 def _show_side(samples: list[SampleHeader], problem_id: str, name: str, *, solved: bool) -> None:
