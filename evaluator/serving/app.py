@@ -6,8 +6,7 @@ import hmac
 import json
 import math
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
@@ -20,7 +19,6 @@ from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.serving.desk import Desk
 from evaluator.serving.trainers import response_of, text_of
 from service.errors import InputError
-from service.hashing import whole_characters
 from service.web.listening import run_until_signal
 
 _PROBLEMS_NAMED = 5
@@ -94,7 +92,6 @@ def grading_app(
     unknown_reward: float | None,
     boxed_only: bool,
     token: str | None,
-    ready: Callable[[], None],
 ) -> FastAPI:
     """Return the server: `/grade`, `/openrlhf`, `/verify`, `/health`, `/docs`.
 
@@ -103,15 +100,9 @@ def grading_app(
         most_body_bytes: of one body.
         unknown_reward, boxed_only: of the trainers' routes, unless the address of a request states them.
         token: None admits everybody.
-        ready: called when the server is about to take requests.
     """
 
-    @asynccontextmanager
-    async def started(_app: FastAPI) -> AsyncIterator[None]:
-        ready()
-        yield
-
-    app = FastAPI(title="tagrpo grader", version=version("tagrpo"), lifespan=started)
+    app = FastAPI(title="tagrpo grader", version=version("tagrpo"))
     in_flight = {"cases": 0, "bytes": 0}
 
     async def grade_all(cases: Sequence[GradeCase]) -> list[Grade]:
@@ -296,17 +287,10 @@ def _read_json(body: bytearray) -> Any:
     others of its batch from being graded.
     """
 
-    def whole(value: Any) -> Any:
-        if isinstance(value, str):
-            return whole_characters(value)
-        if isinstance(value, list):
-            return [whole(inner) for inner in value]
-        if isinstance(value, dict):
-            return {whole(name): whole(inner) for name, inner in value.items()}
-        return value
-
     try:
-        return whole(json.loads(body.decode("utf-8", "replace")))
+        sent = json.loads(body.decode("utf-8", "replace"))
+        # Halves of surrogate pairs become question marks.
+        return json.loads(json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError as error:
         raise InputError("the body is nested too deeply.") from error
     except ValueError as error:
