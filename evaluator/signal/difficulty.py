@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluator.passk.comparison import holm
 from evaluator.signal.forecast import Forecast, forecast
@@ -228,54 +229,42 @@ def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[Row]:
     `adjusted` is the p-value of "no shift", Holm-corrected over the strategies; `rate_value` is the mean
     difference of success rates. Groups without an original, and prompts without known grades, are left out.
     """
-    strategies = Counter(
-        prompt.strategy or UNNAMED
-        for group in groups
-        for prompt in group.prompts
-        if prompt.variant != ORIGINAL and prompt.known
-    )
-    names = sorted(strategies, key=lambda name: (-strategies[name], name))
-    rows = [row for name in (None, *names) if (row := _shift(groups, name)) is not None]
+    counts = count_groups(groups)
+    names = np.full(counts.known.shape, "", object)
+    for place, group in enumerate(groups):
+        for prompt in group.prompts:
+            names[place, prompt.variant] = prompt.strategy or UNNAMED
+    used = (counts.known > 0) & (counts.known[:, :1] > 0)
+    used[:, ORIGINAL] = False
+    strategies = Counter(names[used].tolist())
+    ordered = sorted(strategies, key=lambda name: (-strategies[name], name))
+    chosen = {EVERY_STRATEGY: used} | {name: used & (names == name) for name in ordered}
+    rows = [_shift(counts, name, prompts) for name, prompts in chosen.items() if prompts.any()]
     tested = [row for row in rows[1:] if row["p_value"] is not None]
     for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["adjusted"] = float(adjusted)
     return rows
 
 
-def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> Row | None:
-    blocks, differences, neighbors = [], [], 0
-    for group in groups:
-        original = group.prompts[0]
-        if original.variant != ORIGINAL or not original.known:
-            continue
-        chosen = [
-            prompt
-            for prompt in group.prompts[1:]
-            if prompt.known and (strategy is None or (prompt.strategy or UNNAMED) == strategy)
-        ]
-        if not chosen:
-            continue
-        neighbors += len(chosen)
-        blocks.append(
-            (
-                sum(prompt.correct * original.wrong / (prompt.known + original.known) for prompt in chosen),
-                sum(original.correct * prompt.wrong / (prompt.known + original.known) for prompt in chosen),
-            )
-        )
-        rates = [prompt.correct / prompt.known for prompt in chosen]
-        differences.append(float(np.mean(rates)) - original.correct / original.known)
-    if not blocks:
-        return None
-    easier, harder = np.array(blocks).T
+def _shift(counts: GroupCounts, strategy: str, chosen: NDArray[np.bool_]) -> Row:
+    """Return the shift of the chosen neighbors [V, 1 + K], which have an original."""
+    samples = np.maximum(counts.known + counts.known[:, :1], 1)
+    blocks = chosen.any(axis=1)
+    easier, harder = (
+        np.where(chosen, right * wrong / samples, 0.0).sum(axis=1)[blocks]
+        for right, wrong in ((counts.correct, counts.wrong[:, :1]), (counts.correct[:, :1], counts.wrong))
+    )
     telling = (easier + harder) > 0
     shift = low = high = p_value = None
     if easier.sum() > 0 and harder.sum() > 0 and telling.sum() > 1:
         shift, low, high, p_value = _log_odds(easier[telling], harder[telling])
-    rate = difference_estimate(np.array(differences))
+    rates = counts.correct / np.maximum(counts.known, 1)
+    means = np.where(chosen, rates, 0.0).sum(axis=1)[blocks] / chosen.sum(axis=1)[blocks]
+    rate = difference_estimate(means - rates[blocks, ORIGINAL])
     return {
-        "strategy": strategy or EVERY_STRATEGY,
-        "neighbors": neighbors,
-        "questions": len(blocks),
+        "strategy": strategy,
+        "neighbors": int(chosen.sum()),
+        "questions": int(blocks.sum()),
         "informative": int(telling.sum()),
         "logit_shift": shift,
         "low": low,
