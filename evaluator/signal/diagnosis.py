@@ -9,7 +9,7 @@ import numpy as np
 
 from evaluator.signal.cost import ASSUMPTIONS, TokenCosts, compare_choices, cost_report, mean_tokens
 from evaluator.signal.cost import usd_per_token as token_price
-from evaluator.signal.difficulty import FDR, audit_difficulty
+from evaluator.signal.difficulty import audit_difficulty
 from evaluator.signal.diversity import EMBEDDING, REMARK, Embed, diversity, fit_tf_idf
 from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import (
@@ -38,7 +38,7 @@ _EVERY_CHECKPOINT = ("zero_gradient", "diversity")
 """Parts that compare checkpoints, whatever other parts are asked for."""
 
 USUAL_G = 8
-QUESTIONS = 500
+QUESTIONS = 500  # whose texts are compared, at most, drawn by the seed
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,7 @@ class DiagnosisSettings:
     # responses to each prompt in a group; by default 8, or as many as most prompts have if those are fewer
     g: int | None = None
     n: int | None = None  # neighbors of a question; by default as many as most have
-    fdr: float = FDR  # largest share of false alarms among flagged neighbors
     shift_sd: float | None = None  # for a pilot without neighbors: standard deviation of their logit shift
-    questions: int = QUESTIONS  # whose texts are compared, at most, drawn by the seed
     usd_per_gpu_hour: float | None = None
     tokens_per_second: float | None = None
     seed: int = 0  # of everything that is drawn
@@ -181,7 +179,7 @@ class _Parts:
         return {"choices": compare_choices(groups, model, self.g, self.n if model.shift else 0)}, []
 
     def difficulty(self, pilot: CheckpointGroups) -> PartTables:
-        return audit_difficulty(pilot, fdr=self.settings.fdr, seed=self.settings.seed), []
+        return audit_difficulty(pilot, seed=self.settings.seed), []
 
     def diversity(self, checkpoint: CheckpointGroups) -> PartTables:
         questions, seed = self._compared[checkpoint.label], self.settings.seed
@@ -208,7 +206,7 @@ class _Parts:
         rng, drawn = np.random.default_rng(self.settings.seed), {}
         for checkpoint in self.source.checkpoints:
             ids = list(dict.fromkeys(group.group_id for group in checkpoint.groups))
-            places = sorted(rng.permutation(len(ids))[: self.settings.questions].tolist())
+            places = sorted(rng.permutation(len(ids))[:QUESTIONS].tolist())
             drawn[checkpoint.label] = [ids[place] for place in places]
         return drawn
 

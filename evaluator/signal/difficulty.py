@@ -25,26 +25,23 @@ from evaluator.signal.rates import USUAL_STRAY, rates
 from service.errors import InputError
 
 FDR = 0.05
+"""False-discovery rate: the largest share of false alarms among flagged neighbors."""
 EVERY_STRATEGY = "all neighbors"
 UNNAMED = "no strategy named"
 DRAWS = 499
 _CELLS_AT_ONCE = 2_000_000
 
 
-def audit_difficulty(
-    checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0
-) -> dict[str, list[Row]]:
+def audit_difficulty(checkpoint: CheckpointGroups, *, seed: int = 0) -> dict[str, list[Row]]:
     """Return the rows of the audit: tests of equal rates, the spread of shifts, strategies, odd neighbors.
 
     A neighbor has the p-value of counts at least as odd as its own, given the question's other prompts
-    (two-sided), `adjusted` over all neighbors (Benjamini-Hochberg), and a flag if that is at most the FDR:
+    (two-sided), `adjusted` over all neighbors (Benjamini-Hochberg), and a flag if that is at most `FDR`:
     the answer may leak, or may have changed. Visits of a question are pooled. Questions without an original
     or without neighbors are left out, and so are unknown grades.
     """
     from scipy.stats import false_discovery_control
 
-    if not 0 < fdr < 1:
-        raise InputError(f"the false-discovery rate is {fdr}, but must be between 0 and 1.")
     groups = []
     for group in pool_visits(checkpoint.groups):
         variants = [prompt.variant for prompt in group.prompts if prompt.known]
@@ -83,7 +80,7 @@ def audit_difficulty(
                     "original_known": original.known,
                     "p_value": float(p_values[at]),
                     "adjusted": float(adjusted[at]),
-                    "flag": direction if adjusted[at] <= fdr else None,
+                    "flag": direction if adjusted[at] <= FDR else None,
                     "rate": prompt.correct / prompt.known,
                     "original_rate": original.correct / original.known,
                 }
