@@ -49,7 +49,7 @@ def first_line(error: BaseException) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def first_lines(lines: Sequence[str], shown: int = 5) -> str:
+def first_lines(lines: Sequence[str], most: int = 5) -> str:
     """Return the first lines indented below a message, and the number of the others."""
-    more = [f"and {len(lines) - shown} more"] if len(lines) > shown else []
-    return "".join(f"\n  {line}" for line in (*lines[:shown], *more))
+    more = [f"and {len(lines) - most} more"] if len(lines) > most else []
+    return "".join(f"\n  {line}" for line in (*lines[:most], *more))

@@ -22,6 +22,12 @@ CHANGES_SHOWN = 5
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5
 """A run solves a problem if at least this share of the draws of k samples has a correct one."""
+_WHICH: dict[tuple[bool, bool], Which] = {
+    (True, True): "both",
+    (True, False): "first only",
+    (False, True): "second only",
+    (False, False): "neither",
+}
 
 
 @dataclass(frozen=True)
@@ -320,10 +326,8 @@ def contrast_problems(a: Entry, b: Entry, k: int) -> tuple[list[dict[str, Any]],
     rows = _changes(a, b, (id for id in common if min(samples[0][id], samples[1][id]) >= k))
     for row in rows:
         value_a, value_b = (float(pass_at_k(row[f"n_{side}"], row[f"correct_{side}"], k)) for side in "ab")
-        one = "first only" if value_a >= SOLVED else "second only"
-        same = "both" if value_a >= SOLVED else "neither"
-        row |= {"value_a": value_a, "value_b": value_b}
-        row["which"] = same if (value_a >= SOLVED) == (value_b >= SOLVED) else one
+        which = _WHICH[value_a >= SOLVED, value_b >= SOLVED]
+        row |= {"value_a": value_a, "value_b": value_b, "which": which}
     rows.sort(key=lambda row: (-abs(row["value_b"] - row["value_a"]), -abs(row["change"]), row["position"]))
     return rows, len(common) - len(rows)
 
