@@ -154,13 +154,11 @@ def _show_problem(contrast: Row, sides: Mapping[str, str], *, secret: bool) -> N
         problem = fetch(contrast_texts, next(iter(sides.values())), (position,))[position]
         if not show_statement(problem, f"problem {_positions(contrast)}", secret=secret):
             return
-        halves = (
+        views = (
             ("left", position, contrast["value_a"]),
             ("right", contrast["position_b"], contrast["value_b"]),
         )
-        for (side, place, value), column, label in zip(
-            halves, st.columns(2, gap="large"), sides, strict=True
-        ):
+        for (side, place, value), column, label in zip(views, st.columns(2, gap="large"), sides, strict=True):
             with column:
                 st.markdown(f"**{escaped(label)}**")
                 filters = SampleFilters(position=place)
