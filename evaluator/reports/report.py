@@ -273,8 +273,13 @@ def _averages(
 
 def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
     """Return the model whose published figures belong to the report, if any."""
+    if asked == NO_PAPER:
+        return None
     if asked is not None:
-        return None if asked == NO_PAPER else published.find_model(asked)
+        if (known := published.recognise(asked)) is None:
+            available = ", ".join(published.models())
+            raise InputError(f"no paper reports the model {asked!r}. Available: {available}.")
+        return known
     entries = [entry for method in methods for entry in method.entries.values()]
     named = {published.recognise(entry.spec.model) for entry in entries}
     model = named.pop() if len(named) == 1 else None

@@ -9,7 +9,7 @@ import numpy as np
 from evaluator.signal.forecast import Forecast
 from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, Row, count_groups
 from evaluator.signal.rate_model import RateModel, make_pilot
-from evaluator.signal.rates import rates
+from evaluator.signal.rates import RATES
 from evaluator.signal.shapes import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP, GroupShape, RescueShape
 from service.errors import InputError
 
@@ -174,7 +174,7 @@ def _rescue_yield(predicted: Forecast, rescue: RescueShape) -> dict[str, float]:
     dead = model.mixture.weights * rescue.dead_chances()
     share = float(dead.sum())
     right = 1 - rescue.unsolved_chances(model.shift)
-    alone = 1 - (1 - rates()) ** (rescue.g - rescue.g // 2)
+    alone = 1 - (1 - RATES) ** (rescue.g - rescue.g // 2)
     revived, unaided = (float(dead @ chances) / share if share > 0 else 0.0 for chances in (right, alone))
     return {"dead": share, "revived": revived, "unaided": unaided}
 

@@ -21,7 +21,7 @@ from evaluator.signal.groups import (
     pool_visits,
 )
 from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
-from evaluator.signal.rates import USUAL_STRAY, rates
+from evaluator.signal.rates import RATES, USUAL_STRAY
 from service.errors import InputError
 
 FDR = 0.05
@@ -141,9 +141,8 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     for column in range(1, counts.correct.shape[1]):
         total += logs[pairs[:, column]]
     correct, wrong = distinct[:, 0, None], distinct[:, 1, None]
-    grid = rates()
-    few = bdtr(correct.astype(np.float64), correct + wrong, grid) @ related.T  # [U, J], given the question's
-    at_least = np.where(correct > 0, bdtrc(np.maximum(correct - 1.0, 0), correct + wrong, grid), 1.0)
+    few = bdtr(correct.astype(np.float64), correct + wrong, RATES) @ related.T  # [U, J], given the question's
+    at_least = np.where(correct > 0, bdtrc(np.maximum(correct - 1.0, 0), correct + wrong, RATES), 1.0)
     many = at_least @ related.T
     low, high = np.full((2, len(own), counts.neighbors), np.nan)
     others = there.sum(axis=1) >= 2

@@ -10,7 +10,7 @@ import numpy as np
 
 from evaluator.passk.estimators import pass_hat_k
 from evaluator.signal.groups import Floats, Ints
-from evaluator.signal.rates import Shift, rates
+from evaluator.signal.rates import RATES, Shift
 
 ORIGINAL_GROUP = "original, G"
 NEIGHBOR_GROUP = "one neighbor, G"
@@ -54,7 +54,7 @@ class GroupShape:
 
     def equal_chances(self, shift: Shift | None) -> Floats:
         """Return per rate of a question [J] the chance that all rewards are equal."""
-        first, grid = self.responses - self.n * self.each, rates()
+        first, grid = self.responses - self.n * self.each, RATES
         right, wrong = grid**first, (1 - grid) ** first
         if self.n:
             if shift is None:
@@ -80,13 +80,13 @@ class RescueShape(GroupShape):
 
     def dead_chances(self) -> Floats:
         """Return per rate of a question [J] the chance that the first stage is all wrong."""
-        chances: Floats = (1 - rates()) ** (self.g // 2)
+        chances: Floats = (1 - RATES) ** (self.g // 2)
         return chances
 
     def unsolved_chances(self, shift: Shift) -> Floats:
         """Return per rate of a question [J] the chance that its neighbors' responses are all wrong."""
         each, more = divmod(self.g - self.g // 2, self.n)
-        of_rate, wrong = shift.chances(), 1 - rates()
+        of_rate, wrong = shift.chances(), 1 - RATES
         fewer, one_more = of_rate @ wrong**each, of_rate @ wrong ** (each + 1)
         unsolved: Floats = fewer ** (self.n - more) * one_more**more
         return unsolved
@@ -94,7 +94,7 @@ class RescueShape(GroupShape):
     def equal_chances(self, shift: Shift | None) -> Floats:
         if shift is None:
             raise ValueError("neighbors need a shift")
-        equal: Floats = rates() ** self.g + self.dead_chances() * self.unsolved_chances(shift)
+        equal: Floats = RATES**self.g + self.dead_chances() * self.unsolved_chances(shift)
         return equal
 
 

@@ -10,7 +10,7 @@ from benchmarks.studies.forecast import check_halves
 from benchmarks.studies.forecast_worlds import read_visits
 from evaluator.signal.forecast import forecast
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.rates import Shift, binomial_table, profile_interval, rates
+from evaluator.signal.rates import RATES, Shift, binomial_table, profile_interval
 from evaluator.signal.shapes import GroupShape, paper_shapes
 from service.errors import InputError
 
@@ -54,7 +54,7 @@ def test_a_forecast_finds_the_shares_of_the_population() -> None:
 
 def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion() -> None:
     correct = np.repeat([0, 8, 4], [50, 30, 20])
-    table, uniform = binomial_table(correct, 8 - correct), np.full(len(rates()), 1 / len(rates()))
+    table, uniform = binomial_table(correct, 8 - correct), np.full(len(RATES), 1 / len(RATES))
     low, high = profile_interval(table, np.ones(100), GroupShape("", 0, 8).equal_chances(None), uniform)
     # 80 of 100 by the likelihood ratio, to what rates of the grid can say
     assert low == pytest.approx(0.715, abs=0.01)
