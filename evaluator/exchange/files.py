@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evaluator.exchange import lm_eval
-from evaluator.exchange.lighteval import read_details
+from evaluator.exchange.harnesses import LM_EVAL_COLUMNS, read_lighteval, read_lm_eval
 from evaluator.exchange.responses import (
     Format,
     OutsideResponse,
@@ -92,13 +91,13 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
         if {"doc", "model_response"} <= {*present} or {"__doc__", "__model_response__"} <= {*present}:
             form = "lighteval"
         else:
-            form = "lm-eval" if {*present} >= lm_eval.COLUMNS else "rows"
+            form = "lm-eval" if {*present} >= LM_EVAL_COLUMNS else "rows"
     task, names = None, None
     parts: Parts
     if form == "lighteval":
-        wanted, parts, scorer = read_details(source, present, scorer)
+        wanted, parts, scorer = read_lighteval(source, present, scorer)
     elif form == "lm-eval":
-        wanted, parts, scorer = lm_eval.read_samples(source, scorer)
+        wanted, parts, scorer = read_lm_eval(source, scorer)
         task = _LM_EVAL_TASK.fullmatch(path.stem)
     else:
         names = choose_columns(columns, present, source.name)
