@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from evaluator.evals.counts import Grades, Sources
 from evaluator.evals.overview import RunOverview, choose_version, runs_overview
 from evaluator.evals.results import Judged, RunResult, load_result
-from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
+from evaluator.evals.runs import EvalSpec, matching_runs
 from evaluator.grading.types import Answers
 from evaluator.passk import pool
 from service.errors import InputError
@@ -85,16 +85,13 @@ def load_methods(
     """
     if not references:
         raise InputError("give at least one run. `tagrpo runs list` lists them.")
-    runs = list_eval_runs(session)
-    parsed = {reference: _parse(reference) for reference in references}
-    matching = {name: matching_runs(runs, name) for _, names in parsed.values() for name in names}
-    measured_runs = [run for group in matching.values() for run in group]
-    parts = {each.run.id: each.benchmark for each in runs_overview(session, measured_runs)}
+    overviews = runs_overview(session)
+    runs, parts = [each.run for each in overviews], {each.run.id: each.benchmark for each in overviews}
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in references:
-        given, names = parsed[reference]
+        given, names = _parse(reference)
         mine: dict[tuple[str, str], list[Run]] = {}
-        for name, run in [(each, run) for each in names for run in matching[each]]:
+        for name, run in [(each, run) for each in names for run in matching_runs(runs, each)]:
             label = given or (reference if len(names) > 1 else "")
             label = label or (name if run.name.startswith(f"{name}.") else run_label(run))
             mine.setdefault((label, parts[run.id]), []).append(run)
