@@ -16,9 +16,8 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from evaluator.signal.forecast import GroupShape, RescueShape
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.zero_gradient import ends
+from evaluator.signal.shapes import GroupShape, RescueShape, ends
 
 LOG = "grpo_group_log_dsrsub.jsonl"
 N = 3
@@ -76,8 +75,8 @@ class AuditMember:
         return GroupCounts(np.arange(len(drawn)), drawn, m - drawn, np.zeros_like(drawn))
 
     def share(self, shape: GroupShape) -> float:
-        chances = ends(self.correct, self.size - self.correct, shape.g)
-        return float((chances.right + chances.wrong).mean())
+        right, wrong = ends(self.correct, self.size - self.correct, shape.g)
+        return float((right + wrong).mean())
 
 
 def shifted(rates: Floats, shifts: Floats) -> Floats:

@@ -10,7 +10,7 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.passk.exact_interval import exact_interval
+from evaluator.passk.intervals import exact_interval
 from rephraser.reviews.store import of_run, read_reviews
 from rephraser.tables import ReviewRow, StandingRow, VerdictRow
 from service.hashing import content_hash

@@ -92,8 +92,6 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="contains no rollouts"):
         file_source(tmp_path / "empty.jsonl")
-    with pytest.raises(InputError, match="0 windows"):
-        file_source(tmp_path, windows=0)
     (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
     with pytest.raises(InputError, match="not UTF-8"):
         file_source(tmp_path / "latin.jsonl")

@@ -78,7 +78,7 @@ def import_(
         raise output.needs_attention("; ".join(problems) + ".")
 
 
-SamplesFormat = Literal["jsonl", "parquet", "hf"]
+SamplesFormat = Literal["jsonl", "parquet"]
 BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
@@ -96,8 +96,8 @@ def export(
     Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
 
     Args:
-        out: File to write, or folder for hf.
-        form: Format; hf: a dataset for the Hub. Default: from the suffix of --out.
+        out: File to write.
+        form: Format. Default: from the suffix of --out.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.exporting import export_samples

@@ -82,11 +82,6 @@ def serve(
     socket = bind(Address(host, port))
     address = Address(host, socket.getsockname()[1])
 
-    def say() -> None:
-        words = f"; token: {token}" if made else "; requests need the token" if token else ""
-        output.say(f"tagrpo grader at {address.url}{words} (Ctrl-C stops it)")
-        sys.stdout.flush()
-
     desk = Desk(graded_by, deadline_s)
     app = grading_app(
         desk,
@@ -95,7 +90,9 @@ def serve(
         unknown_reward=unknown_reward,
         boxed_only=answers == "boxed",
         token=token,
-        ready=say,
     )
+    words = f"; token: {token}" if made else "; requests need the token" if token else ""
+    output.say(f"tagrpo grader at {address.url}{words} (Ctrl-C stops it)")
+    sys.stdout.flush()
     run_server(socket, app, desk)
     output.note("ended")

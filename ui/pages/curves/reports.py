@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -21,7 +20,6 @@ from evaluator.reports.report import (
     Metric,
     build_report,
     curve_ks,
-    score_votes,
 )
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
@@ -63,14 +61,13 @@ class PageReport:
 def make_report(session: Session, choice: Choice) -> PageReport:
     """Return the report of methods with its charts, for all k."""
     methods = fetch(load_methods, choice.references())
-    look: dict[str, Any] = {}
+    ks = None
     if choice.metric == MAJ_AT_K:
         runs = [run for method in choice.methods.values() for run in method.runs]
         fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
-        ks = curve_ks(min(max(fewest, 1), MOST_K), ())
-        look = {"ks": ks, "majority": partial(score_votes, session)}
+        ks = curve_ks(min(max(fewest, 1), MOST_K))
     interval = INTERVALS[choice.interval]
-    report = build_report(methods, metric=Metric(choice.metric), interval=interval, **look)
+    report = build_report(methods, ks=ks, metric=Metric(choice.metric), interval=interval, session=session)
     curves = curve_rows(report)
     height = HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT
     charts = panel_charts(curves, metric=choice.metric, palette=choice.palette, height=height)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from evaluator.signal.diagnosis import DiagnosisSettings
-from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
+from evaluator.signal.shapes import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
 from service.errors import TagrpoError
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import TrainRun
