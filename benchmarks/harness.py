@@ -1,11 +1,8 @@
-"""What the benchmarks share: the data folder, and themselves run again in another process."""
+"""What the benchmarks share: the data folder, tables, intervals."""
 
 import argparse
-import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,15 +14,6 @@ DATA = Path(os.environ.get("TAGRPO_DATA", ROOT.parent / "shared" / "data"))
 def add_data(parser: argparse.ArgumentParser, help: str = "folder of public data sets") -> None:
     """Add `--data DIR`, by default TAGRPO_DATA."""
     parser.add_argument("--data", type=Path, default=DATA, help=help)
-
-
-def run_apart(file: str, *arguments: object) -> dict[str, Any]:
-    """Run the benchmark in `file` in a process of its own; return the JSON object of its last line."""
-    module = ".".join(Path(file).resolve().relative_to(ROOT).with_suffix("").parts)
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return report
 
 
 def print_table(title: str, rows: Iterable[Mapping[str, Any]]) -> None:

@@ -83,16 +83,3 @@ def truth_of(row: dict[str, Any]) -> str | None:
     if relation in KEPT or not relation:
         return CHANGED if same is False else HONEST
     return SAME_ANSWER if same else CHANGED
-
-
-def answer_of(row: dict[str, Any]) -> str | None:
-    """Return the original's answer, where the row has it."""
-    answer = row.get("original_answer") or row.get("answer")
-    return str(answer) if answer else None
-
-
-def kind_of(row: dict[str, Any]) -> str:
-    """Return what was changed, in the row's own words."""
-    return str(
-        row.get("fault") or row.get("style") or row.get("perturbation") or row.get("relation") or "all"
-    )

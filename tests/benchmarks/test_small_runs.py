@@ -5,7 +5,6 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,7 +12,6 @@ from benchmarks import harness
 from benchmarks.__main__ import main as list_benchmarks
 from benchmarks.__main__ import scripts
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
     "speed.rollouts": "--rollouts 8192 --text-bytes 200",
     "studies.sandbox_study_table": "",
@@ -34,7 +32,7 @@ TRAINING = {"speed.training_step", "studies.real_model", "studies.sandbox_plain"
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    """Run a benchmark in this process, and what it measures in processes of their own here too."""
+    """Run a benchmark in this process."""
 
     def run_here(name: str, *arguments: object) -> str:
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
@@ -42,13 +40,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
         return capsys.readouterr().out
 
-    def run_apart(file: str, *arguments: object) -> dict[str, Any]:
-        path = Path(file).relative_to(ROOT / "benchmarks")
-        with monkeypatch.context() as patched:
-            patched.setattr(sys, "argv", sys.argv)
-            return json.loads(run_here(f"{path.parent}.{path.stem}", *arguments).splitlines()[-1])
-
-    monkeypatch.setattr(harness, "run_apart", run_apart)
     monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     threads = torch.get_num_threads() if (torch := sys.modules.get("torch")) else None
     yield run_here
