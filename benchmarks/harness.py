@@ -1,6 +1,7 @@
-"""What the benchmarks share: the data folder, tables, intervals."""
+"""What the benchmarks share: the data folder, files of rows, tables, intervals."""
 
 import argparse
+import json
 import math
 import os
 from collections.abc import Iterable, Mapping
@@ -14,6 +15,21 @@ DATA = Path(os.environ.get("TAGRPO_DATA", ROOT.parent / "shared" / "data"))
 def add_data(parser: argparse.ArgumentParser, help: str = "folder of public data sets") -> None:
     """Add `--data DIR`, by default TAGRPO_DATA."""
     parser.add_argument("--data", type=Path, default=DATA, help=help)
+
+
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def print_report(report: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+    """Print each table of a report, by its title, and all as one JSON object in the last line."""
+    for title, rows in report.items():
+        print_table(title, rows)
+    print(json.dumps(rounded(report)))
 
 
 def print_table(title: str, rows: Iterable[Mapping[str, Any]]) -> None:

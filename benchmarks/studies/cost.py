@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from statistics import fmean
-from typing import Any
 
-from benchmarks.harness import add_data, print_table, rounded
+from benchmarks.harness import add_data, print_table, read_jsonl, rounded
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.requests import build_messages
 from rephraser.verdict import OverlapRule
@@ -23,11 +20,6 @@ from service.asks.remote import litellm
 from service.runs.tables import PICO_PER_USD
 
 BATCH = 0.5  # price of a batch job
-
-
-def rows(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        yield from map(json.loads, lines)
 
 
 def _usd(price: Price, prompt_tokens: int, completion_tokens: int) -> float:
@@ -52,13 +44,13 @@ def main() -> None:
     def count(text: str) -> int:
         return int(litellm.token_counter(model=args.model, text=text))
 
-    pairs = list(rows(args.data / "rephrase_gsm8k_decontaminator.jsonl"))[: args.rows]
+    pairs = read_jsonl(args.data / "rephrase_gsm8k_decontaminator.jsonl")[: args.rows]
     ratio = sum(count(p["question"]) for p in pairs) / sum(count(p["original_question"]) for p in pairs)
     answer_tokens = fmean(
-        count(r["response"]) for r in list(rows(args.data / "qwen25math_100x8.jsonl"))[: args.rows]
+        count(r["response"]) for r in read_jsonl(args.data / "qwen25math_100x8.jsonl")[: args.rows]
     )
 
-    questions = [str(row["question"]) for row in rows(args.data / "math_train.jsonl")][: args.rows]
+    questions = [str(row["question"]) for row in read_jsonl(args.data / "math_train.jsonl")][: args.rows]
     prompt = completion = 0
     for question in questions:
         messages = build_messages(strategy, question, args.n, structured=False)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from benchmarks.harness import read_jsonl
 from evaluator.grading import AnswerKind, GradeCase
 
 RESPONSE_FILES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
@@ -48,8 +49,7 @@ class Row:
 
 def load(folder: Path, file: str) -> list[Row]:
     """The responses of a file; rows without a response or a gold are left out."""
-    with (folder / f"{file}.jsonl").open(encoding="utf-8") as lines:
-        rows = [json.loads(line) for line in lines]
+    rows = read_jsonl(folder / f"{file}.jsonl")
     return [_row(file, row) for row in rows if row.get("response") is not None and _gold(row) is not None]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.harness import read_jsonl, write_jsonl
 from benchmarks.studies.real_model_commands import OutOfTime, run_together
 from benchmarks.studies.real_model_plan import (
     ABOUT,
@@ -25,8 +26,6 @@ from benchmarks.studies.real_model_plan import (
     Size,
     best_rate,
     pairs,
-    read_jsonl,
-    write_jsonl,
 )
 
 

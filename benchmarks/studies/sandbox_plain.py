@@ -29,6 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.harness import read_jsonl
 from benchmarks.studies.sandbox_study_plan import ALL, SMALL, Plain
 from benchmarks.studies.sandbox_world import SAMPLES
 
@@ -282,10 +283,9 @@ def read_world(folder: Path, policy: Policy) -> tuple[list[Question], list[Quest
         )
         for row in pq.read_table(folder / "verl" / "train.parquet").to_pylist()
     ]
-    lines = (folder / "questions" / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
     heldout = [
         Question([policy.tokens([{"role": "user", "content": row["question"]}])], row["answer"])
-        for row in map(json.loads, lines)
+        for row in read_jsonl(folder / "questions" / "heldout.jsonl")
     ]
     return train, heldout
 

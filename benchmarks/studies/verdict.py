@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from numpy.random import Generator, default_rng
 
-from benchmarks.harness import add_data, print_table, rounded
+from benchmarks.harness import add_data, print_table, read_jsonl, rounded
 from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import PLAIN, WEIGHTS, Case, Solver
 from evaluator.grading import ClusterJob, Grader
@@ -226,10 +226,8 @@ def report_stress(rng: Generator, cases: int) -> None:
 def real_labels(path: Path) -> tuple[list[list[str | None]], list[str]]:
     """Return, per problem, the class label of each response (None: unparsed) and the label of the gold."""
     groups: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            groups[row["group"]].append(row)
+    for row in read_jsonl(path):
+        groups[row["group"]].append(row)
     jobs = [ClusterJob([row["pred"] for row in rows], rows[0]["answer"]) for rows in groups.values()]
     with Grader(workers=1) as grader:
         clusterings = grader.cluster_many(jobs)

@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.harness import read_jsonl, write_jsonl
 from benchmarks.studies import real_model, real_model_pack
-from benchmarks.studies.real_model_plan import REAL, Row, best_rate, read_jsonl, write_jsonl
+from benchmarks.studies.real_model_plan import REAL, Row, best_rate
 from benchmarks.studies.real_model_report import mean_by_seed_and_problem, tables
 from benchmarks.studies.real_model_stages import Study
 
