@@ -25,6 +25,25 @@ def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
+def training_overrides(*, questions: int, rate: float, seed: int, steps: int, save: int) -> tuple[str, ...]:
+    """Return the overrides of a study's training by verl: two updates per step at a constant rate."""
+    actor = "actor_rollout_ref.actor"
+    return (
+        f"verl.data.train_batch_size={questions}",
+        f"verl.{actor}.ppo_mini_batch_size={questions // 2}",
+        f"verl.{actor}.optim.lr={rate:g}",
+        f"verl.{actor}.optim.lr_scheduler_type=constant",
+        f"verl.{actor}.optim.lr_warmup_steps_ratio=0",
+        f"verl.{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        "verl.trainer.total_epochs=100",
+        f"verl.trainer.total_training_steps={steps}",
+        f"verl.trainer.save_freq={save}",
+        "verl.trainer.max_actor_ckpt_to_keep=100",
+        f"verl.data.seed={seed}",
+        f"run.seed={seed}",
+    )
+
+
 def print_report(report: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
     """Print each table of a report, by its title, and all as one JSON object in the last line."""
     for title, rows in report.items():

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import torch
 
-from benchmarks.harness import read_jsonl, write_jsonl
+from benchmarks.harness import read_jsonl, training_overrides, write_jsonl
 from benchmarks.studies.real_model_commands import OutOfTime, run_together
 from benchmarks.studies.real_model_plan import (
     ABOUT,
-    ACTOR,
     BASE,
     BASELINE,
     PILOT_SEED,
@@ -180,18 +179,7 @@ class Study:
             *("--hide-log", "--name", name, f"folder={self.place / name}"),
             *("--db", str(self.place / f"{name}.db"), *size.training, *compared.changes),
             "loss.kl_coef=0",
-            f"verl.data.train_batch_size={size.questions}",
-            f"verl.{ACTOR}.ppo_mini_batch_size={size.questions // 2}",
-            f"verl.{ACTOR}.optim.lr={rate:g}",
-            f"verl.{ACTOR}.optim.lr_scheduler_type=constant",
-            f"verl.{ACTOR}.optim.lr_warmup_steps_ratio=0",
-            f"verl.{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-            "verl.trainer.total_epochs=100",
-            f"verl.trainer.total_training_steps={steps}",
-            f"verl.trainer.save_freq={save}",
-            "verl.trainer.max_actor_ckpt_to_keep=100",
-            f"verl.data.seed={seed}",
-            f"run.seed={seed}",
+            *training_overrides(questions=size.questions, rate=rate, seed=seed, steps=steps, save=save),
         )
 
     def drawn(self, name: str) -> dict[int, int]:

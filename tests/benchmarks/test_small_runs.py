@@ -26,7 +26,7 @@ ON_DATA = {
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
 ELSEWHERE = {"studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"}
 """Run by tests of their own."""
-TRAINING = {"speed.training_step", "studies.real_model", "studies.sandbox_plain", "studies.sandbox_study"}
+TRAINING = {"speed.training_step", "studies.real_model", "studies.sandbox_study"}
 """Hours or days; files of tests with their names try their parts."""
 
 
