@@ -19,20 +19,6 @@ FILES = ("grader_cases", *RESPONSE_FILES, "natural_gsm8k_responses")
 # Tolerances that the test suite gives beside the case (OlympiadBench, eval/scoring_examples.json).
 TOLERANCES = {"olympiad_20.0": "1e34", "olympiad_21.0": "1e34,1e-3", "olympiad_22.0": "1e-3"}
 
-POLICIES = {
-    "mathverify_test_all.test_latex_notation.5": "line breaks inside $...$ do not make a formula unreadable",
-    "mathverify_test_all.test_set_rel_assymetry.3": "an inequality equals its interval",
-    "mathverify_test_numina_cases.test_numina_cases.24": "the gold is cut off; W(n) is not W(x)",
-    "mathverify_test_yujianll.test_string_extraction.9": "the values differ: a known wrong label",
-    "mathverify_test_boxed.test_boxed.0": "boxes joined by arbitrary signs are not a list",
-    "mathverify_test_strict.test_strict_variable_comparison.1": "f(x) and f(y) differ; no lenient mode",
-    "skythought_7": "2 is not 2.0001 unless the problem has a tolerance",
-    "skythought_8": "75 is not 0.75 without a percent sign",
-    "hendrycks_test_order": "the members of a list may come in any order",
-    "hendrycks_test_decimals": "the members of a list may come in any order",
-}
-"""Why our grade differs from the label, for the cases of `grader_cases` where it does."""
-
 
 @dataclass(frozen=True)
 class Row:
@@ -91,26 +77,21 @@ def _gold(row: dict[str, Any]) -> str | None:
 
 
 def _row(file: str, row: dict[str, Any]) -> Row:
-    gold = str(_gold(row))
-    label = row.get("label")
+    gold, label, name = str(_gold(row)), row.get("label"), str(row.get("id", ""))
     near = row.get("gold_near_end", gold.replace(",", "") in row["response"][-300:].replace(",", ""))
+    tolerance = TOLERANCES.get(name)
+    if (precision := (row.get("extra") or {}).get("precision")) is not None:
+        tolerance = f"5e-{int(precision) + 1}"  # math-verify rounds both sides to so many decimals
+    kind = AnswerKind.LATEX if tolerance is None else AnswerKind.TOLERANCE
     return Row(
         file=file,
-        id=str(row.get("id", "")),
-        case=_case(row, gold),
+        id=name,
+        case=GradeCase(row["response"], gold, kind, tolerance),
         label=bool(label) if label is not None else None,
         model=str(row.get("model") or ""),
         boxed="boxed" in row["response"],
         gold_near_end=bool(near) if label is None else None,
     )
-
-
-def _case(row: dict[str, Any], gold: str) -> GradeCase:
-    tolerance = TOLERANCES.get(str(row.get("id")))
-    if (precision := (row.get("extra") or {}).get("precision")) is not None:
-        tolerance = f"5e-{int(precision) + 1}"  # math-verify rounds both sides to so many decimals
-    kind = AnswerKind.LATEX if tolerance is None else AnswerKind.TOLERANCE
-    return GradeCase(row["response"], gold, kind, tolerance)
 
 
 def plain_math_verify(rows: Sequence[Row]) -> list[bool | None]:

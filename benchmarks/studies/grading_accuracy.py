@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.harness import add_data, print_table, rounded
+from benchmarks.studies import graded_responses as data
+from benchmarks.studies.graded_responses import Row
 from evaluator.grading import Grade, Grader, GradeValue
 
 Report = dict[str, Any]
@@ -35,8 +37,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="processes of the grader")
     parser.add_argument("--skip-math-verify", action="store_true", help="do not run plain math-verify beside")
     args = parser.parse_args()
-
-    from benchmarks.studies import graded_responses as data
 
     folders = args.paths or [args.data]
     report: Report = {}
@@ -59,10 +59,8 @@ def main() -> None:
     print(json.dumps(rounded(report)))
 
 
-def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report, list[Report]]:
+def measure(grader: Grader, rows: Sequence[Row], *, plain: bool) -> tuple[Report, list[Report]]:
     """Figures of a file, as a whole and by model, and its disagreements."""
-    from benchmarks.studies import graded_responses as data
-
     grades = grader.grade_many([row.case for row in rows])
     verdicts = data.plain_math_verify(rows) if plain else None
     others = [
@@ -97,7 +95,7 @@ def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report
 
 def figures(
     places: Sequence[int],
-    rows: Sequence[Any],
+    rows: Sequence[Row],
     grades: Sequence[Grade],
     verdicts: Sequence[bool | None] | None,
     accepted: dict[int, tuple[bool | None, bool | None]],
@@ -142,22 +140,19 @@ def correct(grade: Grade) -> bool:
     return grade.value is GradeValue.CORRECT
 
 
-def disagreement(row: Any, grade: Grade, verdict: bool | None) -> Report:
-    """A disagreement as it is written to the file; `why` is our policy where it is one."""
-    from benchmarks.studies import graded_responses as data
-
+def disagreement(row: Row, grade: Grade, verdict: bool | None) -> Report:
+    """A disagreement as it is written to the file."""
     return {
         "file": row.file,
         "id": row.id,
         "model": row.model,
-        "label": int(row.label),
+        "label": int(bool(row.label)),
         "grade": grade.value.value,
         "reason": grade.reason,
         "source": grade.source,
         "gold": row.case.gold,
         "extracted": grade.extracted,
         "math_verify": verdict,
-        "why": data.POLICIES.get(row.id, ""),
     }
 
 
