@@ -18,7 +18,6 @@ SIZES = {
 }
 ON_DATA = {
     "speed.grading_speed": "--rows 40 --skip-hostile --repeats 1",
-    "studies.cost": "--rows 50",
     "studies.forecast": "--pilots 1 --questions 20 --worlds phrasing,run",
     "studies.grading_accuracy": "--rows 5 --skip-math-verify --files grader_cases",
     "studies.neighbors": "",
@@ -40,7 +39,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
         return capsys.readouterr().out
 
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     threads = torch.get_num_threads() if (torch := sys.modules.get("torch")) else None
     yield run_here
     if threads is not None:
