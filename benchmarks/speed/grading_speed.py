@@ -21,7 +21,7 @@ import psutil
 
 from benchmarks.harness import add_data
 from benchmarks.speed.grading_hostile import hostile_cases
-from benchmarks.studies import graded_responses as data
+from benchmarks.studies import grading_accuracy as data
 from evaluator.grading import Grade, Grader, GradeValue
 from evaluator.grading.normalize import normalize
 

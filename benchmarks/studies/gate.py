@@ -4,7 +4,7 @@
 
 Reads files of question pairs (`original_question`, `question`; JSON Lines, or parquet as Co-rewarding
 publishes it) and names missing files. Each row is honest, changed, changed but with the same answer by
-chance, or unanswerable, as its own fields say (`question_pairs.truth_of`). Answers are simulated
+chance, or unanswerable, as its own fields say (`truth_of`). Answers are simulated
 (`verdict_simulation.py`) over success rates .1 to .9 by solvers of two kinds: independent ones answer what
 they read; memorising ones know the original, and answer that in a share of cases (`MEMORY`). Given the truth
 of a row, structure and answers are taken as independent.
@@ -19,21 +19,25 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import sys
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from numpy.random import Generator, default_rng
 
-from benchmarks.harness import print_table, rounded
-from benchmarks.studies import question_pairs
+from benchmarks.harness import add_data, print_table, rounded
 from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import CHANGED, HONEST, SAME_ANSWER, TRUTHS, UNANSWERABLE
 from rephraser.checks.structure import FATAL, FINDINGS, check_candidate
 from rephraser.verdict import OverlapRule, Verdict
 
+KEPT = ("preserving", "intended_preserving", "same", "unknown")  # relations that say or mean the same problem
+NAMES = {"rephrased_question": "question", "solution": "original_answer"}  # Co-rewarding's columns
+PLACEHOLDER = "<rewritten question>"  # what stands in some of its rows in place of a rewrite
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS
 BROKEN_SHARE = 0.1
 FEWEST_ROWS = 20  # of honest candidates in a mixture
@@ -66,8 +70,67 @@ Table = dict[tuple[str, str], Answers]
 """By truth and kind of solver."""
 
 
+def sources(args: argparse.Namespace, parser: argparse.ArgumentParser) -> list[Path]:
+    """Return the files to read; missing ones are named on standard error, and it is an error if all are."""
+    found: list[Path] = []
+    for path in args.paths or [args.data]:
+        if path.is_dir():
+            inside = sorted((*path.glob("*.jsonl"), *path.glob("*.parquet")))
+            found += [each for each in inside if read_rows(each)]
+        elif path.exists():
+            found.append(path)
+        else:
+            print(f"{path} is not there and was left out", file=sys.stderr)
+    if not found:
+        places = ", ".join(map(str, args.paths or [args.data]))
+        parser.error(f"no file of pairs in {places}; name files or folders")
+    return found
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """Return the rows of a file that have both texts, by the usual names; none of another kind of file."""
+    if path.suffix == ".parquet":
+        import pyarrow.parquet
+
+        table = pyarrow.parquet.ParquetFile(path)
+        columns = {"original_question", "question", *NAMES} & set(table.schema_arrow.names)
+        if "original_question" not in columns:
+            return []
+        rows = table.read(sorted(columns)).to_pylist()
+    else:
+        with path.open(encoding="utf-8") as lines:
+            first = next(lines, "{}")
+            if "original_question" not in json.loads(first):
+                return []
+            rows = [json.loads(line) for line in (first, *lines) if line.strip()]
+    rows = [{NAMES.get(name, name): value for name, value in row.items()} for row in rows]
+    return [
+        row
+        for row in rows
+        if isinstance(row.get("original_question"), str)
+        and isinstance(row.get("question"), str)
+        and PLACEHOLDER not in row["question"].lower()
+    ]
+
+
+def truth_of(row: dict[str, Any]) -> str | None:
+    """Return what a row is by its own fields; None where both texts are one.
+
+    Rewrites without a label count as what they were meant to be.
+    """
+    relation = str(row.get("relation") or "")
+    same = {"true": True, "1": True, "false": False, "0": False}.get(str(row.get("same_answer")).lower())
+    if relation in ("identical", "unlinked"):
+        return None
+    if relation == "unanswerable":
+        return UNANSWERABLE
+    if relation in KEPT or not relation:
+        return CHANGED if same is False else HONEST
+    return SAME_ANSWER if same else CHANGED
+
+
 def check(row: dict[str, Any]) -> Pair:
-    truth = question_pairs.truth_of(row)
+    truth = truth_of(row)
     assert truth is not None
     original, answer = row["original_question"], row.get("original_answer") or row.get("answer")
     findings = check_candidate(original, row["question"], answer=str(answer) if answer else None)
@@ -143,10 +206,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    question_pairs.add_arguments(parser)
+    parser.add_argument(
+        "paths", nargs="*", type=Path, help="folders or files of pairs; by default that of --data"
+    )
+    add_data(parser)
+    parser.add_argument("--rows", type=int, default=400, help="most rows of a file, drawn at random")
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--cases", type=int, default=9000, help="simulated candidates per truth and solver")
     args = parser.parse_args()
-    paths = question_pairs.sources(args, parser)
+    paths = sources(args, parser)
     rule = OverlapRule()
     table = simulate(default_rng(args.seed), args.cases, rule)
     answers = [{"truth": truth, "solver": name, **one._asdict()} for (truth, name), one in table.items()]
@@ -156,7 +224,7 @@ def main() -> None:
     honest: dict[str, list[Pair]] = {}
     broken: dict[str, list[Sequence[Pair]]] = defaultdict(list)
     for path in paths:
-        rows = [row for row in question_pairs.read_rows(path) if question_pairs.truth_of(row) is not None]
+        rows = [row for row in read_rows(path) if truth_of(row) is not None]
         drawn = random.Random(args.seed).sample(rows, min(args.rows, len(rows)))
         pairs = [check(row) for row in drawn]
         files[path.stem] = {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -97,7 +98,7 @@ class Study:
             ("sets", "export", "pool", *to, *self.size.export, *db),
             ("runs", "show", "gate", "--json", *db),
         ):
-            printed = run_together(self.place, self.deadline, {"set": words}, attention=True)
+            printed = run_together(self.place, self.deadline, {"set": words}, allowed=(0, 3))
         shutil.copy(printed["set"], self.out / "gate.json")
         shutil.make_archive(str(self.out / "set"), "tar", self.set)
 
@@ -137,7 +138,7 @@ class Study:
 
         last = self.size.points[-1]
         if not all(self.checkpoint(recipe, name, last) for recipe, name in names.items()):
-            run_together(self.place, self.deadline, commands, watch=watch, stopped=True)
+            run_together(self.place, self.deadline, commands, watch=watch, allowed=(0, -signal.SIGTERM, 143))
         for point in reversed(self.size.points):
             found = {recipe: self.checkpoint(recipe, name, point) for recipe, name in names.items()}
             if all(found.values()):
@@ -215,20 +216,15 @@ class Study:
         for step, data in sorted(self.metrics(name).items()):
             drawn = round(data["tagrpo/batch/responses"])
             responses, seconds = responses + drawn, seconds + data.get("timing_s/step", 0.0)
-            about = {"recipe": recipe, "rate": rate, "seed": seed, "step": step, "responses": responses}
             rewarded = round(drawn * data["tagrpo/reward/mean"])
-            equal = data.get("tagrpo/zero/group/share")
-            counts = {"benchmark": TRAINING, "problem": step, "correct": rewarded, "boxed": rewarded}
-            rows.append(
-                {
-                    **self.about(),
-                    **about,
-                    **counts,
-                    "drawn": drawn,
-                    "equal": equal,
-                    "seconds": round(seconds, 1),
-                }
-            )
+            row = {"recipe": recipe, "rate": rate, "seed": seed, "step": step, "responses": responses}
+            row |= {"benchmark": TRAINING, "problem": step, "correct": rewarded, "boxed": rewarded}
+            row |= {
+                "drawn": drawn,
+                "equal": data.get("tagrpo/zero/group/share"),
+                "seconds": round(seconds, 1),
+            }
+            rows.append({**self.about(), **row})
         return rows
 
     def about(self) -> Row:
