@@ -11,7 +11,6 @@ the pilot. The last line is one JSON object.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
-from benchmarks.harness import add_data, print_table, rounded
+from benchmarks.harness import add_data, print_report
 from benchmarks.studies.forecast_worlds import (
     APART,
     LOG,
@@ -200,9 +199,7 @@ def main() -> None:
         worlds = [world for world in worlds if any(part in world.name for part in args.worlds.split(","))]
     title = f"{args.pilots} pilots of {args.questions} questions, {args.samples} responses a prompt, N={N}"
     report[title] = report_coverage(worlds, args.pilots, args.questions, args.samples, args.seed)
-    for title, rows in report.items():
-        print_table(title, rows)
-    print(json.dumps(rounded(report)))
+    print_report(report)
 
 
 if __name__ == "__main__":

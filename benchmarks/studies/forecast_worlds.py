@@ -6,7 +6,6 @@ only afterwards.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
+from benchmarks.harness import read_jsonl
 from evaluator.signal.groups import GroupCounts
 from evaluator.signal.shapes import GroupShape, RescueShape, ends
 
@@ -164,8 +164,7 @@ APART = (
 
 def read_visits(path: Path) -> Visits:
     """Return the visits of a log with one row per prompt."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [[(count, row["group_size"]) for count in row["successes"]] for row in rows]
+    return [[(count, row["group_size"]) for count in row["successes"]] for row in read_jsonl(path)]
 
 
 def real_worlds(data: Path) -> list[AuditMember]:
@@ -175,8 +174,7 @@ def real_worlds(data: Path) -> list[AuditMember]:
         worlds.append(late_visits("a GRPO run, 4 visits", read_visits(path), 4))
     if (path := data / "qwen25math_100x8.jsonl").exists():
         right: dict[str, list[int]] = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+        for row in read_jsonl(path):
             right.setdefault(row["question"], []).append(int(row["label"]))
         worlds.append(
             AuditMember(

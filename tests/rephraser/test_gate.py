@@ -37,12 +37,12 @@ def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path)
     found, said = run("gate", "--cases", "450", str(tmp_path), str(tmp_path / "absent.jsonl"))
     assert "absent.jsonl is not there and was left out" in said
     assert set(found["files"]) == {"honest", "copied", "broken"}
-    honest = found["files"]["honest"]["honest"]["all"]
+    honest = found["files"]["honest"]["honest"]
     assert (honest["fatal"], honest["numbers"]) == (0, 0)
     assert honest["accepted_independent"] > 0.6
-    copied = found["files"]["copied"]["honest"]["all"]
+    copied = found["files"]["copied"]["honest"]
     assert (copied["accepted_memorising"], copied["answers_memorising"]) == (0, 0)
-    broken = found["files"]["broken"]["changed"]["all"]
+    broken = found["files"]["broken"]["changed"]
     assert (broken["fatal"], broken["numbers"]) == (0, 1)
     assert broken["accepted_independent"] < 0.03
     assert set(found["findings"]) == {"same_as_original", "number_missing", "number_added"}
