@@ -119,11 +119,9 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int]:
     for visit in visits:
         counts = f"{visit.correct} of {visit.responses} correct"
         words[visit.step] = f"step {visit.step}: {counts}, {visit.kind}"
-    left, right = st.columns(2)
     look: dict[str, Any] = {"words": words.__getitem__, "resets": list(_no_responses())}
-    with left:
+    with layout.row():
         step = choose(st.selectbox, "Step", "at", steps, steps[-1], **look)
-    with right:
         options = [NONE, *(other for other in steps if other != step)]
         hint = "The same question at another step of this training run."
         other = choose(
@@ -147,7 +145,6 @@ def _question(question_id: str) -> None:
                 links.link(words, "questions", icon=":material/arrow_forward:", id=question_id)
 
 
-@st.fragment
 def _columns(run_id: str, every: Sequence[JointGroup]) -> None:
     sides = [({column.variant: column for column in joint.columns}, joint.group.step) for joint in every]
     variants = dict.fromkeys(variant for columns, _ in sides for variant in columns)
@@ -157,7 +154,7 @@ def _columns(run_id: str, every: Sequence[JointGroup]) -> None:
         for place, (columns, step) in enumerate(sides)
     ]
     for start in range(0, len(cells), 2):
-        places = st.columns(2, gap="small")
+        places = st.columns(2, gap="small", border=True)
         for place, (column, step, key) in zip(places, cells[start : start + 2], strict=False):
             with place:
                 if column is None:
@@ -166,47 +163,50 @@ def _columns(run_id: str, every: Sequence[JointGroup]) -> None:
                     _card(run_id, column, key, f", step {step}" if len(every) > 1 else "")
 
 
+@st.fragment
 def _card(run_id: str, column: GroupColumn, key: str, at: str) -> None:
     """Show a prompt's responses; `key` names its widgets and the response that the address chooses."""
     rollouts = column.rollouts
-    with layout.card():
-        heading = ("Original" if column.variant == 0 else f"Neighbor {column.variant}") + at
-        right = sum(rollout.grade == "correct" for rollout in rollouts)
-        with layout.row():
-            layout.line(
-                layout.strong(heading),
-                *([layout.chip(column.strategy)] if column.strategy else []),
-                layout.chip(
-                    f"{right} of {len(rollouts)} correct", "green" if 0 < right < len(rollouts) else "gray"
-                ),
-            )
-            with layout.folded("Prompt"):
-                if column.prompt is None:
-                    st.caption("This run did not record prompts.")
-                else:
-                    show_text(column.prompt, f"{key}-prompt")
-        rows = [
-            {
-                **asdict(rollout),
-                "place": place,
-                "response": f"{MARKS.get(rollout.grade, '')} {place}" + ", cut" * rollout.truncated,
-                "log_ratio": rollout.mean_log_ratio,
-            }
-            for place, rollout in enumerate(rollouts, start=1)
-        ]
-        given = {key for row in rows for key, value in row.items() if value is not None}
-        chosen = pick_row(
-            rows,
-            [column for column in RESPONSES if column.key in given or column.key == "extracted"],
-            f"responses-{key}",
-            parameter=key,
-            value="place",
-            words="Choose a response to read it.",
-            framed=False,
+    heading = ("Original" if column.variant == 0 else f"Neighbor {column.variant}") + at
+    right = sum(rollout.grade == "correct" for rollout in rollouts)
+    with layout.row():
+        layout.line(
+            layout.strong(heading),
+            *([layout.chip(column.strategy)] if column.strategy else []),
+            layout.chip(
+                f"{right} of {len(rollouts)} correct", "green" if 0 < right < len(rollouts) else "gray"
+            ),
         )
-        for row, rollout in zip(rows, rollouts, strict=True):
-            if str(row["place"]) == chosen:
-                _read(run_id, rollout, key)
+        layout.folded("Prompt", f"{key}-prompt", lambda: _prompt(column.prompt, key))
+    rows = [
+        {
+            **asdict(rollout),
+            "place": place,
+            "response": f"{MARKS.get(rollout.grade, '')} {place}" + ", cut" * rollout.truncated,
+            "log_ratio": rollout.mean_log_ratio,
+        }
+        for place, rollout in enumerate(rollouts, start=1)
+    ]
+    given = {key for row in rows for key, value in row.items() if value is not None}
+    chosen = pick_row(
+        rows,
+        [column for column in RESPONSES if column.key in given or column.key == "extracted"],
+        f"responses-{key}",
+        parameter=key,
+        value="place",
+        words="Choose a response to read it.",
+        framed=False,
+    )
+    for row, rollout in zip(rows, rollouts, strict=True):
+        if str(row["place"]) == chosen:
+            _read(run_id, rollout, key)
+
+
+def _prompt(prompt: str | None, key: str) -> None:
+    if prompt is None:
+        st.caption("This run did not record prompts.")
+    else:
+        show_text(prompt, f"{key}-prompt-text")
 
 
 def _read(run_id: str, header: FoundRollout, key: str) -> None:

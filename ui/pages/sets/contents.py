@@ -1,6 +1,7 @@
 """A version of a neighbor set: its numbers, statistics, verification and exports."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -140,11 +141,13 @@ def _rates(rates: Sequence[dict[str, Any]], by: str) -> None:
         f"rates-{by}",
         rate="rate",
         title=f"Acceptance rate by {by}",
-        x_title="accepted share of judged candidates; bars: 95% interval",
+        x_title="accepted share; bars: 95% interval",
         colour=PALETTE[2],
     )
-    with layout.folded("Numbers"):
-        page_table(rows, _RATES, f"rates-{by}-table", name=f"accept-rates-by-{by}")
+    key = f"rates-{by}-table"
+    layout.folded(
+        "Numbers", f"{key}-open", lambda: page_table(rows, _RATES, key, name=f"accept-rates-by-{by}")
+    )
 
 
 def show_using(header: SetHeader) -> None:
@@ -173,5 +176,5 @@ def show_using(header: SetHeader) -> None:
     ):
         layout.caption(words)
         st.code(settings.command(command), language=None, wrap_lines=True)
-    with layout.folded("Provenance", icon=":material/receipt_long:"):
-        st.json(header.spec, expanded=2)
+    provenance = partial(st.json, header.spec, expanded=2)
+    layout.folded("Provenance", "provenance", provenance, icon=":material/receipt_long:")
