@@ -55,15 +55,16 @@ _STYLE = """<style>
 [data-testid="stDownloadButton"] button:is(:hover, :focus-visible) { opacity: 1; }
 [data-testid="stDownloadButton"] button p { font-size: 0.8rem; }
 [data-testid="stDownloadButton"] button [data-testid="stIconMaterial"] { font-size: 1rem; }
+[data-testid="stColumn"]:has(> :empty) { visibility: hidden; }
 [class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
 [data-testid="stMarkdownContainer"] :is(p, .katex-display):has(.katex) { overflow: auto hidden; }
 [data-testid="stElementToolbar"], .st-key-bound-reviewer [data-testid="InputInstructions"] { display: none; }
 </style>"""
 """Style of all pages, in one place: every added style makes the browser style the whole page again.
 
-Downloads are small. A chart whose aspect ratio matters shrinks as a whole. Streamlit's toolbar over charts
-would cover the text above them. A formula that cannot be broken scrolls, so that it does not overlap the text
-next to it.
+Downloads are small. A chart whose aspect ratio matters shrinks as a whole. A column without content has no
+border. Streamlit's toolbar over charts would cover the text above them. A formula that cannot be broken
+scrolls, so that it does not overlap the text next to it.
 """
 
 
