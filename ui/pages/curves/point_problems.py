@@ -151,13 +151,12 @@ def _show_problem(
         problem = texts[contrast.counts[0].run_problem_id]
         if not show_statement(problem, f"problem {_positions(contrast, texts)}", secret=secret):
             return
-        for place, (column, label) in enumerate(zip(st.columns(2, gap="large"), sides, strict=True)):
-            with column:
-                st.markdown(f"**{escaped(label)}**")
-                counts, solved = contrast.counts[place], contrast.values[place] >= SOLVED
-                filters = SampleFilters(position=counts.position)
-                samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
-                _show_side(samples, counts.run_problem_id, ("left", "right")[place], solved=solved)
+        for place, label in layout.in_columns(list(enumerate(sides)), gap="large"):
+            st.markdown(f"**{escaped(label)}**")
+            counts, solved = contrast.counts[place], contrast.values[place] >= SOLVED
+            filters = SampleFilters(position=counts.position)
+            samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
+            _show_side(samples, counts.run_problem_id, ("left", "right")[place], solved=solved)
 
 
 def _show_side(samples: list[SampleHeader], problem_id: int, name: str, *, solved: bool) -> None:

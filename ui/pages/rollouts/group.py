@@ -152,15 +152,12 @@ def _columns(run_id: str, every: Sequence[JointGroup], *, with_prompts: bool) ->
         for variant in variants
         for place, (columns, step) in enumerate(sides)
     ]
-    for start in range(0, len(cells), 2):
-        places = st.columns(2, gap="small", border=True)
-        for place, (column, step, key) in zip(places, cells[start : start + 2], strict=False):
-            with place:
-                if column is None:
-                    st.caption("This step has no responses to this prompt.")
-                else:
-                    at = f", step {step}" if len(every) > 1 else ""
-                    _card(run_id, column, key, at, with_prompt=with_prompts)
+    for column, step, key in layout.in_columns(cells, gap="small", border=True):
+        if column is None:
+            st.caption("This step has no responses to this prompt.")
+        else:
+            at = f", step {step}" if len(every) > 1 else ""
+            _card(run_id, column, key, at, with_prompt=with_prompts)
 
 
 @st.fragment

@@ -99,9 +99,8 @@ def show_statistics(header: SetHeader) -> None:
     proposals = header.counts.get("proposals", ())
     rates = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
     if any(len(each) > 1 for each in rates.values()):
-        for column, by in zip(st.columns(2, gap="large"), rates, strict=True):
-            with column:
-                _rates(rates[by], by)
+        for by in layout.in_columns(list(rates), gap="large"):
+            _rates(rates[by], by)
     else:
         page_table(rates["strategy"], _RATES, "rates")
     if known := header.counts.get("successes"):  # difficulty compared with the questions, by the solvers
@@ -118,14 +117,11 @@ def show_statistics(header: SetHeader) -> None:
     named = {f"{size} neighbor{'' if size == '1' else 's'}": count for size, count in sizes}
     bars = {"questions by number of neighbors": named}
     bars |= {"neighbors by strategy": header.counts["neighbors_by_strategy"]}
-    for column, (title, counts) in zip(st.columns(2, gap="large"), bars.items(), strict=True):
-        unit = title.split()[0]
-        rows = [{"name": name, "part": unit, "count": count} for name, count in counts.items()]
-        if rows:
-            with column:
-                look: dict[str, Any] = {"colours": {unit: PALETTE[0]}, "unit": unit}
-                key = title.replace(" ", "-")
-                draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
+    for title in layout.in_columns([title for title, counts in bars.items() if counts], gap="large"):
+        unit, key = title.split()[0], title.replace(" ", "-")
+        rows = [{"name": name, "part": unit, "count": count} for name, count in bars[title].items()]
+        look: dict[str, Any] = {"colours": {unit: PALETTE[0]}, "unit": unit}
+        draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
 
 
 def _rates(rates: Sequence[dict[str, Any]], by: str) -> None:

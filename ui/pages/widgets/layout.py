@@ -6,7 +6,7 @@ All texts passed in are plain; they are escaped.
 import html
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Literal
+from typing import Any, Literal, TypeVar
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
@@ -15,6 +15,7 @@ from service.errors import TagrpoError
 from ui.characters import visible
 from ui.pages.text.markup import escaped
 
+T = TypeVar("T")
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
 
 VERDICTS: dict[str, tuple[Colour, str]] = {
@@ -115,6 +116,14 @@ def verdict_chip(verdict: str) -> str:
 
 def grade_chip(grade: str) -> str:
     return chip(grade, *GRADES.get(grade, ("gray", "")))
+
+
+def in_columns(items: Sequence[T], number: int = 2, **look: Any) -> Iterator[T]:
+    """Yield items side by side, each within its column; on a narrow page they are below each other."""
+    for start in range(0, len(items), number):
+        for place, item in zip(st.columns(number, **look), items[start : start + number], strict=False):
+            with place:
+                yield item
 
 
 def row(alignment: Literal["center", "bottom"] = "center") -> DeltaGenerator:
