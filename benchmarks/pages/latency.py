@@ -31,9 +31,7 @@ from benchmarks.pages.tab import URL, WAIT_MS, Tab
 
 LINES = """[...document.querySelectorAll('[data-testid="stVegaLiteChart"] .mark-line path')].map(
   (one) => one.getAttribute("d")).join()"""
-METRICS = (
-    """[...document.querySelectorAll('[data-testid="stMetric"]')].map((one) => one.textContent).join()"""
-)
+METRICS = """[...document.querySelectorAll(".numbers")].map((one) => one.textContent).join()"""
 QUESTIONS = """document.querySelectorAll('[class*="st-key-question-row-"]').length"""
 
 

@@ -158,12 +158,12 @@ def _show_problem(contrast: Row, sides: Mapping[str, str], *, secret: bool) -> N
             ("left", position, contrast["value_a"]),
             ("right", contrast["position_b"], contrast["value_b"]),
         )
-        for (side, place, value), column, label in zip(views, st.columns(2, gap="large"), sides, strict=True):
-            with column:
-                st.markdown(f"**{escaped(label)}**")
-                filters = SampleFilters(position=place)
-                samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
-                _show_side(samples, contrast["problem_id"], side, solved=value >= SOLVED)
+        labels = list(zip(views, sides, strict=True))
+        for (side, place, value), label in layout.in_columns(labels, gap="large"):
+            st.markdown(f"**{escaped(label)}**")
+            filters = SampleFilters(position=place)
+            samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
+            _show_side(samples, contrast["problem_id"], side, solved=value >= SOLVED)
 
 
 def _show_side(samples: list[SampleHeader], problem_id: str, name: str, *, solved: bool) -> None:
