@@ -29,7 +29,6 @@ _CUT = {"ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"
 _ANSWERED = {"HTTPStatusError", "MaskedHTTPStatusError"}
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
-_NO_PROVIDER = re.compile(r"LLM Provider NOT provided", re.IGNORECASE)
 _EMPTY_ACCOUNT = re.compile(
     r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)", re.IGNORECASE
 )
@@ -87,7 +86,7 @@ def shorten(text: str) -> str:
 def _kind(names: set[str], status: int | None, text: str) -> str:
     if _NO_KEY.search(text):
         return kinds.AUTHENTICATION
-    if _NO_PROVIDER.search(text) or names & _BAD_ADDRESS:
+    if names & _BAD_ADDRESS:
         return kinds.UNKNOWN_MODEL
     if status is not None:
         return _kind_of_status(status, text, names)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
@@ -29,70 +30,54 @@ async def work_on_run(
     run_id: str,
     do_task: Work,
     models: Models,
-    report: Callable[[int, int, str], None],
+    report: Callable[[int, int, str], None] = lambda *_: None,
     *,
     retry_final: bool = False,
 ) -> Outcome:
-    """Do the open tasks of a run, see `work_on`; the run is finished if no open task is left.
+    """Do the open tasks of a run, concurrently with other processes.
 
-    Requests that failed for good are sent again only with `retry_final`.
+    Ends once no task is left that this process can do; the run is finished if no open task is left. Requests
+    that failed for good are sent again only with `retry_final`. `report` gets the number of finished tasks,
+    that of all tasks, and a few words. The first SIGINT or SIGTERM stops sending and lets requests in flight
+    finish; a second one drops them. One run at a time in a process hears them.
     """
     with db.write() as session:
         if retry_final:
             rows.reopen_failed(session, run_id)
         finish_run(session, run_id, finished=False)
-    store = Store(db)
-    try:
-        outcome = await work_on(store, run_id, do_task, models, report)
-    finally:
-        store.close()
+    with closing(Store(db)) as store:
+        worker = await store.write(rows.enter)
+        asker = Asker(store, run_id, worker, models)
+        asker.answering = await store.read(answering_models, run_id)
+        watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
+
+        def interrupt() -> bool:
+            asker.stop(INTERRUPTED, "interrupted")
+            return bool(asker.in_flight)
+
+        try:
+            with finish_on_signals(interrupt, models.budget.grace_s):
+                await _do_tasks(asker, do_task)
+            await asker.finish()
+        except ExceptionGroup as errors:  # in-flight requests finish and are stored first
+            asker.stop("error", repr(errors.exceptions[0]))
+            await asker.finish()
+            raise errors.exceptions[0] from None
+        except BaseException:
+            asker.cancel()
+            raise
+        finally:
+            watching.cancel()
+            await asyncio.gather(watching, return_exceptions=True)
+            await asker.close()
+            await store.write(rows.leave, worker)
+    outcome = asker.outcome
     with db.write() as session:
+        outcome.open = rows.count_tasks(session, run_id).get(OPEN, 0)
         finish_run(session, run_id, finished=not outcome.open)
+    if asker.stopped is not None and outcome.stopped is None:
+        outcome.stopped, outcome.message = asker.stopped.kind, str(asker.stopped)
     return outcome
-
-
-async def work_on(
-    store: Store,
-    run_id: str,
-    do_task: Work,
-    models: Models,
-    report: Callable[[int, int, str], None] = lambda *_: None,
-) -> Outcome:
-    """Do the open tasks of a run, concurrently with other processes.
-
-    Ends once no task is left that this process can do. `report` gets the number of finished tasks, that of
-    all tasks, and a few words. The first SIGINT or SIGTERM stops sending and lets requests in flight finish;
-    a second one drops them. One run at a time in a process hears them.
-    """
-    worker = await store.write(rows.enter)
-    asker = Asker(store, run_id, worker, models)
-    asker.answering = await store.read(answering_models, run_id)
-    watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
-
-    def interrupt() -> bool:
-        asker.stop(INTERRUPTED, "interrupted")
-        return bool(asker.in_flight)
-
-    try:
-        with finish_on_signals(interrupt, models.budget.grace_s):
-            await _do_tasks(asker, do_task)
-        await asker.finish()
-    except ExceptionGroup as errors:  # in-flight requests finish and are stored first
-        asker.stop("error", repr(errors.exceptions[0]))
-        await asker.finish()
-        raise errors.exceptions[0] from None
-    except BaseException:
-        asker.cancel()
-        raise
-    finally:
-        watching.cancel()
-        await asyncio.gather(watching, return_exceptions=True)
-        await asker.close()
-        await store.write(rows.leave, worker)
-    asker.outcome.open = (await store.read(rows.count_tasks, run_id)).get(OPEN, 0)
-    if asker.stopped is not None and asker.outcome.stopped is None:
-        asker.outcome.stopped, asker.outcome.message = asker.stopped.kind, str(asker.stopped)
-    return asker.outcome
 
 
 async def _do_tasks(asker: Asker, do_task: Work) -> None:
@@ -102,16 +87,15 @@ async def _do_tasks(asker: Asker, do_task: Work) -> None:
 
     async def do(position: int, item: str) -> None:
         nonlocal running
-        state = OPEN
         try:
             state, error = await _do(asker, do_task, item)
+            if state == OPEN:  # noted before it can be claimed again
+                left_open.add(position)
             await asker.store.write_together(
                 rows.finish, (asker.run_id, position, asker.worker, state, error)
             )
         finally:
             running -= 1
-            if state == OPEN:
-                left_open.add(position)
             ended.set()
 
     async with asyncio.TaskGroup() as tasks:

@@ -54,7 +54,6 @@ def finish_on_signals(interrupt: Callable[[], bool], grace_s: float) -> Iterator
     import asyncio  # a tenth of a second: this file is read for `--help` too
 
     loop, timers = asyncio.get_running_loop(), list[asyncio.TimerHandle]()
-    before = {number: signal.getsignal(number) for number in SIGNALS}
 
     def give_back() -> None:
         for number, handler in before.items():
@@ -75,8 +74,7 @@ def finish_on_signals(interrupt: Callable[[], bool], grace_s: float) -> Iterator
     def handle(number: int, _frame: FrameType | None) -> None:
         loop.call_soon_threadsafe(on_signal, signal.Signals(number))
 
-    for number in SIGNALS:
-        signal.signal(number, handle)
+    before = {number: signal.signal(number, handle) for number in SIGNALS}
     _is_watched = True
     try:
         yield

@@ -6,12 +6,12 @@ import os
 import re
 import signal
 import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import pytest
-from asking import PRICE, VLLM, ScriptedEndpoint, committed, make_run, question, states
+from asking import PRICE, VLLM, ScriptedEndpoint, committed, make_run, open_asker, question, states
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
@@ -32,9 +32,9 @@ from service.asks.request import (
     Fault,
     Request,
 )
-from service.asks.store import SILENT_S, Store
+from service.asks.store import SILENT_S
 from service.asks.tables import AskRow, TaskRow, WorkerRow
-from service.asks.work import work_on
+from service.asks.work import work_on_run
 from service.database import Database
 from service.errors import DatabaseError
 from service.models.access import Budget
@@ -48,19 +48,9 @@ ELSEWHERE = "another-boot|namespace|far|1|1"
 """A process of another machine, as `workers` names it."""
 
 
-@asynccontextmanager
-async def asking(
-    db: Database, run: Run, *endpoints: ScriptedEndpoint, **options: Any
-) -> AsyncIterator[Asker]:
+def asking(db: Database, run: Run, *endpoints: ScriptedEndpoint) -> AbstractAsyncContextManager[Asker]:
     """Give an asker as a process of its own has it; without endpoints it only replays."""
-    store = Store(db)
-    models = Models({each.model: each for each in endpoints}, **{"retry_s": RETRY_S} | options)
-    asker = Asker(store, run.id, await store.write(rows.enter), models)
-    try:
-        yield asker
-        await asker.finish()
-    finally:
-        store.close()
+    return open_asker(db, run, Models({each.model: each for each in endpoints}, retry_s=RETRY_S))
 
 
 async def ask_item(asker: Asker, item: str) -> None:
@@ -77,15 +67,8 @@ def work(
 ) -> Outcome:
     """Ask one question per open task, as a process of its own does."""
 
-    async def main() -> Outcome:
-        store = Store(db)
-        try:
-            models = Models({VLLM: endpoint}, **{"retry_s": RETRY_S} | options)
-            return await work_on(store, run.id, one, models, report)
-        finally:
-            store.close()
-
-    return asyncio.run(main())
+    models = Models({VLLM: endpoint}, **{"retry_s": RETRY_S} | options)
+    return asyncio.run(work_on_run(db, run.id, one, models, report))
 
 
 def task_states(db: Database, run: Run) -> dict[str, int]:
@@ -250,15 +233,8 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
     endpoints = [ScriptedEndpoint(watch, latency_s=0.001) for _ in range(processes)]
 
     async def main() -> list[Outcome]:
-        stores = [Store(db) for _ in endpoints]
-        works = [
-            work_on(store, run.id, ask_item, Models({VLLM: endpoint}, retry_s=RETRY_S))
-            for store, endpoint in zip(stores, endpoints, strict=True)
-        ]
-        outcomes = await asyncio.gather(*works)
-        for store in stores:
-            store.close()
-        return outcomes
+        models = (Models({VLLM: endpoint}, retry_s=RETRY_S) for endpoint in endpoints)
+        return await asyncio.gather(*(work_on_run(db, run.id, ask_item, each) for each in models))
 
     outcomes = asyncio.run(main())
     sent = [request.key for endpoint in endpoints for request in endpoint.sent]
@@ -305,7 +281,6 @@ async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db: Data
         asker.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
-        await asker.store.write(rows.leave, asker.worker)
     endpoint.latency_s = 0.0
     async with asking(db, run, endpoint) as again:
         await again.ask(question())
@@ -320,20 +295,17 @@ async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) 
         ScriptedEndpoint(),
     )
 
-    store, other = Store(db), Store(db)
-    far = asyncio.create_task(work_on(store, run.id, ask_item, Models({VLLM: slow}, retry_s=RETRY_S)))
+    far = asyncio.create_task(work_on_run(db, run.id, ask_item, Models({VLLM: slow}, retry_s=RETRY_S)))
     while len(slow.sent) < 3:
         await asyncio.sleep(0.005)
     with db.write() as session:
         session.execute(update(WorkerRow).values(process=ELSEWHERE, seen_at=time.time() - SILENT_S - 1))
-    near = await work_on(other, run.id, ask_item, Models({VLLM: quick}, retry_s=RETRY_S))
+    near = await work_on_run(db, run.id, ask_item, Models({VLLM: quick}, retry_s=RETRY_S))
     assert (near.done, len(quick.sent), task_states(db, run)) == (3, 3, {"done": 3})
     await far  # it was alive after all: what it brings is paid, and changes nothing else
     assert states(db) == ["lost"] * 3 + ["answered"] * 3
     assert spent(db, run) == (6, 6 * USED, 0)
     assert committed(db) == 6 * USED
-    for each in (store, other):
-        each.close()
 
 
 # The work

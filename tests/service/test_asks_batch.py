@@ -2,25 +2,23 @@
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
 import pytest
-from asking import OPENAI, committed, make_run, question, remote, states
+from asking import OPENAI, committed, make_run, open_asker, question, remote, states
 from openai_faults import for_text
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
 
 from service.asks import batch
-from service.asks import store as rows
 from service.asks.ask import Asker, Failed, Models, Stopped
 from service.asks.attempts import answering_models
 from service.asks.batch import BatchJobs, check_batch
 from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import Answer, Request
-from service.asks.store import Store
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
@@ -41,21 +39,16 @@ def end_workers(db: Database) -> None:
 
 
 @asynccontextmanager
-async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any):  # type: ignore[no-untyped-def]
+async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any) -> AsyncIterator[Asker]:
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
-    store, endpoint = Store(db), remote([server], OPENAI)
+    endpoint = remote([server], OPENAI)
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
     models = Models({}, {OPENAI: jobs}, Budget(**settings), retry_s=0.005)
-    asker = Asker(store, run.id, await store.write(rows.enter), models)
     try:
-        yield asker
+        async with open_asker(db, run, models) as asker:
+            yield asker
     finally:
-        asker.stop("interrupted", "interrupted")
-        await asker.finish()
-        await asker.close()
-        await store.write(rows.leave, asker.worker)
         await endpoint.close()
-        store.close()
 
 
 async def ask_all(asker: Asker, requests: Sequence[Request] = REQUESTS) -> list[Outcome]:
@@ -233,7 +226,7 @@ async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(
             assert all_answered(await ask_all(asker, [question(1, OPENAI)]))
         server.batches.complete = refuse_as_too_long
         async with asking(db, server, run) as asker:
-            asker.answering = await asker.store.read(answering_models, run.id)  # as `work_on` does
+            asker.answering = await asker.store.read(answering_models, run.id)  # as `work_on_run` does
             (outcome,) = await ask_all(asker, [question(2, OPENAI)])
     assert isinstance(outcome, Failed)
     assert outcome.final

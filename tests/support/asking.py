@@ -3,17 +3,18 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any
 
 from openai_server import OpenAIServer
 from sqlalchemy import func, select
 
+from service.asks.ask import Asker, Models
 from service.asks.money import Price
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Answer, Choice, Fault, Message, Reply, Request
 from service.asks.servers import Endpoint, PlainEndpoint
-from service.asks.store import add_tasks
+from service.asks.store import Store, add_tasks, enter, leave
 from service.asks.tables import AskRow
 from service.database import Database
 from service.models.settings import Sampling
@@ -89,6 +90,20 @@ def make_run(db: Database, name: str = "run", *, tasks: int = 0, cap_pico: int |
         if cap_pico is not None:
             set_cap(session, [run.id], cap_pico / PICO_PER_USD)
     return run
+
+
+@asynccontextmanager
+async def open_asker(db: Database, run: Run, models: Models) -> AsyncIterator[Asker]:
+    """Give an asker as a process of its own has it, which stops in the end."""
+    with closing(Store(db)) as store:
+        asker = Asker(store, run.id, await store.write(enter), models)
+        try:
+            yield asker
+        finally:
+            asker.stop("interrupted", "interrupted")
+            await asker.finish()
+            await asker.close()
+            await store.write(leave, asker.worker)
 
 
 def states(db: Database) -> list[str]:
