@@ -218,8 +218,12 @@ class RemoteEndpoint(ServedEndpoint):
             except Exception as error:
                 if not self.learn_refused(request, without, classify(error)):
                     raise
-            else:  # not `model_dump_json`, which cannot write half of a surrogate pair
-                return self.clean_reply(json.dumps(reply.model_dump()), seeded="seed" not in without)
+            else:
+                try:
+                    body = str(reply.model_dump_json())
+                except ValueError:  # pydantic cannot write half of a surrogate pair
+                    body = json.dumps(reply.model_dump())
+                return self.clean_reply(body, seeded="seed" not in without)
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
