@@ -186,17 +186,14 @@ async def test_a_request_without_an_answer_fails(db: Database, kind: str, sent: 
         assert (await asker.ask(question())).choices[0].text == "yes"
 
 
-async def test_a_prompt_is_too_long_for_good_once_another_was_answered(db: Database) -> None:
-    run = make_run(db)
-    endpoint = ScriptedEndpoint(lambda request: Fault(CONTEXT_LENGTH, "too long") if request.seed else "yes")
-    async with asking(db, run, endpoint) as asker:
-        finals = []
-        for seed in (1, 0, 2):
-            try:
-                await asker.ask(question(seed))
-            except Failed as failed:
-                finals.append(failed.final)
-    assert finals == [False, True]
+def test_a_prompt_is_too_long_for_good_once_the_model_has_answered_the_run(db: Database) -> None:
+    run, too_long = make_run(db, tasks=2), Fault(CONTEXT_LENGTH, "too long")
+    endpoint = ScriptedEndpoint(lambda request: too_long)
+    assert work(db, run, endpoint).failed == 0
+    endpoint.script = lambda request: Fault(BAD_REQUEST, "no") if request.seed else "yes"
+    assert work(db, run, endpoint).done == 1
+    endpoint.script = lambda request: too_long
+    assert (work(db, run, endpoint).failed, task_states(db, run)) == (1, {"done": 1, "failed": 1})
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,11 @@ from typing import Any
 
 import pytest
 from asking import OPENAI, committed, make_run, open_asker, question, remote, states
-from openai_faults import for_text
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
 
 from service.asks import batch
 from service.asks.ask import Asker, Failed, Models, Stopped
-from service.asks.attempts import answering_models
 from service.asks.batch import BatchJobs, check_batch
 from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import Answer, Request
@@ -205,31 +203,20 @@ def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
     assert {each.kind for each in stopped} <= {"budget"}
 
 
-def test_refused_lines_fail_at_no_cost(db: Database) -> None:
-    server = OpenAIServer(faults=for_text("What is 12 ", "bad_request"))
+@pytest.mark.parametrize(("message", "final"), [("refused", False), ("blocked by the content policy", True)])
+def test_refused_lines_fail_at_no_cost(db: Database, message: str, final: bool) -> None:
+    server = OpenAIServer()
+    complete = server.batches.complete
+
+    def refuse_a_line(body: Any) -> tuple[int, dict[str, Any]]:
+        return (400, {"error": {"message": message}}) if "What is 12 " in str(body) else complete(body)
+
+    server.batches.complete = refuse_a_line
     outcomes = run_batch(db, server, cap=6 * WORST)
     assert [isinstance(each, Answer) for each in outcomes] == [True, True, False, True, True, True]
     assert isinstance(outcomes[2], Failed)
-    assert (str(outcomes[2]), outcomes[2].final) == ("refused", False)
+    assert (str(outcomes[2]), outcomes[2].final) == (message, final)
     assert committed(db) == 5 * USED
-
-
-def refuse_as_too_long(_: Any) -> tuple[int, dict[str, Any]]:
-    message = "This model's maximum context length is 10 tokens"
-    return 400, {"error": {"message": message, "code": "context_length_exceeded"}}
-
-
-async def test_a_prompt_that_is_too_long_is_final_in_a_resumed_run_with_answers(db: Database) -> None:
-    run = make_run(db)
-    async with OpenAIServer() as server:
-        async with asking(db, server, run) as asker:
-            assert all_answered(await ask_all(asker, [question(1, OPENAI)]))
-        server.batches.complete = refuse_as_too_long
-        async with asking(db, server, run) as asker:
-            asker.answering = await asker.store.read(answering_models, run.id)  # as `work_on_run` does
-            (outcome,) = await ask_all(asker, [question(2, OPENAI)])
-    assert isinstance(outcome, Failed)
-    assert outcome.final
 
 
 def test_places_without_batch_jobs_are_refused() -> None:
