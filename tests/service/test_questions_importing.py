@@ -12,7 +12,7 @@ from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError
 from service.program_gold import ProgramGold, read_gold
-from service.questions import load_members, question_id
+from service.questions import Columns, load_members, question_id
 from service.questions.programs import read_asked
 
 ROWS = [
@@ -123,26 +123,25 @@ def test_rows_of_mbpp_show_one_test_and_hide_the_others() -> None:
 def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
     db: Database, tmp_path: Path
 ) -> None:
-    files: dict[str, list[dict[str, Any]]] = {
-        "humaneval": [
-            HUMANEVAL,
-            HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
-        ],
-        "mbpp": [
-            MBPP,
-            MBPP | {"text": "Multiply.", "code": "def sum(a, b): return a * b"},
-            MBPP | {"text": "Anything.", "code": "", "test_list": ["assert True"], "challenge_test_list": []},
-            MBPP | {"text": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
-        ],
-    }
-    held = []
-    for name, rows in files.items():
-        path = write_rows(tmp_path / f"{name}.jsonl", *rows)
-        assert import_questions(db, path, kind=AnswerKind.CODE)["spec"]["answer_kind"] == "code"
-        with db.read() as session:
-            members = load_members(session, name)
-        assert {member.question.kind for member in members} == {AnswerKind.CODE}
-        held += [member.held for member in members]
+    rows = [
+        HUMANEVAL,
+        HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
+        MBPP | {"prompt": MBPP["text"]},
+        MBPP | {"prompt": "Multiply.", "code": "def sum(a, b): return a * b"},
+        MBPP | {"prompt": "Anything.", "code": "", "test_list": ["assert True"], "challenge_test_list": []},
+        MBPP | {"prompt": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
+    ]
+    report = import_questions(
+        db,
+        write_rows(tmp_path / "mine.jsonl", *rows),
+        kind=AnswerKind.CODE,
+        columns=Columns(question="prompt"),
+    )
+    assert report["spec"]["answer_kind"] == "code"
+    with db.read() as session:
+        members = load_members(session, "mine")
+    assert {member.question.kind for member in members} == {AnswerKind.CODE}
+    held = [member.held for member in members]
     assert held == [
         None,
         "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",
