@@ -383,8 +383,14 @@ class Reading(Generic[C]):
         inner, outer = (find_setting(self._kind, ".".join(map(str, each))) for each in (at, at[:-1]))
         if inner is None and outer is not None:  # a member of a union of types
             at, inner = at[:-1], outer
-        name = ".".join(map(str, at))
-        return _join(self._place(at), name, _problem(self._kind, name, inner, error))
+        name, place = ".".join(map(str, at)), self._place(at)
+        link, advice = _problem(self._kind, name, inner, error)
+        key = place.removesuffix(": ").partition("=")[0].removeprefix("--")
+        if key and f".{name}".endswith(f".{key}"):  # a word or a flag that already names the setting
+            return place.removesuffix(": ") + (link if place.startswith("--") else ": ") + advice
+        if error["type"] == "extra_forbidden" and self._kind.rest:
+            name = name.removeprefix(f"{self._kind.rest}.")
+        return place + (name + link if name else "") + advice
 
     def _untagged(self, loc: Place) -> Place:
         """Return a place without the kinds of unions, which pydantic puts into it."""
@@ -466,7 +472,7 @@ def template(kind: type[Config], about: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _template(kind: type[Config], prefix: str, choice: str = "") -> Iterator[str]:
+def _template(kind: type[Config], prefix: str) -> Iterator[str]:
     nested = []
     for name, info in _fields(kind):
         if _tables(info):
@@ -477,7 +483,7 @@ def _template(kind: type[Config], prefix: str, choice: str = "") -> Iterator[str
         required = " Required." if info.is_required() else ""
         yield ""
         yield f"# {info.description}{limits}{required}"
-        default = choice if name == "kind" else setting.default
+        default = _kind_of(kind) if name == "kind" else setting.default
         yield f"# {name} = {_toml(default)}".rstrip()
     for name, info in nested:
         tables = _tables(info)
@@ -488,7 +494,7 @@ def _template(kind: type[Config], prefix: str, choice: str = "") -> Iterator[str
             if _is_list(info):
                 yield f"# [[{prefix}{name}]] once per item; [{prefix}{name}] applies to all items."
             yield f"{'' if usual else '# '}[{prefix}{name}]"
-            yield from _template(table, f"{prefix}{name}.", _kind_of(table))
+            yield from _template(table, f"{prefix}{name}.")
 
 
 def pick(config: Config, part: type[Config]) -> dict[str, Any]:
@@ -509,52 +515,41 @@ def _toml(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, default=str)
 
 
-def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any) -> str:
-    """Say what is wrong with a value, and what to do."""
-    last = name.rpartition(".")[2]
+def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any) -> tuple[str, str]:
+    """Return what is wrong with a value in words behind its name, and what to do."""
+    last, value = name.rpartition(".")[2], error.get("input")
     if error["type"] == "extra_forbidden":
         if last.lower().replace("-", "_") in _KEYS:
-            return (
-                f"{name}: this would store a key in a file or command that others can read. Set an "
-                'environment variable and give its name: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
+            return ": ", (
+                "this would store a key in a file or command that others can read. Set an environment "
+                'variable and give its name: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
             )
         if setting is not None and setting.choice is not None:
-            path, choice = setting.choice
-            return f"{name} is used only with {path}={choice}. Remove it, or set {path}={choice}."
-        name = name.removeprefix(f"{kind.rest}.") if kind.rest else name
+            choice = "=".join(setting.choice)
+            return " ", f"is used only with {choice}. Remove it, or set {choice}."
+        plain = name.removeprefix(f"{kind.rest}.") if kind.rest else name
         free = next((each.path for each in settings_of(kind) if each.free), None)
-        inner = error.get("input")
-        if free is not None and isinstance(inner, dict):
-            while isinstance(inner, dict) and inner:
-                key, inner = next(iter(inner.items()))
-                name = f"{name}.{key}"
-            return f"{name}: unknown setting. Settings of {free} start with `{free}.`: {free}.{name}={inner}"
-        known = [each.path.removeprefix(f"{kind.rest}.") for each in settings_of(kind)]
-        near = get_close_matches(name.replace("-", "_"), known, n=1, cutoff=0.7)
-        return f"{name}: unknown setting. " + (f"Did you mean {near[0]}?" if near else "See `tagrpo config`.")
+        if free is not None and isinstance(value, dict):
+            while isinstance(value, dict) and value:
+                key, value = next(iter(value.items()))
+                plain = f"{plain}.{key}"
+            hint = f"Settings of {free} start with `{free}.`: {free}.{plain}={value}"
+        else:
+            known = [each.path.removeprefix(f"{kind.rest}.") for each in settings_of(kind)]
+            near = get_close_matches(plain.replace("-", "_"), known, n=1, cutoff=0.7)
+            hint = f"Did you mean {near[0]}?" if near else "See `tagrpo config`."
+        return ": ", f"unknown setting. {hint}"
     if error["type"] == "union_tag_invalid":
-        return f"{name} is {error['ctx']['tag']!r}; give one of: {error['ctx']['expected_tags']}."
+        return f" is {error['ctx']['tag']!r}; ", f"give one of: {error['ctx']['expected_tags']}."
     if error["type"] == "missing":
-        return f"{name} is missing. {'' if setting is None else setting.info.description}".rstrip()
+        return " ", f"is missing. {'' if setting is None else setting.info.description}".rstrip()
     if error["type"] == "value_error":
-        return f"{name}: {error['ctx']['error']}" if name else str(error["ctx"]["error"])
+        return ": ", str(error["ctx"]["error"])
     if setting is None or last.isdigit():
-        return f"{name}: {error.get('input')!r} cannot be used ({error['msg']})."
-    words = _type_words(setting.info.annotation)
-    separator, limits = ": " if words == "one of" else ", ", setting.limits
-    return f"{name} is {error.get('input')!r}; give {words}" + (f"{separator}{limits}." if limits else ".")
-
-
-def _join(place: str, name: str, problem: str) -> str:
-    """Return place and problem; a word or flag that already names the setting is not repeated."""
-    key = place.removesuffix(": ").partition("=")[0].removeprefix("--")
-    for own in (name, key):
-        if own and f".{name}".endswith(f".{key}") and problem.startswith(own):
-            rest = problem[len(own) :]
-            if place.startswith("--"):
-                return place.removesuffix(": ") + rest
-            return place + re.sub("(?: is .*;(?= give)|:)? ", "", rest, count=1)
-    return place + problem
+        return ": ", f"{value!r} cannot be used ({error['msg']})."
+    words, limits = _type_words(setting.info.annotation), setting.limits
+    limits = f"{':' if words == 'one of' else ','} {limits}" if limits else ""
+    return f" is {value!r}; ", f"give {words}{limits}."
 
 
 def _fits(annotation: Any, value: Any) -> bool:

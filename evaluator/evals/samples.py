@@ -15,7 +15,6 @@ from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import GradeRow, HumanGradeRow, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import GradeValue
 from service.database import in_parts
-from service.database.searching import page_of_rows
 from service.errors import InputError, NotFoundError
 
 UNGRADED, HUMAN = "ungraded", "human"
@@ -87,6 +86,10 @@ class SampleFilters:
     text: str | None = None  # what the response holds, whatever the case of its letters
 
 
+PART = 500
+TEXTS_READ = 20_000
+"""Texts that a page of a search reads at most."""
+
 Place = tuple[int, int]
 """Of a sample in its run: the problem's position and the sample's ordinal."""
 
@@ -96,8 +99,8 @@ def browse_samples(
 ) -> tuple[list[SampleHeader], Place | None]:
     """Return up to `limit` samples of a run after a place, and the place to go on from, None at the end.
 
-    Where a text is searched for the page may be short, even empty, and still have such a place; see
-    `page_of_rows`.
+    If a text is sought, at most `TEXTS_READ` texts are read: the page may then be short, even empty, and
+    still have such a place.
     """
     if filters.value not in (None, UNGRADED, HUMAN, *GradeValue):
         raise InputError(
@@ -118,28 +121,26 @@ def browse_samples(
     if filters.position is not None:
         query = query.where(RunProblemRow.position == filters.position)
 
-    def read(place: Place | None, size: int) -> list[SampleHeader]:
+    chosen: list[SampleHeader] = []
+    size = PART if filters.text else limit + 1
+    for _ in range(TEXTS_READ // size if filters.text else 1):
         part = query.limit(size)
-        if place is not None:
-            position, ordinal = place
+        if after is not None:
+            position, ordinal = after
             part = part.where(
                 RunProblemRow.position >= position,
                 or_(RunProblemRow.position > position, SampleRow.ordinal > ordinal),
             )
-        return [SampleHeader(*row) for row in session.execute(part)]
-
-    def texts_of(headers: Sequence[SampleHeader]) -> list[str]:
-        texts = read_texts(session, [header.id for header in headers])
-        return [texts[header.id] for header in headers]
-
-    return page_of_rows(
-        read,
-        lambda header: (header.position, header.ordinal),
-        after=after,
-        limit=limit,
-        texts_of=texts_of if filters.text else None,
-        sought=filters.text or "",
-    )
+        headers = [SampleHeader(*row) for row in session.execute(part)]
+        texts = read_texts(session, [header.id for header in headers]) if filters.text else {}
+        sought = (filters.text or "").casefold()
+        chosen += [header for header in headers if sought in texts.get(header.id, "").casefold()]
+        if len(chosen) > limit:
+            return chosen[:limit], (chosen[limit - 1].position, chosen[limit - 1].ordinal)
+        if len(headers) < size:
+            return chosen, None
+        after = headers[-1].position, headers[-1].ordinal
+    return chosen, after
 
 
 def read_texts(session: Session, sample_ids: Sequence[int]) -> dict[int, str]:

@@ -10,7 +10,7 @@ from typing import Any
 from service.errors import InputError
 from service.hashing import canonical_json, whole_characters
 from service.models.settings import NO_RAW_IMAGES, PromptSpec, Sampling
-from service.questions.images import PLACEHOLDER, Image, data_address, split_at_images
+from service.questions.images import PLACEHOLDER, Image, data_address
 
 RATE_LIMITED = "rate limited"
 TIME_OUT = "time-out"
@@ -147,7 +147,7 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
     if not images:
         return Message("user", content)
     start = content.rindex(question)
-    first, *others = split_at_images(question)
+    first, *others = question.split(PLACEHOLDER)
     if len(others) != len(images):
         raise InputError(
             f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Use one per image."

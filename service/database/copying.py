@@ -80,10 +80,6 @@ def _go_on_numbering(session: Session) -> None:
     if session.get_bind().dialect.name != "postgresql":
         return
     for table in Base.metadata.sorted_tables:
-        column = table.autoincrement_column
-        if column is not None:
-            highest = session.scalar(select(func.max(column)))
-            if highest is not None:
-                place = text("SELECT setval(pg_get_serial_sequence(:table, :column), :highest)")
-                values = {"table": f'"{table.name}"', "column": column.name, "highest": highest}
-                session.execute(place, values)
+        if (column := table.autoincrement_column) is not None:
+            sequence = func.pg_get_serial_sequence(f'"{table.name}"', column.name)
+            session.execute(select(func.setval(sequence, func.max(column))))  # without rows it does nothing

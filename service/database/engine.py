@@ -1,7 +1,7 @@
 """Open the database: its location, schema version and transactions."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -66,17 +66,13 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @contextmanager
-    def read(self) -> Iterator[Session]:
+    def read(self) -> AbstractContextManager[Session]:
         """Open a consistent read-only view of the database."""
-        with self._transaction(write=False) as session:
-            yield session
+        return self._transaction(write=False)
 
-    @contextmanager
-    def write(self) -> Iterator[Session]:
-        """One transaction that takes the write lock at once; committed at the end, rolled back on error."""
-        with self._transaction(write=True) as session:
-            yield session
+    def write(self) -> AbstractContextManager[Session]:
+        """Open one transaction that takes the write lock; it commits at the end, or rolls back on error."""
+        return self._transaction(write=True)
 
     def repeat(self, transaction: Callable[[Session], R], *, write: bool) -> R:
         """Run `transaction`, and again if a server ended the connection within it.

@@ -221,12 +221,12 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
         RowProblem: as `read_question`.
     """
     text = _checked(_question_text(values, columns), columns.question, limits)
-    tests = value_at(values, columns.answer)
+    tests = _program_value(values, "answer", columns.answer)
     if isinstance(tests, list) and all(isinstance(test, str) for test in tests):
         tests = [_checked(test, columns.answer, limits) for test in tests]
     else:
         tests = _checked(_text(tests, "answer", columns.answer), columns.answer, limits)
-    solution = _text(value_at(values, columns.solution), "solution", columns.solution)
+    solution = _text(_program_value(values, "solution", columns.solution), "solution", columns.solution)
     try:
         asked = read_asked(values, text, tests, solution)
     except ValueError as error:
@@ -234,6 +234,13 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
     gold = asked.gold if tests else ""
     return make_question(asked.text, gold, level, subject, AnswerKind.CODE), asked.reference
+
+
+def _program_value(values: Mapping[str, Any], part: str, column: str | None) -> Any:
+    """Return the value of a column; if a row has none, of another usual one, as in files of mixed rows."""
+    others = (values[name] for name in PROGRAM_CANDIDATES[part] if values.get(name) is not None)
+    value = value_at(values, column)
+    return next(others, None) if value is None else value
 
 
 def value_at(values: Mapping[str, Any], column: str | None) -> Any:

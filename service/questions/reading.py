@@ -10,6 +10,7 @@ from service.answer_kinds import AnswerKind
 from service.errors import InputError, first_lines
 from service.questions import hub
 from service.questions.columns import (
+    PROGRAM_CANDIDATES,
     Columns,
     RowLimits,
     RowProblem,
@@ -77,7 +78,7 @@ def read_source(
         tops = {each if each in present else each.split(".")[0] for each in columns.names()}
         tops |= set(columns.left_out(present))
         if kind is AnswerKind.CODE:
-            tops |= set(BESIDE)
+            tops |= {*BESIDE, *PROGRAM_CANDIDATES["answer"], *PROGRAM_CANDIDATES["solution"]}
         needed = [column for column in present if column in tops]
     rows = opened.read(needed)
     head = list(islice(rows, ROWS_LOOKED_AT))

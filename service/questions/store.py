@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from service.answer_kinds import AnswerKind
-from service.database import in_parts, utc_now
+from service.database import in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import Question
@@ -40,23 +40,12 @@ def store_questions(session: Session, questions: Iterable[Question]) -> int:
 
     A question's labels stay those of its first import, since its row is never changed.
     """
-    by_id: dict[str, Question] = {}
-    for question in questions:
-        by_id.setdefault(question.id, question)
-    new = 0
-    for chunk in in_parts(list(by_id.values())):
-        ids = [question.id for question in chunk]
-        stored = set(session.scalars(select(QuestionRow.id).where(QuestionRow.id.in_(ids))))
-        now = utc_now()
-        rows = [
-            {**vars(question), "images": [*question.images] or None, "created_at": now}
-            for question in chunk
-            if question.id not in stored
-        ]
-        if rows:
-            session.execute(insert(QuestionRow), rows)
-        new += len(rows)
-    return new
+    count, now = select(func.count()).select_from(QuestionRow), utc_now()
+    before = session.scalar(count) or 0
+    for part in in_parts(list(questions)):
+        rows = [{**vars(each), "images": [*each.images] or None, "created_at": now} for each in part]
+        session.execute(upsert(QuestionRow).on_conflict_do_nothing(), rows)
+    return (session.scalar(count) or 0) - before
 
 
 def default_set_name(stem: str) -> str:

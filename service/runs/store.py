@@ -142,13 +142,8 @@ def list_runs(session: Session, kind: str | None = None) -> list[Run]:
 
 def run_question_ids(session: Session, run_id: str) -> list[str]:
     """Return the ids of the run's questions in order."""
-    return list(
-        session.scalars(
-            select(RunQuestionRow.question_id)
-            .where(RunQuestionRow.run_id == run_id)
-            .order_by(RunQuestionRow.position)
-        )
-    )
+    query = select(RunQuestionRow.question_id).where(RunQuestionRow.run_id == run_id)
+    return list(session.scalars(query.order_by(RunQuestionRow.position)))
 
 
 def finish_run(session: Session, run_id: str, *, finished: bool) -> None:

@@ -3,8 +3,9 @@
 import pytest
 from eval_runs import add_eval_run
 
+from evaluator.evals import samples
 from evaluator.evals.samples import SampleFilters, browse_samples
-from service.database import Database, searching
+from service.database import Database
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def test_pages_follow_each_other_without_gap_or_repetition(stored):
 
 
 def test_a_search_ends_where_it_has_read_enough_and_goes_on_from_there(stored, monkeypatch):
-    monkeypatch.setattr(searching, "PART", 2)
-    monkeypatch.setattr(searching, "TEXTS_READ", 4)
+    monkeypatch.setattr(samples, "PART", 2)
+    monkeypatch.setattr(samples, "TEXTS_READ", 4)
     assert browsed(stored, text="of unknown") == ([(0, 1)], (0, 3))
     assert browsed(stored, (0, 3), text="of unknown") == ([], (1, 3))

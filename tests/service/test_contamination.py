@@ -78,30 +78,16 @@ def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder
 
 
 def check(db: Database, name: str, hash: str, *overlaps: Overlap) -> None:
+    about = {"set_name": name, "set_hash": hash, "benchmark": "sums", "problems_hash": "h"}
     with db.write() as session:
-        store_check(
-            session,
-            set_name=name,
-            set_hash=hash,
-            benchmark="sums",
-            problems_hash="h",
-            settings=OverlapSettings(),
-            overlaps=overlaps,
-        )
+        store_check(session, **about, settings=OverlapSettings(), overlaps=overlaps)
 
 
 def test_not_checked_is_not_none_found(tmp_path: Path) -> None:
     with Database.open(tmp_path / "t.db") as db:
         check(db, "clean", "c1")
-        check(
-            db,
-            "math",
-            "m1",
-            Overlap("q_1", "p_1", "exact", 100.0),
-            Overlap("q_2", "p_1", "fuzzy", 95.0),
-            Overlap("q_3", "p_1", "variant", 91.0),
-            Overlap("q_3", "p_2", "variant", 91.0),
-        )
+        rows = ("q_1 p_1 exact", "q_2 p_1 fuzzy", "q_3 p_1 variant", "q_3 p_2 variant")
+        check(db, "math", "m1", *(Overlap(*row.split(), score=91.0) for row in rows))
         with db.read() as session:
             assert overlaps_with(session, "h") == [("clean", 0, 0), ("math", 1, 1)]
             assert overlaps_with(session, "another") == []
@@ -113,10 +99,5 @@ def test_the_same_words_below_another_picture_are_another_problem() -> None:
         SourceText("b", "Find x. <image>", "2", ("blue",)),
     ]
     problems = [SourceText("p", "<image>Find x.", "2", ("red",)), SourceText("t", "Find x.", "2")]
-    measures = {(each.source_id, each.problem_id): each.measure for each in find_overlaps(ours, problems)}
-    assert measures == {
-        ("a", "p"): "exact",
-        ("b", "p"): "variant",
-        ("a", "t"): "variant",
-        ("b", "t"): "variant",
-    }
+    measures = {each.source_id + each.problem_id: each.measure for each in find_overlaps(ours, problems)}
+    assert measures == {"ap": "exact", "bp": "variant", "at": "variant", "bt": "variant"}

@@ -228,7 +228,7 @@ def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(
     with Database.open(url) as db, running_server(faults=restart_once) as server:
         run = start(db, "run", sums(10), samples_per_request=1, max_tokens=20)
         outcome = draw(db, run, server, 4, price=(1000.0, 1000.0), max_usd=20.0, at_once=8)
-        assert (outcome.missing, outcome.stopped) == (0, None)
+        assert (outcome.open, outcome.stopped) == (0, None)
         assert (server.stats["paid"], server.stats["paid_again"]) == (40, 0)
         assert places(db, run) == every(10, 4)
         with db.read() as session:

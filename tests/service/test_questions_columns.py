@@ -13,21 +13,15 @@ from service.questions.files import JsonNumber
 @pytest.mark.parametrize(
     ("present", "expected"),
     [
-        (["question", "answer", "solution"], {"question": "question", "answer": "answer"}),
-        (
-            ["problem", "level", "type", "solution"],
-            {"question": "problem", "solution": "solution", "level": "level", "subject": "type"},
-        ),
-        (["ID", "Question", "Equation", "Answer"], {"question": "Question", "answer": "Answer"}),
-        (["Question", "question", "Answer"], {"question": "question", "answer": "Answer"}),
-        (
-            ["problem", "solution", "answer", "problem_type", "source"],
-            {"question": "problem", "answer": "answer", "subject": "problem_type"},
-        ),
+        ("question answer solution", "question=question answer=answer"),
+        ("problem level type solution", "question=problem solution=solution level=level subject=type"),
+        ("ID Question Equation Answer", "question=Question answer=Answer"),
+        ("Question question Answer", "question=question answer=Answer"),
+        ("problem solution answer problem_type", "question=problem answer=answer subject=problem_type"),
     ],
 )
-def test_usual_columns_are_found(present: list[str], expected: dict[str, str]) -> None:
-    assert resolve(Columns(), present, "s").as_dict() == expected
+def test_usual_columns_are_found(present: str, expected: str) -> None:
+    assert resolve(Columns(), present.split(), "s") == Columns.parse(expected.split())
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,6 @@ from service.questions.images import (
     load_images,
     order_numbered,
     read_image,
-    split_at_images,
     store_images,
 )
 from service.questions.store import load_question_set
@@ -151,7 +150,6 @@ def test_the_text_refers_to_images_in_order_and_the_id_knows_them() -> None:
     assert two.id == question_id(two.text, "2", images=["img_a", "img_b"])
     assert two.id != question_id(two.text, "2", images=["img_b", "img_a"])
     assert two.id != question_id(two.text, "2")
-    assert split_at_images(two.text) == ["In ", " and ", ", find x."]
     assert make_question("Find x.", "2", images=["img_a", "img_b"]).text == "<image><image>Find x."
     assert make_question("The tag <image> of HTML is?", "2").images == ()
     with pytest.raises(InputError, match="2 images, but 1 <image> in the text"):

@@ -11,9 +11,8 @@ from json_rows import write_rows
 from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError
-from service.program_gold import ProgramGold, read_gold
-from service.questions import load_members, question_id
-from service.questions.programs import read_asked
+from service.program_gold import read_gold
+from service.questions import Columns, load_members, question_id
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -100,50 +99,33 @@ MBPP = {
 }
 
 
-def test_rows_of_humaneval() -> None:
-    asked = read_asked(HUMANEVAL, HUMANEVAL["prompt"], HUMANEVAL["test"], HUMANEVAL["canonical_solution"])
-    gold = read_gold(asked.gold)
-    assert asked.text == HUMANEVAL["prompt"]
-    assert gold.names == ("up",)
-    assert gold.tests.endswith("    assert candidate(1.5) == 2\n\ncheck(up)")
-    assert gold.helpers == "import math\n\n\n"
-    assert asked.reference.endswith('"""\n    return math.ceil(x)\n')
-
-
-def test_rows_of_mbpp_show_one_test_and_hide_the_others() -> None:
-    asked = read_asked(MBPP, MBPP["text"], MBPP["test_list"], MBPP["code"])  # type: ignore[arg-type]
-    assert asked.text.endswith("The code has to pass this test:\n\n    assert sum(1, 2) == 3")
-    assert "-1" not in asked.text
-    assert read_gold(asked.gold) == ProgramGold(
-        "zero = 0\nassert sum(1, 2) == 3\nassert sum(0, 0) == zero\nassert sum(-1, 1) == 0", ("sum",)
-    )
-
-
 @pytest.mark.bubblewrap
 def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
     db: Database, tmp_path: Path
 ) -> None:
-    files: dict[str, list[dict[str, Any]]] = {
-        "humaneval": [
-            HUMANEVAL,
-            HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
-        ],
-        "mbpp": [
-            MBPP,
-            MBPP | {"text": "Multiply.", "code": "def sum(a, b): return a * b"},
-            MBPP | {"text": "Anything.", "code": "", "test_list": ["assert True"], "challenge_test_list": []},
-            MBPP | {"text": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
-        ],
-    }
-    held = []
-    for name, rows in files.items():
-        path = write_rows(tmp_path / f"{name}.jsonl", *rows)
-        assert import_questions(db, path, kind=AnswerKind.CODE)["spec"]["answer_kind"] == "code"
-        with db.read() as session:
-            members = load_members(session, name)
-        assert {member.question.kind for member in members} == {AnswerKind.CODE}
-        held += [member.held for member in members]
-    assert held == [
+    rows = [
+        HUMANEVAL,
+        HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
+        MBPP | {"prompt": MBPP["text"]},
+        MBPP | {"prompt": "Multiply.", "code": "def sum(a, b): return a * b"},
+        MBPP | {"prompt": "Anything.", "code": "", "test_list": ["assert True"], "challenge_test_list": []},
+        MBPP | {"prompt": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
+    ]
+    report = import_questions(
+        db,
+        write_rows(tmp_path / "mine.jsonl", *rows),
+        kind=AnswerKind.CODE,
+        columns=Columns(question="prompt"),
+    )
+    assert report["spec"]["answer_kind"] == "code"
+    with db.read() as session:
+        members = load_members(session, "mine")
+    assert {member.question.kind for member in members} == {AnswerKind.CODE}
+    gold = read_gold(members[0].question.answer)
+    assert (gold.names, gold.helpers) == (("up",), "import math\n\n\n")
+    asked = members[2].question.text  # one test is shown, the others are not
+    assert asked.endswith("The code has to pass this test:\n\n    assert sum(1, 2) == 3")
+    assert [member.held for member in members] == [
         None,
         "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",
         None,

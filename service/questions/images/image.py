@@ -131,14 +131,9 @@ def _read(picture: Any, data: bytes) -> Image:
     return Image(target.getvalue(), f"image/{kind.lower()}", *upright.size)
 
 
-def count_placeholders(text: str) -> int:
-    """Return how often the text refers to an image."""
-    return text.count(PLACEHOLDER)
-
-
 def place_images(text: str, images: int) -> str:
     """Return the text with a placeholder for each image; where it has none they come before it."""
-    count = count_placeholders(text)
+    count = text.count(PLACEHOLDER)
     if not images or count == images:
         return text
     if count:
@@ -147,8 +142,3 @@ def place_images(text: str, images: int) -> str:
             "equal, or the text must have none"
         )
     return PLACEHOLDER * images + text
-
-
-def split_at_images(text: str) -> list[str]:
-    """Return the parts of the text between placeholders: one more than there are placeholders."""
-    return text.split(PLACEHOLDER)

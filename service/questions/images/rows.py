@@ -38,9 +38,6 @@ class RowImages:
         self._folder, self._other, self._without = folder, other, without
         self._images: dict[str, Image] = {}
 
-    def __len__(self) -> int:
-        return len(self._images)
-
     def take(self, value: Any) -> tuple[str, ...]:
         """Read the images of a cell and return their ids, in order.
 

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 
-from sqlalchemy import LargeBinary, insert, select
+from sqlalchemy import LargeBinary, select
 from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.database import Database, in_parts, utc_now
+from service.database import Database, in_parts, upsert, utc_now
 from service.database.base import Base
 from service.database.triggers import append_only
 from service.errors import NotFoundError
@@ -36,13 +36,10 @@ def store_images(session: Session, images: Iterable[Image]) -> int:
     """Insert the images that are not in the database yet; return how many were new."""
     new = 0
     for image in images:
-        id = image.id
-        if session.scalar(select(ImageRow.id).where(ImageRow.id == id)) is not None:
-            continue
-        row = {"id": id, "media_type": image.media_type, "width": image.width, "height": image.height}
+        row = {"id": image.id, "media_type": image.media_type, "width": image.width, "height": image.height}
         row |= {"size": len(image.data), "data": image.data, "created_at": utc_now()}
-        session.execute(insert(ImageRow), [row])
-        new += 1
+        made = session.execute(upsert(ImageRow).values(row).on_conflict_do_nothing().returning(ImageRow.id))
+        new += len(made.all())
     return new
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import streamlit as st
 
-from service.database.searching import TEXTS_READ
+from evaluator.evals.samples import TEXTS_READ
 from ui.pages.state import links
 from ui.pages.widgets import layout
 
