@@ -133,8 +133,6 @@ def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> tupl
     The ways are GRPO at G, at (N+1)G and at the break-even G, TA-GRPO with G to each prompt and, if G is
     enough for every prompt, with G in all, and the rescue. Without neighbors there is no break-even.
     """
-    if g < 2 or n < 0:
-        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     alone, joint = GroupShape(ORIGINAL_GROUP, 0, g), GroupShape(JOINT_GROUP, n, g)
     first = _row(predicted, alone, tokens)
     if n == 0:

@@ -68,8 +68,6 @@ def diversity(
     """
     from scipy import sparse
 
-    if g < 2 or n < 0:
-        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     rows: list[Row] = []
     left_out = empty = 0
     for group_id, prompts in texts:

@@ -36,8 +36,6 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
     is over those of them that have (N+1)G for the original. `bound_low` and `bound_high` are the share
     whatever the unknown grades are.
     """
-    if g < 2:
-        raise InputError(f"--g is {g}. A group needs at least 2 responses to have an advantage.")
     if not checkpoint.groups:
         raise InputError(f"{checkpoint.label}: the data contains no responses.")
     counts = count_groups(checkpoint.groups)
