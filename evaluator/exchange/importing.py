@@ -29,7 +29,7 @@ from evaluator.evals.runs import (
     run_version,
 )
 from evaluator.evals.tables import RunProblemRow, SampleCountsRow
-from evaluator.exchange.agreement import POINTS, read_agreement
+from evaluator.exchange.agreement import POINTS, only_points, read_agreement
 from evaluator.exchange.files import with_thoughts_opened
 from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, Survey, survey
 from evaluator.exchange.responses import ResponseFile
@@ -126,7 +126,7 @@ def import_evaluation(
         numbers = read_numbers(database, run)
         with database.read() as session:
             agreement = read_agreement(session, run.id)
-    if agreement and agreement.all_unknown:
+    if agreement and only_points(agreement):
         note(POINTS)
     record = {
         **numbers,
@@ -137,7 +137,7 @@ def import_evaluation(
         "unmatched": _left_out(read.unmatched, benchmark),
         "unclear": _left_out(read.unclear, benchmark),
         "without_response": read.lost.total(),
-        "agreement": agreement and agreement.to_json(),
+        "agreement": agreement,
     }
     found_in = "" if benchmark is None else benchmark.name
     attention: dict[str, Counter[Any]] = {
