@@ -110,7 +110,7 @@ def diagnose(
     neighbors = (sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
     n = most_frequent(neighbors) if settings.n is None else settings.n
     if g < 2 or n < 0:
-        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
+        raise InputError(f"--g {g} and --n {n}: a group needs at least 2 responses (G), and N is at least 0.")
     several, computing = len(parts) > 1, _Parts(source, g, n, settings)
     tables: dict[str, list[Row]] = {}
     left_out: dict[Part, str] = {}
