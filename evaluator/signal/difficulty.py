@@ -265,7 +265,7 @@ def _shift(counts: GroupCounts, strategy: str, chosen: NDArray[np.bool_]) -> Row
         "high": high,
         "p_value": p_value,
         "adjusted": None,
-        **{f"rate_{name}": value for name, value in vars(rate).items()},
+        **{f"rate_{name}": value for name, value in rate.items()},
     }
 
 

@@ -59,11 +59,9 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
             {
                 "group": name,
                 "responses": shape.responses,
-                "share": estimate.value,
-                "low": estimate.low,
-                "high": estimate.high,
-                "questions": estimate.questions,
-                "left_out": counts.questions - estimate.questions,
+                "share": estimate.pop("value"),
+                **estimate,
+                "left_out": counts.questions - estimate["questions"],
                 "unknown": unknown,
                 "bound_low": low,
                 "bound_high": high,
@@ -77,8 +75,7 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
     ):
         if name in values and minus in values:
             gap = difference_estimate(_by_question(counts, values[name] - values[minus]))
-            interval = {"low": gap.low, "high": gap.high, "questions": gap.questions}
-            gaps.append({"group": name, "minus": minus, "difference": gap.value, **interval})
+            gaps.append({"group": name, "minus": minus, "difference": gap.pop("value"), **gap})
     notes = []
     used = len(np.unique(counts.question[usable]))
     if used < counts.questions:
