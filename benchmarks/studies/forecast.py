@@ -32,7 +32,7 @@ from benchmarks.studies.forecast_worlds import (
     real_worlds,
 )
 from evaluator.signal.forecast import forecast
-from evaluator.signal.groups import GroupCounts, MeanEstimate, Row, share_estimate
+from evaluator.signal.groups import GroupCounts, Row, share_estimate
 from evaluator.signal.shapes import GroupShape, RescueShape, ends
 from trainer_adapter.methods.skipping import DeadGroups
 
@@ -62,7 +62,7 @@ def count_rows(rows: NDArray[np.int64]) -> GroupCounts:
 
 def check_halves(
     visits: Visits, g: int, *, m: int = 8, at_random: bool = False, seed: int = 0
-) -> tuple[Row, MeanEstimate]:
+) -> tuple[Row, Row]:
     """Fit one half of the visits, predict the share of equal rewards at G, and return it with the other's.
 
     Args:
@@ -76,7 +76,7 @@ def check_halves(
     return check(thinned, later, g, seed)
 
 
-def check(fitted: GroupCounts, later: GroupCounts, g: int, seed: int) -> tuple[Row, MeanEstimate]:
+def check(fitted: GroupCounts, later: GroupCounts, g: int, seed: int) -> tuple[Row, Row]:
     """Return the forecast at G from the first counts, and the share among the second."""
     right, wrong = ends(later.correct[:, 0], later.wrong[:, 0], g)
     observed = share_estimate(later.by_question(right + wrong))
@@ -114,8 +114,8 @@ def report_real(path: Path, seed: int) -> list[dict[str, Any]]:
             "forecast": row["share"],
             "low": row["low"],
             "high": row["high"],
-            "observed": seen.value,
-            "error in points": 100 * (row["share"] - seen.value),
+            "observed": seen["value"],
+            "error in points": 100 * (row["share"] - seen["value"]),
         }
         for (half, g), (row, seen) in checked.items()
     ]

@@ -102,15 +102,17 @@ def read_definition(path: Path) -> Benchmark:
             read_tolerance(benchmark.tolerance)
         except InputError as error:
             raise refuse("tolerance", str(error)) from error
-    if columns.options and benchmark.kind is not AnswerKind.CHOICE:
-        raise refuse("options", 'options need kind = "choice"')
     if columns.options and (
-        columns.question is None or columns.further or len(columns.options) < 2 or columns.answer
+        benchmark.kind is not AnswerKind.CHOICE
+        or columns.question is None
+        or columns.further
+        or len(columns.options) < 2
+        or columns.answer
     ):
         raise refuse(
             "options",
-            "options need one question column, no answer column, and at least two columns, the correct one "
-            "first",
+            'options need kind = "choice", one question column, no answer column, and at least two columns, '
+            "the correct one first",
         )
     if benchmark.file is not None:
         return replace(benchmark, file=path.parent / benchmark.file)

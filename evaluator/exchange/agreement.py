@@ -1,8 +1,7 @@
 """Compare our grades with those of the tool that drew the responses."""
 
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import and_, func, select
@@ -12,7 +11,7 @@ from evaluator.evals.grading import grade_changes
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.tables import GradeCountsRow, GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
-from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_other_tool
+from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_other_tool, other_tool
 from evaluator.passk.intervals import exact_interval
 from evaluator.reports.documents.document import Document, Table, Text, hundredths, table_of
 from service.runs.store import Run
@@ -23,60 +22,11 @@ POINTS = (
 )
 
 
-@dataclass(frozen=True)
-class GraderAgreement:
-    """Samples by both grades. `ours` and `theirs` are the versions; `counts` by (theirs, ours)."""
-
-    ours: str
-    theirs: str
-    counts: dict[tuple[str, str], int]
-
-    @property
-    def samples(self) -> int:
-        return sum(self.counts.values())
-
-    @property
-    def alike(self) -> int:
-        return sum(count for (theirs, ours), count in self.counts.items() if theirs == ours)
-
-    @property
-    def all_unknown(self) -> bool:
-        """Whether no score of the other tool is a grade."""
-        return {theirs for theirs, _ in self.counts} == {"unknown"}
-
-    @property
-    def tool(self) -> str:
-        return self.theirs.partition(": ")[2]
-
-    def shares(self) -> list[dict[str, Any]]:
-        """Return how often ours is correct and wrong where theirs is, of how many, and the 95% intervals.
-
-        Of those that ours calls unknown nothing is counted; the interval is None where nothing is left.
-        """
-        shares = []
-        for label in ("correct", "wrong"):
-            trials = sum(self.counts.get((label, ours), 0) for ours in ("correct", "wrong"))
-            alike = self.counts.get((label, label), 0)
-            interval = exact_interval(alike, trials) if trials else None
-            shares.append({"theirs": label, "alike": alike, "of": trials, "interval": interval})
-        return shares
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "other_tool": self.tool,
-            "grader": self.ours,
-            "graded_by_both": self.samples,
-            "alike": self.alike,
-            "shares": self.shares(),
-            "counts": [
-                {"theirs": theirs, "ours": ours, "responses": count}
-                for (theirs, ours), count in sorted(self.counts.items())
-            ],
-        }
-
-
-def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -> GraderAgreement | None:
+def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -> dict[str, Any] | None:
     """Return how the grades that are shown of a run agree with another tool's; None without these or ours.
+
+    `shares` say how often ours is correct and wrong where theirs is, with 95% intervals, of those that ours
+    does not call unknown; the interval is None where nothing is left.
 
     Args:
         judge: the grades of this judge model in place of ours, and no others; of its versions the one with
@@ -104,21 +54,43 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
     if not by_grader:
         return None
     chosen = max(by_grader, key=lambda grader: (sum(by_grader[grader].values()), grader))
-    version = session.get_one(GraderRow, chosen).version
-    return GraderAgreement(version, theirs.version, by_grader[chosen])
+    counts, shares = by_grader[chosen], []
+    for label in ("correct", "wrong"):
+        trials = sum(counts.get((label, value), 0) for value in ("correct", "wrong"))
+        alike = counts.get((label, label), 0)
+        interval = exact_interval(alike, trials) if trials else None
+        shares.append({"theirs": label, "alike": alike, "of": trials, "interval": interval})
+    return {
+        "other_tool": theirs.version.partition(": ")[2],
+        "grader": session.get_one(GraderRow, chosen).version,
+        "graded_by_both": sum(counts.values()),
+        "alike": sum(counts.get((value, value), 0) for value in GradeValue),
+        "shares": shares,
+        "counts": [
+            {"theirs": of_theirs, "ours": of_ours, "responses": count}
+            for (of_theirs, of_ours), count in sorted(counts.items())
+        ],
+    }
 
 
-def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]) -> Document:
+def only_points(agreement: Mapping[str, Any]) -> bool:
+    """Whether no score of the other tool is a grade."""
+    return {row["theirs"] for row in agreement["counts"]} == {"unknown"}
+
+
+def agreement_document(agreement: Mapping[str, Any], unlike: Sequence[dict[str, Any]]) -> Document:
     """Return the counts of both grades, and the samples with unlike ones as `unlike_grades` returns them."""
-    share = hundredths(agrees.alike / agrees.samples, 1) if agrees.samples else "0"
+    samples, alike = agreement["graded_by_both"], agreement["alike"]
+    counted = {(row["theirs"], row["ours"]): row["responses"] for row in agreement["counts"]}
     counts = tuple(
-        (theirs.value, *(f"{agrees.counts.get((theirs.value, ours.value), 0):,}" for ours in GradeValue))
+        (theirs.value, *(f"{counted.get((theirs, ours), 0):,}" for ours in GradeValue))
         for theirs in GradeValue
     )
-    responses = f"{agrees.samples:,} response{'s' * (agrees.samples != 1)}"
-    sentences = [f"{responses} graded by both, {agrees.alike:,} of them equally ({share}%)"]
-    sentences += [POINTS] if agrees.all_unknown else []
-    for each in agrees.shares():
+    responses = f"{samples:,} response{'s' * (samples != 1)}"
+    share = hundredths(alike / samples, 1) if samples else "0"
+    sentences = [f"{responses} graded by both, {alike:,} of them equally ({share}%)"]
+    sentences += [POINTS] if only_points(agreement) else []
+    for each in agreement["shares"]:
         if each["interval"] is not None:
             low, high = (hundredths(end, 1) for end in each["interval"])
             sentences.append(
@@ -126,7 +98,7 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
                 f"{each['alike']:,} are {each['theirs']} for tagrpo too: "
                 f"{hundredths(each['alike'] / each['of'], 1)}% (95%: {low} to {high})"
             )
-    heads = (f"graded by {agrees.tool}", *(f"here {value}" for value in GradeValue))
+    heads = (f"graded by {agreement['other_tool']}", *(f"here {value}" for value in GradeValue))
     rows = [
         {**row, **{side: f"{row[side]} ({row[side + '_reason']})" for side in ("theirs", "ours")}}
         for row in unlike
@@ -141,10 +113,11 @@ def agreement_document(agrees: GraderAgreement, unlike: Sequence[dict[str, Any]]
 
 
 def unlike_grades(
-    session: Session, run: Run, agrees: GraderAgreement, judge: str | None = None
+    session: Session, run: Run, agreement: Mapping[str, Any], judge: str | None = None
 ) -> list[dict[str, Any]]:
     """Return the samples that both graded differently; with `judge` only those that this model graded."""
-    changes = grade_changes(session, run, agrees.theirs, agrees.ours, sides=("theirs", "ours"))
+    theirs = other_tool(agreement["other_tool"])
+    changes = grade_changes(session, run, theirs, agreement["grader"], sides=("theirs", "ours"))
     by_judge = f"{JUDGE_REASON} {judge}, "
     return [change for change in changes if judge is None or change["ours_reason"].startswith(by_judge)]
 
@@ -153,10 +126,11 @@ def agreement_notes(session: Session, runs: Sequence[Run]) -> list[str]:
     """Return for each of these runs that another tool graded too how often both say the same."""
     agreements = [(run.name, read_agreement(session, run.id)) for run in runs]
     return [
-        f"{name}: for {agrees.alike:,} of {agrees.samples:,} responses, {agrees.tool} of the other tool "
-        f"agrees with the grader here; `tagrpo eval compare {name} --tool-grades` lists the differences."
-        for name, agrees in agreements
-        if agrees is not None
+        f"{name}: for {each['alike']:,} of {each['graded_by_both']:,} responses, {each['other_tool']} of the "
+        f"other tool agrees with the grader here; `tagrpo eval compare {name} --tool-grades` lists the "
+        "differences."
+        for name, each in agreements
+        if each is not None
     ]
 
 

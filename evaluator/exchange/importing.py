@@ -6,9 +6,9 @@ from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
@@ -29,11 +29,11 @@ from evaluator.evals.runs import (
     run_version,
 )
 from evaluator.evals.tables import RunProblemRow, SampleCountsRow
-from evaluator.exchange.agreement import POINTS, read_agreement
+from evaluator.exchange.agreement import POINTS, only_points, read_agreement
 from evaluator.exchange.files import with_thoughts_opened
 from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, Survey, survey
-from evaluator.exchange.responses import OutsideResponse, ResponseFile
-from evaluator.grading import AnswerKind, Grader
+from evaluator.exchange.responses import ResponseFile
+from evaluator.grading import AnswerKind, Grade, Grader
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool
 from evaluator.grading.workers.own import own_version
@@ -126,7 +126,7 @@ def import_evaluation(
         numbers = read_numbers(database, run)
         with database.read() as session:
             agreement = read_agreement(session, run.id)
-    if agreement and agreement.all_unknown:
+    if agreement and only_points(agreement):
         note(POINTS)
     record = {
         **numbers,
@@ -137,7 +137,7 @@ def import_evaluation(
         "unmatched": _left_out(read.unmatched, benchmark),
         "unclear": _left_out(read.unclear, benchmark),
         "without_response": read.lost.total(),
-        "agreement": agreement and agreement.to_json(),
+        "agreement": agreement,
     }
     found_in = "" if benchmark is None else benchmark.name
     attention: dict[str, Counter[Any]] = {
@@ -199,7 +199,7 @@ def import_responses(
         run, _ = open_eval_run(session, name, settings, placed, {**package_versions(), **about})
         problems = dict(zip(read.problems, run_problems(session, run.id), strict=True))
         theirs = grader_id(session, other_tool(file.scorer)) if read.scored else None
-        before = sum(_stored(session, RunProblemRow.run_id == run.id).values())
+        before = sum(_stored(session, run.id).values())
     total, new = read.samples.total(), 0
     report(before, total)
     if before < total:
@@ -210,7 +210,7 @@ def import_responses(
             report(min(before + new, total), total)
     with db.write() as session:
         if read.lost:  # failed blocks, noted once however often this is called
-            there = _stored(session, RunProblemRow.run_id == run.id)
+            there = _stored(session, run.id)
             lost = {problems[number].id: count for number, count in read.lost.items()}
             add_tasks(session, run.id, [block_item(Block(id, there[id], lost[id])) for id in lost])
             session.execute(
@@ -222,53 +222,41 @@ def import_responses(
     return run, new, before
 
 
-_Place: TypeAlias = tuple[RunProblem, int, OutsideResponse]
-
-
-def _place(file: ResponseFile, matcher: Matcher, problems: Mapping[int, RunProblem]) -> Iterator[_Place]:
-    """Yield the responses of a file with their problems and ordinals."""
+def _place(
+    file: ResponseFile, matcher: Matcher, problems: Mapping[int, RunProblem]
+) -> Iterator[tuple[NewSample, Grade | None]]:
+    """Yield the responses of a file as samples of their problems, with the other tool's grades."""
     seen: Counter[int] = Counter()
     for number, response in matcher.numbers(file.read()):
         if number in problems and response.text is not None:
-            yield problems[number], seen[number], response
+            how = response.seed, response.text, response.stop_reason
+            tokens = response.prompt_tokens, response.completion_tokens
+            yield NewSample(problems[number].id, seen[number], None, *how, *tokens), response.score
             seen[number] += 1
 
 
-def _stored(session: Session, condition: ColumnElement[bool]) -> dict[int, int]:
+def _stored(session: Session, run_id: str) -> dict[int, int]:
     """Return the number of samples by problem."""
-    counted = SampleCountsRow
-    query = select(counted.run_problem_id, counted.samples).join(
-        RunProblemRow, RunProblemRow.id == counted.run_problem_id
+    of_run = SampleCountsRow.run_problem_id.in_(
+        select(RunProblemRow.id).where(RunProblemRow.run_id == run_id)
     )
-    return dict(session.execute(query.where(condition)).all())
+    counted = select(SampleCountsRow.run_problem_id, SampleCountsRow.samples).where(of_run)
+    return dict(session.execute(counted).all())
 
 
-def _store(session: Session, run_id: str, part: Sequence[_Place], theirs: int | None) -> int:
-    """Write the responses that are not there yet, with the other tool's grades; the write lock is held."""
-    stored = _stored(session, RunProblemRow.id.in_({problem.id for problem, _, _ in part}))
-    missing = [place for place in part if place[1] >= stored[place[0].id]]
+def _store(
+    session: Session, run_id: str, part: Sequence[tuple[NewSample, Grade | None]], theirs: int | None
+) -> int:
+    """Write the samples that are not there yet, with the other tool's grades; the write lock is held."""
+    stored = _stored(session, run_id)
+    missing = [(sample, score) for sample, score in part if sample.ordinal >= stored[sample.run_problem_id]]
     if not missing:
         return 0
-    ids = insert_samples(
-        session,
-        [
-            NewSample(
-                problem.id,
-                ordinal,
-                None,
-                response.seed,
-                response.text or "",
-                response.stop_reason,
-                response.prompt_tokens,
-                response.completion_tokens,
-            )
-            for problem, ordinal, response in missing
-        ],
-    )
+    ids = insert_samples(session, [sample for sample, _ in missing])
     grades = [
-        grade_row(id, problem.id, theirs, response.score)
-        for id, (problem, _, response) in zip(ids, missing, strict=True)
-        if response.score is not None and theirs is not None
+        grade_row(id, sample.run_problem_id, theirs, score)
+        for id, (sample, score) in zip(ids, missing, strict=True)
+        if score is not None and theirs is not None
     ]
     insert_grades(session, grades)
     return len(missing)

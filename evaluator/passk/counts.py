@@ -88,15 +88,11 @@ def pool(counts: Sequence[Counts]) -> Counts:
         raise InputError("no runs to pool")
     first = counts[0]
     total = [first.n, first.correct, first.unknown]
-    for number, other in enumerate(counts[1:], start=2):
-        here, there = set(first.problem_ids), set(other.problem_ids)
-        if here != there:
-            parts = [
-                f"{len(missing)} only in run {run}: {named(sorted(missing))}"
-                for run, missing in ((1, here - there), (number, there - here))
-                if missing
-            ]
-            raise InputError(f"runs with different problems cannot be pooled; {'; '.join(parts)}")
+    for other in counts[1:]:
+        if differing := {*first.problem_ids} ^ {*other.problem_ids}:
+            raise InputError(
+                f"runs with different problems cannot be pooled: only one has {named(sorted(differing))}"
+            )
         rows = {key: row for row, key in enumerate(other.problem_ids)}
         order = np.array([rows[key] for key in first.problem_ids])
         columns = (other.n, other.correct, other.unknown)

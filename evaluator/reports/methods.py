@@ -85,15 +85,12 @@ def load_methods(
     """
     if not references:
         raise InputError("give at least one run. `tagrpo runs list` lists them.")
-    parsed = {reference: _parse(reference) for reference in references}
-    matching = {name: matching_runs(session, name, EVAL) for _, names in parsed.values() for name in names}
-    measured_runs = [run for group in matching.values() for run in group]
-    parts = {each.run.id: each.benchmark for each in runs_overview(session, measured_runs)}
+    parts = {each.run.id: each.benchmark for each in runs_overview(session)}
     groups: dict[str, dict[str, list[Run]]] = {}
     for reference in references:
-        given, names = parsed[reference]
+        given, names = _parse(reference)
         mine: dict[tuple[str, str], list[Run]] = {}
-        for name, run in [(each, run) for each in names for run in matching[each]]:
+        for name, run in [(each, run) for each in names for run in matching_runs(session, each, EVAL)]:
             label = given or (reference if len(names) > 1 else "")
             label = label or (name if run.name.startswith(f"{name}.") else run_label(run))
             mine.setdefault((label, parts[run.id]), []).append(run)
@@ -189,8 +186,6 @@ def _parse(text: str) -> tuple[str, tuple[str, ...]]:
     names = tuple(name.strip() for name in rest.split("+"))
     if (sign and not label.strip()) or not all(names):
         raise InputError(f"{text!r} has an empty label or run. Write RUN, LABEL=RUN or LABEL=RUN+RUN.")
-    if len(set(names)) < len(names):
-        raise InputError(f"{text!r} contains a run twice, so its samples would count twice. Remove one.")
     return label.strip(), names
 
 

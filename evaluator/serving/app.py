@@ -4,16 +4,15 @@ import base64
 import binascii
 import hmac
 import json
-import math
 import re
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
 
 from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
@@ -24,8 +23,8 @@ from service.web.listening import run_until_signal
 _PROBLEMS_NAMED = 5
 _BODIES = 8
 """All bodies together may have this many times the bytes of one."""
-_CLOSE, _LATER = {"connection": "close"}, {"retry-after": "1"}
-"""Headers of replies to what is too large, and to what has no room now."""
+_HEADERS = {413: {"connection": "close"}, 429: {"retry-after": "1"}}
+"""Of replies to what is too large, and to what has no room now."""
 _KEEP_ALIVE_S, _GRACE_S = 30, 10
 _NO_PROMPT = Grade(GradeValue.UNKNOWN, None, "prompt not in query")
 _UNSAID = (
@@ -92,6 +91,13 @@ class GymBody(BaseModel):
     tolerance: str | None = None
 
 
+class TrainerSettings(BaseModel):
+    """What the address of a request says to a route that returns numbers."""
+
+    answers: Literal["all", "boxed"]
+    unknown_reward: FiniteFloat | None
+
+
 def grading_app(
     desk: Desk,
     *,
@@ -115,11 +121,9 @@ def grading_app(
 
     async def grade_all(cases: Sequence[GradeCase]) -> list[Grade]:
         if len(cases) > most_cases:
-            raise HTTPException(
-                413, f"{len(cases):,} cases exceed the maximum queue size ({most_cases:,}).", _CLOSE
-            )
+            raise HTTPException(413, f"{len(cases):,} cases exceed the maximum queue size ({most_cases:,}).")
         if in_flight["cases"] + len(cases) > most_cases:
-            raise HTTPException(429, f"{in_flight['cases']:,} cases are waiting. Try again later.", _LATER)
+            raise HTTPException(429, f"{in_flight['cases']:,} cases are waiting. Try again later.")
         in_flight["cases"] += len(cases)
         try:
             return await desk.grade(cases)
@@ -141,20 +145,18 @@ def grading_app(
                 async for part in request.stream():
                     if len(data) + len(part) > most_body_bytes:
                         raise HTTPException(
-                            413,
-                            f"the body has more than {most_body_bytes:,} bytes. Send fewer cases.",
-                            _CLOSE,
+                            413, f"the body has more than {most_body_bytes:,} bytes. Send fewer cases."
                         )
                     if in_flight["bytes"] + len(part) > _BODIES * most_body_bytes:
                         raise HTTPException(
-                            429, f"{in_flight['bytes']:,} bytes are in flight. Try again later.", _LATER
+                            429, f"{in_flight['bytes']:,} bytes are in flight. Try again later."
                         )
                     in_flight["bytes"] += len(part)
                     data += part
                 body = _read_json(data)
                 return _json(200, await answer(request, _validated(model, body), body))
             except HTTPException as error:
-                return _json(error.status_code, {"error": error.detail}, error.headers)
+                return _json(error.status_code, {"error": error.detail}, _HEADERS.get(error.status_code))
             except InputError as error:
                 return _json(422, {"error": str(error)})
             finally:
@@ -171,20 +173,12 @@ def grading_app(
 
     def trainer_settings(request: Request) -> tuple[float, bool]:
         """Return the reward of an unknown grade, and whether only boxed answers count."""
-        query = request.query_params
-        answers = query.get("answers", "boxed" if boxed_only else "all")
-        if answers not in ("all", "boxed"):
-            raise InputError(f"answers={answers}: give all or boxed.")
-        try:
-            reward = float(
-                query.get("unknown_reward", math.nan if unknown_reward is None else unknown_reward)
-            )
-        except ValueError:
-            reward = math.nan
-        if not math.isfinite(reward):
-            named = query.get("unknown_reward")
-            raise InputError(_UNSAID if named is None else f"unknown_reward={named}: give a number.")
-        return reward, answers == "boxed"
+        answers = "boxed" if boxed_only else "all"
+        usual = {"answers": answers, "unknown_reward": unknown_reward}
+        settings = _validated(TrainerSettings, {**usual, **request.query_params})
+        if settings.unknown_reward is None:
+            raise InputError(_UNSAID)
+        return settings.unknown_reward, settings.answers == "boxed"
 
     async def grade(_request: Request, batch: Batch, _body: Any) -> Any:
         cases = [

@@ -105,12 +105,12 @@ def diagnose(
     groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
     responses = most_frequent(prompt.known + prompt.unknown for group in groups for prompt in group.prompts)
     g = max(2, min(USUAL_G, responses)) if settings.g is None else settings.g
-    if settings.n is not None and settings.n < 0:
-        raise InputError(f"--n is {settings.n}, but must be at least 0.")
     if settings.shift_sd is not None and settings.n is None:
         raise InputError("--assume-shift-sd needs --n N, the planned number of neighbors.")
     neighbors = (sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
     n = most_frequent(neighbors) if settings.n is None else settings.n
+    if g < 2 or n < 0:
+        raise InputError(f"--g {g} and --n {n}: a group needs at least 2 responses (G), and N is at least 0.")
     several, computing = len(parts) > 1, _Parts(source, g, n, settings)
     tables: dict[str, list[Row]] = {}
     left_out: dict[Part, str] = {}

@@ -101,8 +101,7 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, seed: int = 0) -> dict[str
 def _spread(fitted: Forecast) -> Row:
     """Return the departure of neighbors' rates from their questions', in logits; intervals by bootstrap."""
     shift = fitted.model.shift
-    if shift is None:
-        raise ValueError("the audit needs neighbors")
+    assert shift is not None, "the audit needs neighbors"
     shifts = [replicate.shift for replicate in fitted.replicates if replicate.shift is not None]
     means = np.array([each.mean for each in shifts])
     logs = np.log([max(each.sd, 1e-3) for each in shifts])
@@ -130,8 +129,7 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     """
     from scipy.special import bdtr, bdtrc
 
-    if model.shift is None:
-        raise ValueError("a model without a shift cannot predict neighbors")
+    assert model.shift is not None, "a model without a shift cannot predict neighbors"
     pilot = make_pilot(counts)
     distinct, pairs = number_pairs(counts)
     related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
@@ -267,7 +265,7 @@ def _shift(counts: GroupCounts, strategy: str, chosen: NDArray[np.bool_]) -> Row
         "high": high,
         "p_value": p_value,
         "adjusted": None,
-        **{f"rate_{name}": value for name, value in vars(rate).items()},
+        **{f"rate_{name}": value for name, value in rate.items()},
     }
 
 

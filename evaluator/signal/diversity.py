@@ -14,7 +14,6 @@ import numpy as np
 from evaluator.signal.groups import (
     ORIGINAL,
     Floats,
-    MeanEstimate,
     PartTables,
     Row,
     Texts,
@@ -68,8 +67,6 @@ def diversity(
     """
     from scipy import sparse
 
-    if g < 2 or n < 0:
-        raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
     rows: list[Row] = []
     left_out = empty = 0
     for group_id, prompts in texts:
@@ -101,12 +98,13 @@ def diversity(
         )
     names = [name for name in SERIES if n or name == ORIGINAL_PAIRS]
     values = {name: np.array([row[SERIES[name]] for row in rows], dtype=np.float64) for name in names}
-    estimates: list[tuple[str, str | None, MeanEstimate]]
-    estimates = [(name, None, mean_estimate(series, (0.0, 2.0))) for name, series in values.items()]
-    estimates += [
-        (name, ORIGINAL_PAIRS, mean_estimate(values[name] - values[ORIGINAL_PAIRS])) for name in names[1:]
+    means = [
+        {"series": name, "minus": None, **mean_estimate(series, (0.0, 2.0))}
+        for name, series in values.items()
     ]
-    means = [{"series": name, "minus": minus, **vars(estimate)} for name, minus, estimate in estimates]
+    for name in names[1:]:
+        difference = mean_estimate(values[name] - values[ORIGINAL_PAIRS])
+        means.append({"series": name, "minus": ORIGINAL_PAIRS, **difference})
     notes = []
     if left_out:
         notes.append(f"{checkpoint}: {left_out:,} questions with too few responses are excluded")

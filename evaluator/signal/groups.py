@@ -163,23 +163,13 @@ def most_frequent(numbers: Iterable[int]) -> int:
     return max(counted, key=lambda number: (counted[number], number), default=0)
 
 
-@dataclass(frozen=True)
-class MeanEstimate:
-    """A mean over questions with its 95% interval for new ones; None if there are too few questions."""
-
-    value: float
-    low: float | None
-    high: float | None
-    questions: int
-
-
-def share_estimate(values: Floats) -> MeanEstimate:
+def share_estimate(values: Floats) -> Row:
     """Return the mean of values in 0..1, one a question, with `new_problems_interval`."""
     interval = new_problems_interval(values)
-    return MeanEstimate(float(values.mean()), interval.low, interval.high, len(values))
+    return {"value": float(values.mean()), **interval._asdict(), "questions": len(values)}
 
 
-def difference_estimate(values: Floats) -> MeanEstimate:
+def difference_estimate(values: Floats) -> Row:
     """Return the mean of paired differences in -1..1, one per question, with the t interval cut to -1..1.
 
     If fewer than 5 questions differ at all, it is that of the values with one -1 and one 1 added, so that a
@@ -189,19 +179,21 @@ def difference_estimate(values: Floats) -> MeanEstimate:
     if np.count_nonzero(np.abs(values) > 1e-12) >= RARE:
         return estimate
     wider = mean_estimate(np.concatenate([values, [-1.0, 1.0]]), bounds=(-1.0, 1.0))
-    assert wider.low is not None
-    assert wider.high is not None
-    low, high = min(wider.low, estimate.value), max(wider.high, estimate.value)
-    return MeanEstimate(estimate.value, low, high, estimate.questions)
+    low, high = min(wider["low"], estimate["value"]), max(wider["high"], estimate["value"])
+    return {**estimate, "low": low, "high": high}
 
 
-def mean_estimate(values: Floats, bounds: tuple[float, float] = (-np.inf, np.inf)) -> MeanEstimate:
-    """Return the mean of values, one per question, with the t interval cut to the bounds."""
+def mean_estimate(values: Floats, bounds: tuple[float, float] = (-np.inf, np.inf)) -> Row:
+    """Return the mean of values, one per question, with the 95% t interval cut to the bounds.
+
+    The interval is for new questions, and None if there is only one.
+    """
     from scipy.special import stdtrit
 
     number = len(values)
     mean = float(values.mean())
     if number == 1:
-        return MeanEstimate(mean, None, None, 1)
+        return {"value": mean, "low": None, "high": None, "questions": 1}
     half = float(stdtrit(number - 1, 0.975) * values.std(ddof=1) / np.sqrt(number))
-    return MeanEstimate(mean, max(mean - half, bounds[0]), min(mean + half, bounds[1]), number)
+    low, high = max(mean - half, bounds[0]), min(mean + half, bounds[1])
+    return {"value": mean, "low": low, "high": high, "questions": number}

@@ -137,15 +137,14 @@ def fit_mixture(
         start = None
     if family == "free":
         return Mixture(family, _free_weights(likelihoods, times / times.sum(), start, steps))
-    weights = _beta_weights if family == "beta" else _mass_weights
     first = start.parameters if start else (0.0, 0.0) if family == "beta" else (0.0, 0.0, -2.0, -2.0)
 
     def loss(parameters: Floats) -> float:
-        density = np.maximum(likelihoods @ weights(parameters), _SMALLEST)
+        density = np.maximum(likelihoods @ _beta_weights(parameters), _SMALLEST)
         return -float(times @ np.log(density)) / float(times.sum())
 
     best = nelder_mead(loss, np.array(first), maxfev=max(60, steps * len(first) // 2), fatol=1e-7)
-    return Mixture(family, weights(best), tuple(best.tolist()))
+    return Mixture(family, _beta_weights(best), tuple(best.tolist()))
 
 
 def nelder_mead(loss: Callable[[Floats], float], start: Floats, **options: Any) -> Floats:
@@ -172,16 +171,13 @@ def _free_weights(likelihoods: Floats, share: Floats, start: Mixture | None, ste
 
 
 def _beta_weights(parameters: Floats) -> Floats:
+    """Return the weights of a Beta distribution, with masses at rates of 0 and 1 if they have odds."""
     a, b = np.exp(np.clip(parameters[:2], -6.0, 6.0)).tolist()
-    return beta_cells(a, b)
-
-
-def _mass_weights(parameters: Floats) -> Floats:
-    odds = np.exp(np.clip(parameters[2:], -15.0, 15.0))
-    weights: Floats = _beta_weights(parameters) / (1 + odds.sum())
-    weights[0] += odds[0] / (1 + odds.sum())
-    weights[-1] += odds[1] / (1 + odds.sum())
-    return weights
+    weights, odds = beta_cells(a, b), np.exp(np.clip(parameters[2:], -15.0, 15.0))
+    if len(odds):
+        weights[[0, -1]] += odds
+    normed: Floats = weights / (1 + odds.sum())
+    return normed
 
 
 def profile_interval(

@@ -57,8 +57,7 @@ class GroupShape:
         first, grid = self.responses - self.n * self.each, RATES
         right, wrong = grid**first, (1 - grid) ** first
         if self.n:
-            if shift is None:
-                raise ValueError("neighbors need a shift")
+            assert shift is not None, "neighbors need a shift"
             chances = shift.chances()
             right = right * (chances @ grid**self.each) ** self.n
             wrong = wrong * (chances @ (1 - grid) ** self.each) ** self.n
@@ -92,8 +91,7 @@ class RescueShape(GroupShape):
         return unsolved
 
     def equal_chances(self, shift: Shift | None) -> Floats:
-        if shift is None:
-            raise ValueError("neighbors need a shift")
+        assert shift is not None, "neighbors need a shift"
         equal: Floats = RATES**self.g + self.dead_chances() * self.unsolved_chances(shift)
         return equal
 

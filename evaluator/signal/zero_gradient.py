@@ -36,8 +36,6 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
     is over those of them that have (N+1)G for the original. `bound_low` and `bound_high` are the share
     whatever the unknown grades are.
     """
-    if g < 2:
-        raise InputError(f"--g is {g}. A group needs at least 2 responses to have an advantage.")
     if not checkpoint.groups:
         raise InputError(f"{checkpoint.label}: the data contains no responses.")
     counts = count_groups(checkpoint.groups)
@@ -61,11 +59,9 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
             {
                 "group": name,
                 "responses": shape.responses,
-                "share": estimate.value,
-                "low": estimate.low,
-                "high": estimate.high,
-                "questions": estimate.questions,
-                "left_out": counts.questions - estimate.questions,
+                "share": estimate.pop("value"),
+                **estimate,
+                "left_out": counts.questions - estimate["questions"],
                 "unknown": unknown,
                 "bound_low": low,
                 "bound_high": high,
@@ -79,8 +75,7 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
     ):
         if name in values and minus in values:
             gap = difference_estimate(_by_question(counts, values[name] - values[minus]))
-            interval = {"low": gap.low, "high": gap.high, "questions": gap.questions}
-            gaps.append({"group": name, "minus": minus, "difference": gap.value, **interval})
+            gaps.append({"group": name, "minus": minus, "difference": gap.pop("value"), **gap})
     notes = []
     used = len(np.unique(counts.question[usable]))
     if used < counts.questions:

@@ -1,20 +1,210 @@
-"""Responses of other tools as evaluations: matched, stored once, graded beside the tool's grades, written."""
+"""Responses of other tools as evaluations: read, matched, stored once, graded, written."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZIP_DEFLATED, ZipFile
 
+import pyarrow
 import pytest
 from eval_runs import add_eval_run, make_problems
 from json_rows import write_rows
 from outside_runs import bring, nothing, stored
+from pictures import picture
+from pyarrow import parquet
+from runs import open_empty
 
-from evaluator.evals.problems import make_problem
+from evaluator.evals.problems import make_problem, number_copies
 from evaluator.exchange import importing
-from evaluator.exchange.exporting import export_samples
+from evaluator.exchange.exporting import SamplesFormat, export_samples
 from evaluator.exchange.files import open_responses
 from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
+from evaluator.grading import AnswerKind
 from service.database import Database
 from service.errors import InputError
+from service.questions.images import RowImages, data_address, load_images, read_image, store_images
+
+
+def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -> dict[str, Any]:
+    """A row as lighteval 0.13.0 writes it, without the columns that are not read."""
+    doc = {"query": "Solve. 2+2?", "choices": ["5", "4"], "gold_index": [1], "id": "7", "instruction": None}
+    told = {"text": texts, "output_tokens": [[1, 2]] * len(texts), "reasonings": ["hm", None][: len(texts)]}
+    return {f"{marks}doc{marks}": doc, f"{marks}model_response{marks}": told, f"{marks}metric{marks}": metric}
+
+
+def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None:
+    details = tmp_path / "details.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4"], {"match": 1.0})]), details)
+    file = open_responses([details])
+    (response,) = file.read()
+    assert (file.form, file.scorer, response.text) == ("lighteval", "match", "<think>\nhm\n</think>\n\n4")
+    assert (response.question, response.answer, response.id) == ("Solve. 2+2?", "4", "7")
+    assert response.completion_tokens == 2
+    assert response.score is not None
+    assert response.score.value == "correct"
+    parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4", ""], {"pass": 0.5}, "__")]), details)
+    assert [(each.text, each.score) for each in open_responses([details]).read()] == [
+        ("<think>\nhm\n</think>\n\n4", None),  # a score of both is none of each
+        ("", None),
+    ]
+    row = {"problem": "2+2?", "expected_answer": "4", "generation": "4", "symbolic_correct": False}
+    row |= {"num_generated_tokens": 3, "judgement": "yes"}
+    outputs = [write_rows(tmp_path / f"output-rs{seed}.jsonl", row) for seed in (0, 1)]
+    file = open_responses(outputs, columns={"score": "judgement"})
+    first, second = file.read()
+    assert (file.form, first.text, first.completion_tokens) == ("rows", "4", 3)
+    assert second.score is not None
+    assert second.score.value == "correct"
+    assert open_responses(outputs).scorer == "symbolic_correct"
+    assert open_responses(outputs[:1]).sha256 != file.sha256
+    with pytest.raises(InputError, match="a file is given twice"):
+        open_responses([outputs[0], outputs[0]])
+    with pytest.raises(InputError, match=r"the format is rows, but in .* it is lighteval"):
+        open_responses([details, *outputs])
+    table = tmp_path / "rows.csv"
+    table.write_text('prompt,target,completion\n"2+2?",4,"a, b"\n', encoding="utf-8")
+    (response,) = open_responses([table]).read()
+    assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
+
+
+def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
+    (response,) = open_responses([write_rows(tmp_path / "3.jsonl", *rows)]).read()
+    assert (response.question, response.text, response.answer) == ("user\n2+2?", "4", "4")
+    rows = [
+        {"question": "2+2?", "code": ["4"], "gt": "4", "pred": ["4"], "text": "A passage.", "generated": "5"}
+    ]
+    (response,) = open_responses([write_rows(tmp_path / "harness.jsonl", *rows)]).read()
+    assert (response.text, response.answer) == ("5", "4")
+    del rows[0]["generated"], rows[0]["text"]
+    (response,) = open_responses([write_rows(tmp_path / "harness.jsonl", *rows)]).read()
+    assert response.text == "4"
+    rows = [{"prompt": [{"role": "user", "content": "2+2?"}], "Response": "4", "about": {"gold": ["4"]}}]
+    file = open_responses([write_rows(tmp_path / "chats.jsonl", *rows)], columns={"answer": "about.gold"})
+    (response,) = file.read()
+    assert (response.question, response.text, response.answer) == ("2+2?", "4", "4")
+
+
+def lm_eval_rows(*filters: str) -> list[dict[str, Any]]:
+    """Rows as lm-evaluation-harness 0.4.13 writes them with --log_samples, of two problems."""
+    drawn = {"until": ["</s>"], "do_sample": True, "temperature": 0.7, "max_gen_toks": 40}
+    return [
+        {
+            "doc_id": number,
+            "doc": {"question": f"{number}+2?", "answer": f"#### {number + 2}"},
+            "target": f"It is\n#### {number + 2}",
+            "arguments": {"gen_args_0": {"arg_0": f"1+1?\n2\n\n{number}+2?", "arg_1": drawn}},
+            "resps": [[f"It is {number + 2}."]],
+            "filtered_resps": ["[invalid]" if name == "strict" else str(number + 2)],
+            "filter": name,
+            "metrics": ["exact_match"],
+            "exact_match": float(name == "flexible"),
+        }
+        for name in filters
+        for number in range(2)
+    ]
+
+
+def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: Path) -> None:
+    path = tmp_path / "samples_sums_2026-11-26T13-25-50.262854.jsonl"
+    write_rows(path, *lm_eval_rows("strict", "flexible"))
+    file = open_responses([path])
+    assert (file.form, file.scorer, file.poses) == ("lm-eval", "exact_match,strict", "sums")
+    assert [(each.id, each.question, each.text) for each in file.read()] == [
+        ("0", "0+2?", "It is 2."),
+        ("1", "1+2?", "It is 3."),
+    ]
+    assert [each.score.value for each in file.read() if each.score] == ["wrong", "wrong"]
+    flexible = open_responses([path], columns={"score": "exact_match,flexible"})
+    assert [(e.score.value, e.score.extracted) for e in flexible.read() if e.score] == [
+        ("correct", "2"),
+        ("correct", "3"),
+    ]
+    with pytest.raises(
+        InputError, match=r"Give METRIC,FILTER. Metrics: exact_match. Filters: strict, flexible"
+    ):
+        open_responses([path], columns={"score": "exact_match,loose"})
+
+
+def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:
+    about = {"eval": {"model": "m", "task": "sums", "run_id": "r"}, "plan": {"config": {"top_p": 0.9}}}
+    message = {
+        "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://a"}]
+    }
+    sample = {"id": 1, "epoch": 1, "input": [{"role": "user", "content": "2+2?"}], "target": ["4", "four"]}
+    sample |= {"output": {"choices": [{"message": message}]}, "attachments": {"a": "\\boxed{4}"}}
+    path = tmp_path / "x.eval"
+    with ZipFile(path, "w", ZIP_DEFLATED) as log:
+        log.writestr("_journal/start.json", json.dumps(about))
+        log.writestr("samples/1_epoch_1.json", json.dumps(sample))
+    (response,) = open_responses([path]).read()
+    assert (response.question, response.answer, response.score) == ("2+2?", "4", None)
+    assert response.text == "<think>\nhm\n</think>\n\n\\boxed{4}"
+    with ZipFile(path, "a", ZIP_DEFLATED) as log:
+        log.writestr("samples/1_epoch_2.json", "{}")
+    with pytest.raises(InputError, match=r"sample 2 cannot be read \(KeyError: 'input'\)"):
+        list(open_responses([path]).read())
+
+
+RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
+BOTH = [make_problem("<image>Find x.", "2", images=[image.id]) for image in (RED, BLUE)]
+
+
+@pytest.fixture
+def other_db(tmp_path: Path) -> Iterator[Database]:
+    with open_empty(tmp_path / "other.db") as database:
+        yield database
+
+
+def asked(**others: Any) -> dict[str, Any]:
+    return {"question": "Find x.", "answer": "2", "response": "\\boxed{2}", **others}
+
+
+def from_file(folder: Path) -> FromFile:
+    return FromFile("own", AnswerKind.LATEX, RowImages(folder, "--column images=NAME", "--column images="))
+
+
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
+def test_what_is_exported_comes_back_in_another_database(
+    form: SamplesFormat, db: Database, other_db: Database, tmp_path: Path
+) -> None:
+    with db.write() as session:
+        store_images(session, [RED, BLUE])
+    plain = [*BOTH, make_problem("How much?", "3.00", AnswerKind.TOLERANCE, "1e-1")]
+    said = iter(["", "\u2028 \\boxed{1}\r\n", " a ", "\x00", "π", "z", "\\boxed{2}", "2"])
+    problems = number_copies([*plain, plain[0]])
+    run = add_eval_run(db, "r", [(2, 1, 0)] * 4, problems=problems, texts=lambda *_: next(said))
+    path = tmp_path / f"out.{form}"
+    assert export_samples(db, run, path, form, overwrite=False, report=nothing) == 8
+    back = bring(other_db, open_responses([path]), matcher=from_file(tmp_path))[0]
+    assert stored(other_db, back) == stored(db, run)
+    assert back.spec["problems_hash"] == run.spec["problems_hash"]
+    with other_db.read() as session:
+        assert load_images(session, [RED.id, BLUE.id])
+    scores = [each.score and each.score.value.value for each in open_responses([path]).read()]
+    assert scores == [*("correct", "wrong") * 4]
+    if form == "parquet":
+        from datasets import load_dataset
+
+        read = load_dataset("parquet", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache"))
+        sizes = [[image.size for image in row["images"]] for row in read]
+        assert sizes[::2] == [[(8, 6)], [(8, 6)], [], [(8, 6)]]
+
+
+def test_the_same_words_below_another_picture_are_another_problem(tmp_path: Path, db: Database) -> None:
+    path = write_rows(
+        tmp_path / "r.jsonl",
+        asked(image=data_address(RED), response=["\\boxed{2}", "\\boxed{3}"]),
+        asked(image=data_address(BLUE)),
+        asked(image=[data_address(RED)]),
+        asked(),
+    )
+    matcher = from_file(tmp_path)
+    run = bring(db, open_responses([path]), matcher=matcher)[0]
+    assert [place.problem.images for place in matcher.placed] == [(RED.id,), (BLUE.id,), ()]
+    assert [row[0] for row in stored(db, run)] == [0, 0, 0, 1, 2]
+
 
 SUMS = [("What is 1/2 + 1/4?", "3/4"), ("2+2?", "4")]
 

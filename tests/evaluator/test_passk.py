@@ -1,17 +1,41 @@
+"""pass@k and its relatives: exact values, the conformance vectors, counts, curves, intervals, comparisons."""
+
 import json
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from itertools import combinations
-from math import ceil, comb
+from itertools import combinations, pairwise, product
+from math import ceil, comb, sqrt
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from evaluator.passk import g_pass_at_k, maj_at_k, mg_pass_at_k, pass_at_k, pass_hat_k, with_replacement
+from benchmarks.studies.passk_coverage import KS, POPULATIONS, coverage
+from evaluator.passk import (
+    NEW_PROBLEMS,
+    RERUN,
+    SAME_PROBLEMS,
+    Counts,
+    compare,
+    curve,
+    g_pass_at_k,
+    holm,
+    maj_at_k,
+    mg_pass_at_k,
+    new_problems_interval,
+    pass_at_k,
+    pass_hat_k,
+    pool,
+    same_problems_interval,
+    with_replacement,
+)
+from evaluator.passk.comparison import paired_bounds, sign_flip_p_values
+from evaluator.passk.intervals import exact_interval
+from service.errors import InputError
 
 
 @st.composite
@@ -206,3 +230,281 @@ def test_the_threshold_is_a_number_of_draws_not_its_binary_shadow() -> None:
         needed = max(1, ceil(hundredths * 100 / 100))
         exact = g_pass_at_k(200, 57, 100, (needed - 0.5) / 100)
         assert g_pass_at_k(200, 57, 100, hundredths / 100) == exact
+
+
+@st.composite
+def some_counts(draw: st.DrawFn) -> Counts:
+    few = st.integers(0, 8)
+    rows = draw(st.lists(st.tuples(few, few, few).filter(any), min_size=1, max_size=12))
+    correct, wrong, unknown = map(np.array, zip(*rows, strict=True))
+    return Counts([f"p{row}" for row in range(len(rows))], correct + wrong + unknown, correct, unknown)
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (((), (), ()), "the counts contain no problems"),
+        ((("a", "a"), (1, 1), (0, 0)), "repeated: a"),
+        ((("a",), (1, 1), (0,)), "n has shape"),
+        ((("a", "b"), (4, 4), (1, 5)), "problem b: 5 correct and 0 unknown are more than its 4"),
+        ((("a", "b"), (4, 4), (1, 3), (0, 2)), "problem b: 3 correct and 2 unknown are more than its 4"),
+        ((("a",), (4,), (-1,)), "problem a: correct is -1"),
+        ((("a",), (4,), (0.5,)), "integers"),
+    ],
+)
+def test_counts_that_cannot_be(columns: tuple[tuple[object, ...], ...], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        Counts(*columns)  # type: ignore[arg-type]
+
+
+def test_pooling_adds_by_problem_whatever_the_order() -> None:
+    first = Counts(["a", "b"], [4, 4], [1, 2], [1, 0])
+    second = Counts(["b", "a"], [8, 2], [8, 0])
+    both = pool([first, second])
+
+    assert both.problem_ids == ("a", "b")
+    assert both.n.tolist() == [6, 12]
+    assert both.correct.tolist() == [1, 10]
+    assert both.unknown.tolist() == [1, 0]
+
+
+def test_a_curve_of_known_values() -> None:
+    counts = Counts(["a", "b"], [4, 8], [1, 8])
+    shown = curve(counts, [2, 1, 2])
+
+    assert list(shown) == [1, 2]
+    assert shown[1].value == pytest.approx((1 / 4 + 1) / 2)
+    assert shown[2].value == pytest.approx((1 / 2 + 1) / 2)
+    assert shown[2].value_high == shown[2].value
+    assert {point.problems for point in shown.values()} == {2}
+
+
+def test_problems_with_too_few_samples_stop_the_curve() -> None:
+    counts = Counts(["a", "b", "c"], [4, 8, 0], [4, 2, 0])
+
+    with pytest.raises(InputError, match=r"2 of 3 problems have fewer than 8 graded samples: a, c\. Sample"):
+        curve(counts, [1, 8])
+    with pytest.raises(InputError, match="none of the 3 problems has 9"):
+        curve(counts, [9])
+
+
+@settings(max_examples=40)
+@given(some_counts())
+def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: Counts) -> None:
+    most = int(counts.n.min())
+    shown = curve(counts, range(1, most + 1))
+    middle = counts.correct + counts.unknown // 2
+
+    for point in shown.values():
+        assert 0 <= point.value <= point.value_high <= 1
+        between = float(np.mean(pass_at_k(counts.n, middle, point.k)))
+        assert point.value - 1e-12 <= between <= point.value_high + 1e-12
+        for interval in (point.new_problems, point.same_problems, point.rerun):
+            assert 0 <= interval.low <= point.value + 1e-12
+            assert point.value_high - 1e-12 <= interval.high <= 1
+        assert point.rerun.low <= point.same_problems.low
+        assert point.same_problems.high <= point.rerun.high
+    values = [point.value for point in shown.values()]
+    assert all(late >= early - 1e-12 for early, late in pairwise(values))
+
+
+def test_right_or_wrong_problems_get_wilson_with_t() -> None:
+    # 0/1 values: s^2/M = m(1-m)/(M-1), so n_e = M - 1.
+    values = [1.0] * 12 + [0.0] * 28
+    z, m, size = stats.t.ppf(0.975, 39), 0.3, 39
+    middle = (m + z * z / (2 * size)) / (1 + z * z / size)
+    half = z * sqrt(m * (1 - m) / size + z * z / (4 * size * size)) / (1 + z * z / size)
+    shown = new_problems_interval(values)
+
+    assert (shown.low, shown.high) == pytest.approx((middle - half, middle + half), abs=1e-12)
+
+
+@pytest.mark.parametrize("values", [[0.0], [1.0], [0.5], [0.0] * 30, [1.0] * 675, [0.5] * 20, [0.3, 0.3]])
+def test_equal_values_do_not_make_a_point(values: list[float]) -> None:
+    shown = new_problems_interval(values)
+
+    assert 0 <= shown.low <= values[0] <= shown.high <= 1
+    assert shown.high - shown.low > 1 / (len(values) + 1)
+    if len(values) == 1:
+        assert shown.high - shown.low > 0.95
+
+
+def test_same_problems_cases_at_the_end() -> None:
+    solved, failed = (
+        same_problems_interval([32] * 30, [32] * 30, 1),
+        same_problems_interval([32] * 30, [0] * 30, 1),
+    )
+    assert solved.high == 1.0
+    assert failed.low == 0.0
+    assert solved.low == pytest.approx(1 - failed.high, abs=1e-12)
+    assert 0.0005 < failed.high < 0.01
+    one = same_problems_interval(1, 1, 1)
+    assert one.low < 0.5
+    assert one.high == 1.0
+    everything = same_problems_interval([8] * 10, [2] * 10, 8)  # k = n: solved or not, nothing between
+    assert everything.low < 1.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("population", "problems", "samples"), [(POPULATIONS[0], 30, 32), (POPULATIONS[2], 83, 128)]
+)
+def test_intervals_cover(population: object, problems: int, samples: int) -> None:
+    held = coverage(population, problems, samples, 600, np.random.default_rng(1))  # type: ignore[arg-type]
+
+    # Four standard errors of 600 repetitions at .94 are .039.
+    for name in (NEW_PROBLEMS, SAME_PROBLEMS, RERUN):
+        assert held[name].shape == (len(KS),)
+        assert held[name].min() > 0.90, name
+
+
+# 0 of n and n of n follow from tail = (1 - p)^n; the others stand in printed tables of the binomial.
+@pytest.mark.parametrize(
+    ("successes", "trials", "confidence", "low", "high"),
+    [
+        (0, 10, 0.95, 0.0, 1 - 0.025**0.1),
+        (10, 10, 0.95, 0.025**0.1, 1.0),
+        (5, 10, 0.95, 0.187086, 0.812914),
+        (1, 20, 0.95, 0.001265, 0.248733),
+        (0, 1, 0.95, 0.0, 0.975),
+        (1, 1, 0.9, 0.05, 1.0),
+        (0, 20, 0.99, 0.0, 1 - 0.005**0.05),
+    ],
+)
+def test_known_intervals(successes: int, trials: int, confidence: float, low: float, high: float) -> None:
+    assert exact_interval(successes, trials, confidence) == pytest.approx((low, high), abs=1e-6)
+    with pytest.raises(ValueError, match="no interval"):
+        exact_interval(trials + 1, trials)
+
+
+@pytest.mark.parametrize("trials", [1, 5, 20, 50])
+def test_the_interval_covers_every_share_often_enough(trials: int) -> None:
+    intervals = [exact_interval(successes, trials) for successes in range(trials + 1)]
+    for step in range(1, 100):
+        share = step / 100
+        covered = sum(
+            comb(trials, k) * share**k * (1 - share) ** (trials - k)
+            for k, (low, high) in enumerate(intervals)
+            if low <= share <= high
+        )
+        assert covered >= 0.95, f"share {share}: {covered}"
+
+
+RNG = np.random.default_rng(5)
+
+
+def counts(correct: list[int], unknown: list[int] | None = None) -> Counts:
+    ids = [f"p{row:03}" for row in range(len(correct))]
+    return Counts(ids, [16] * len(correct), correct, unknown)
+
+
+def test_a_comparison_by_hand() -> None:
+    a, b = counts([16, 8, 4, 0]), counts([8, 8, 0, 4])
+    row = compare(a, b, [1]).points[1]
+    differences = np.array([0.5, 0.0, 0.25, -0.25])
+    half = stats.t.ppf(0.975, 3) * differences.std(ddof=1) / 2
+
+    assert row.difference == pytest.approx(0.125)
+    assert (row.value_a, row.value_b) == pytest.approx((28 / 64, 20 / 64))
+    assert (row.wins, row.losses, row.ties) == (2, 1, 1)
+    assert (row.low, row.high) == pytest.approx((0.125 - half, 0.125 + half))
+    assert row.interval == NEW_PROBLEMS
+    assert row.same_interval == SAME_PROBLEMS
+    assert row.same_p_value == pytest.approx(2 * stats.norm.sf(abs(row.same_z)))
+    assert (row.lowest, row.highest) == (row.difference, row.difference)
+
+
+def test_the_p_value_is_near_that_of_all_flips() -> None:
+    differences = RNG.normal(0.2, 0.5, 12)
+    all_flips = [abs(np.dot(signs, differences)) for signs in product((-1, 1), repeat=12)]
+    exact = np.mean(np.array(all_flips) >= abs(differences.sum()) - 1e-12)
+    shown = sign_flip_p_values(differences[None], 20_000, 0)[0]
+
+    assert shown == pytest.approx(exact, abs=4 * sqrt(exact * (1 - exact) / 20_000))
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)), min_size=2, max_size=20), st.randoms())
+def test_sides_mirror_and_order_makes_no_difference(pairs: list[tuple[int, int]], chance: object) -> None:
+    a, b = (counts(list(column)) for column in zip(*pairs, strict=True))
+    order = list(range(len(pairs)))
+    chance.shuffle(order)  # type: ignore[attr-defined]
+    there = compare(a, b, [1, 4]).points[4]
+    back = compare(b, a, [1, 4]).points[4]
+    mixed = compare(a.select(np.array(order)), b, [1, 4]).points[4]
+
+    assert mixed == there
+    assert back.p_value == there.p_value
+    assert back.difference == pytest.approx(-there.difference)
+    assert (back.low, back.high) == pytest.approx((-there.high, -there.low))
+    assert (back.wins, back.losses) == (there.losses, there.wins)
+    assert -1 <= there.low <= there.difference <= there.high <= 1
+
+
+def test_unknown_grades_widen_the_comparison() -> None:
+    a, b = counts([8] * 40, unknown=[4] * 40), counts([6] * 40, unknown=[4] * 40)
+    row = compare(a, b, 1).points[1]
+
+    assert (row.lowest, row.highest) == pytest.approx((-2 / 16, 6 / 16))
+    assert row.low <= -2 / 16
+    assert row.high >= 6 / 16
+    assert row.warning is not None
+    assert "unknown grades or missing samples alone" in row.warning
+
+
+def test_different_problems() -> None:
+    a = Counts(["a", "b", "c"], [8] * 3, [1, 2, 3])
+    b = Counts(["c", "b", "d"], [8] * 3, [3, 1, 0])
+
+    with pytest.raises(InputError, match=r"1 only in A \(a\), 1 only in B \(d\)"):
+        compare(a, b, 1)
+    shown = compare(a, b, 1, common_only=True)
+    assert shown.problem_ids == ("b", "c")
+    assert (shown.only_a, shown.only_b) == (("a",), ("d",))
+    with pytest.raises(InputError, match="no problems in common"):
+        compare(a, Counts(["z"], [8], [1]), 1, common_only=True)
+
+
+def test_too_few_samples_on_one_side() -> None:
+    a = Counts(["a", "b"], [8, 4], [1, 2])
+    b = Counts(["a", "b"], [8, 8], [3, 1])
+
+    with pytest.raises(InputError, match="1 of 2 problems have fewer than 8"):
+        compare(a, b, [1, 8])
+    shown = compare(a, b, [1, 8], allow_missing=True)
+    assert shown.left_out == ("b",)
+    assert shown.problem_ids == ("a",)
+    with pytest.raises(InputError, match="no problem has 8"):
+        compare(a, Counts(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
+
+
+def test_levels_are_kept_where_sides_are_exchangeable() -> None:
+    rng = np.random.default_rng(0)
+    rates = rng.beta(0.5, 0.6, (2, 1500, 40))
+    values = pass_at_k(32, rng.binomial(32, rates), 2)
+    differences = values[0] - values[1]
+    low, high = paired_bounds(differences)
+
+    # Four standard errors of 1,500 repetitions at .05 are .0225.
+    assert (sign_flip_p_values(differences, 999, 1) <= 0.05).mean() == pytest.approx(0.05, abs=0.0225)
+    assert ((low <= 0) & (high >= 0)).mean() == pytest.approx(0.95, abs=0.0225)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+    assert holm([]).tolist() == []
+
+
+def test_more_samples_on_one_side_are_no_win() -> None:
+    """Equal models at k = n of the smaller side: with all samples A would win wherever it has a right one."""
+    rng = np.random.default_rng(3)
+    ids = [f"p{i}" for i in range(200)]
+    rates = rng.beta(2, 2, 200)
+    a = Counts(ids, [32] * 200, rng.binomial(32, rates))
+    b = Counts(ids, [48] * 200, rng.binomial(48, rates))
+    point = compare(a, b, 32).points[32]
+    assert point.wins + point.losses < 10
+    assert point.p_value > 0.05
+    assert compare(a, b, 32).thinned == 200
+    assert compare(a, a, 32).thinned == 0

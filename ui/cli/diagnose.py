@@ -23,8 +23,8 @@ def diagnose(
     g: Annotated[int | None, Option(min=1)] = None,
     n: int | None = None,
     assume_shift_sd: Annotated[float | None, Option(min=0)] = None,
-    usd_per_gpu_hour: float | None = None,
-    tokens_per_second: float | None = None,
+    usd_per_gpu_hour: Annotated[float | None, Option(min=0)] = None,
+    tokens_per_second: Annotated[float | None, Option(min=0.001)] = None,
     review_sheet: Path | None = None,
 ) -> None:
     """Show what rephrasings change in training: questions without a gradient, forecast, difficulty, cost.

@@ -217,7 +217,7 @@ def compare(
                     f"run {chosen.name} has no grades of another tool to compare with {ours}."
                 )
             unlike = unlike_grades(session, chosen, agrees, judge)
-        record = {"run": chosen.name, **agrees.to_json(), "unlike": unlike}
+        record = {"run": chosen.name, **agrees, "unlike": unlike}
         file.deliver(agreement_document(agrees, unlike), unlike, record)
         return
     with db.reading() as session:
