@@ -18,7 +18,6 @@ from rephraser.run.requests import ask_seed
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
     PROGRAM_INSTRUCTION,
-    REQUEST_VERSION,
     PremiseSpec,
     RunSpec,
     SolverSpec,
@@ -237,11 +236,6 @@ async def rephrase_run(
 ) -> Outcome:
     """Work on a run until it is done, stopped by a cap, or only failed requests are left."""
     spec = RunSpec.from_json(run.spec)
-    if spec.request_version != REQUEST_VERSION:
-        raise InputError(
-            f"run {run.name!r} uses request version {spec.request_version}, but this tagrpo sends version "
-            f"{REQUEST_VERSION}. Resuming would pay for all requests again. Start a run with another name."
-        )
 
     def source(question_id: str, text: str, count: int) -> Sequence[str]:
         if candidates is not None:
