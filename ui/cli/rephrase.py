@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from rephraser.config import RephraseConfig, Verdict
+from rephraser.config import RephraseConfig, VerdictRule
 from service.config import Reading
 from ui.cli import output
 from ui.cli.configured import Verb
@@ -130,7 +130,7 @@ def rejudge(run: RunArgument, changes: Words = None, dry_run: bool = False) -> N
     from rephraser.run.store import find_neighbor_run
     from rephraser.verdict import rule_spec
 
-    reading = Reading(Verdict)
+    reading = Reading(VerdictRule)
     reading.add_words(changes or ())
     with db.open() as database:
         with database.read() as session:

@@ -68,7 +68,7 @@ def ui(
     database, words = demo_database() if demo else (db.place, "")
     listening = bind(address)
     address = Address(host, listening.getsockname()[1], address.more_names)
-    settings.use(settings.Settings(database, review, words, address.is_private, lock is not None))
+    settings.use(settings.PageSettings(database, review, words, address.is_private, lock is not None))
 
     def say() -> None:
         url = address.url if lock is None else lock.opened(address.url)
