@@ -158,7 +158,7 @@ ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
   $(patsubst %,tests/service/test_%.py,config enclosure hashing questions_files),$(wildcard tests/service/test_*.py)) \
   tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cs]*.py tests/rephraser/test_sets_publish.py \
   tests/rephraser/test_views*.py \
-  tests/evaluator/test_evals_browsing.py \
+  tests/evaluator/test_evals_samples.py \
   tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
 pytest: $(READY) $(if $(FULL),bubblewrap chromium postgresql)

@@ -100,10 +100,6 @@ def load_result(
     grader = find_grader(session, chosen)
     counts = count_samples(session, run.id, grader, grades)
     originals = [problem for problem in counts if problem.variant == 0]
-    if not originals:
-        raise InputError(
-            f"run {run.name} contains neighbors without their questions, so it cannot be reported."
-        )
     names = ("samples", "graded", "missing", "truncated", "refused", "human", "overruled")
     total = {name: sum(getattr(problem, name) for problem in originals) for name in names}
     drawn = total["samples"]

@@ -181,8 +181,6 @@ def _record(row: ReviewRow, withdrawn_at: str | None) -> dict[str, Any]:
 
 def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
     for decision in decisions:
-        if session.get(CandidateRow, decision.candidate_id) is None:
-            raise NotFoundError(f"there is no candidate {decision.candidate_id}. Give the whole id.")
         in_audit = AuditMemberRow.audit_id == decision.audit_id
         of_candidate = AuditMemberRow.candidate_id == decision.candidate_id
         member = select(AuditMemberRow.position).where(in_audit, of_candidate)

@@ -12,12 +12,12 @@ from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseCo
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
+from rephraser.run.judge import judge_cases
 from rephraser.run.rephrase import Rephrasing
 from rephraser.run.requests import ask_seed
 from rephraser.run.spec import (
     BOXED_INSTRUCTION,
     PROGRAM_INSTRUCTION,
-    REQUEST_VERSION,
     PremiseSpec,
     RunSpec,
     SolverSpec,
@@ -27,7 +27,7 @@ from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models, Outcome
 from service.asks.request import prompt_request
-from service.asks.store import add_tasks
+from service.asks.store import Grouped, add_tasks
 from service.asks.work import work_on_run
 from service.config import pick
 from service.database import Database
@@ -236,11 +236,6 @@ async def rephrase_run(
 ) -> Outcome:
     """Work on a run until it is done, stopped by a cap, or only failed requests are left."""
     spec = RunSpec.from_json(run.spec)
-    if spec.request_version != REQUEST_VERSION:
-        raise InputError(
-            f"run {run.name!r} uses request version {spec.request_version}, but this tagrpo sends version "
-            f"{REQUEST_VERSION}. Resuming would pay for all requests again. Start a run with another name."
-        )
 
     def source(question_id: str, text: str, count: int) -> Sequence[str]:
         if candidates is not None:
@@ -249,7 +244,8 @@ async def rephrase_run(
 
     with Grader(workers=grader_workers) as grader:
         no_model = None if spec.proposer == "llm" else source
-        rephrasing = Rephrasing(run.id, spec, grader, no_model, stop_below)
+        judging = Grouped(partial(judge_cases, run.id, spec, grader))
+        rephrasing = Rephrasing(run.id, spec, judging, no_model, stop_below)
         try:
             return await work_on_run(
                 db,
@@ -260,4 +256,4 @@ async def rephrase_run(
                 retry_final=retry_final,
             )
         finally:
-            rephrasing.judging.close()
+            judging.close()

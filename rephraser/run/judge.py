@@ -164,7 +164,7 @@ def too_many_unread(answers: Answers, spec: RunSpec) -> bool:
     return sum(not answer for answer in flat(answers)) > most
 
 
-def judge_cases(run_id: str, spec: RunSpec, cases: Sequence[Case], grader: Grader) -> list[dict[str, Any]]:
+def judge_cases(run_id: str, spec: RunSpec, grader: Grader, cases: Sequence[Case]) -> list[dict[str, Any]]:
     """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
     jobs = [
         ClusterJob(tuple(each or None for side in case.answers for each in side), case.question.answer)

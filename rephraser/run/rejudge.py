@@ -4,20 +4,21 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Row, insert
 
 from evaluator.grading import Grader
 from rephraser.reviews.status import update_standings
-from rephraser.run.judge import CheckedCandidate
+from rephraser.run.judge import CheckedCandidate, judge_cases
 from rephraser.run.rephrase import QuestionWork, Rephrasing
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import candidates_query, read_questions
 from rephraser.tables import VerdictRow
 from rephraser.verdict import OverlapRule, rule_spec
 from service.asks.ask import Asker, Models
-from service.asks.store import Store
+from service.asks.store import Grouped, Store
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.store import Run
@@ -88,13 +89,13 @@ async def _judge(
     """Return the last verdict that the stored answers of each candidate allow; None without any."""
     with db.read() as session:
         asked = {each[0].id: each for each in read_questions(session, [row.question_id for row in batch])}
-    store = Store(db)
-    rephrasing, replay = Rephrasing(run_id, spec, grader), Asker(store, run_id, 0, Models({}))
+    store, judging = Store(db), Grouped(partial(judge_cases, run_id, spec, grader))
+    rephrasing, replay = Rephrasing(run_id, spec, judging), Asker(store, run_id, 0, Models({}))
     questions = {id: QuestionWork(rephrasing, replay, *question) for id, question in asked.items()}
     try:
         return await asyncio.gather(
             *(questions[row.question_id].last_verdict(CheckedCandidate.stored(row)) for row in batch)
         )
     finally:
-        rephrasing.judging.close()
+        judging.close()
         store.close()

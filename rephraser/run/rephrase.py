@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from evaluator.grading import AnswerKind, Grader
+from evaluator.grading import AnswerKind
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.run.judge import (
@@ -15,7 +15,6 @@ from rephraser.run.judge import (
     CheckedCandidate,
     check_structure,
     extract_answer,
-    judge_cases,
     too_many_unread,
 )
 from rephraser.run.requests import (
@@ -48,22 +47,18 @@ class Rephrasing:
     """One run: `rephrase` is the work of a task, whose item is a question's id.
 
     Attributes:
-        grader: Compares answers.
+        judging: Judges cases by `judge_cases`, those of several questions together.
         source: Gives the candidates of a run that asks no proposer.
         stop_below: The run stops if a smaller share of its candidates is accepted.
     """
 
     run_id: str
     spec: RunSpec
-    grader: Grader
+    judging: Grouped[Case, dict[str, Any]]
     source: Source | None = None
     stop_below: float | None = None
-    judging: Grouped[Case, dict[str, Any]] = field(init=False)
     _judged: int = 0
     _accepted: int = 0
-
-    def __post_init__(self) -> None:
-        self.judging = Grouped(lambda cases: judge_cases(self.run_id, self.spec, cases, self.grader))
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used.

@@ -127,8 +127,6 @@ class RunSpec:
     def __post_init__(self) -> None:
         if self.seed is None and self.proposer == "rules":
             raise InputError("rules need a random seed; seed=none is for models only.")
-        if not self.strategies:
-            raise InputError("a run needs at least one strategy.")
         if len({strategy.name for strategy in self.strategies}) != len(self.strategies):
             raise InputError("a strategy appears twice. Give each strategy once.")
         if len(self.strategies) > self.n:

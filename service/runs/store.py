@@ -114,19 +114,19 @@ def find_run(session: Session, reference: str | None, kind: str | None = None) -
 
 def matching_runs(session: Session, reference: str, kind: str | None = None) -> list[Run]:
     """Return the run (of a kind) with this name or beginning of an id, otherwise all named REFERENCE.*."""
-    runs = list_runs(session)
-    of_kind = [run for run in runs if kind in (None, run.kind)]
-    matching = [run for run in of_kind if run.name == reference]
-    if not matching and reference.startswith("run_"):
-        by_id = [run for run in of_kind if run.id.startswith(reference)]
-        matching = by_id if len(by_id) == 1 else []
-    matching = matching or [run for run in of_kind if run.name.startswith(f"{reference}.")]
+    row = session.scalar(select(RunRow).where((RunRow.name == reference) | (RunRow.id == reference)))
+    if row is not None and kind in (None, row.kind):
+        return [as_run(row)]
+    of_kind = list_runs(session, kind)
+    matching = [run for run in of_kind if reference.startswith("run_") and run.id.startswith(reference)]
+    if len(matching) != 1:
+        matching = [run for run in of_kind if run.name.startswith(f"{reference}.")]
     if matching:
         return sorted(matching, key=lambda run: run.name)
-    if other := next((run for run in runs if reference in (run.name, run.id)), None):
+    if row is not None:
         raise InputError(
-            f"run {other.name!r} is of kind {other.kind}, not {kind}. `tagrpo runs list --kind {kind}` lists "
-            "the runs that you can name."
+            f"run {row.name!r} is of kind {row.kind}, not {kind}. `tagrpo runs list --kind {kind}` lists the "
+            "runs that you can name."
         )
     names = ", ".join(run.name for run in of_kind)
     others = f"Available: {names}" if names else "There are no runs yet"

@@ -125,12 +125,9 @@ def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path: 
     ("reply", "outcome"),
     [
         ("I'm sorry, but I can't help with that.", "refused"),
-        (QUESTION.text, "echoed the question or the prompt"),
-        ("", "empty answer"),
         (Choice("", "content_filter"), "refused"),
         (Choice("What is the val", "length"), "truncated"),
         (proposals(GOOD[0], GOOD[0]), "fewer candidates than requested"),
-        ("[" * 100_000, "no candidates found"),
     ],
 )
 def test_unusable_replies_are_asked_again_with_another_seed(
@@ -140,9 +137,7 @@ def test_unusable_replies_are_asked_again_with_another_seed(
     world.work()
     first, again = world.asked(PROPOSE)
     assert first.seed != again.seed
-    (found,) = summary(world)["unreadable"]
-    assert found == outcome or outcome == "no candidates found"
-    assert sum(summary(world)["unreadable"].values()) == 2
+    assert summary(world)["unreadable"] == {outcome: 2}
 
 
 def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import pyarrow.parquet as pq
 import pytest
 from hub_folder import COMMIT, HubSet, in_own_process, serve_hub
+from pictures import picture
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
 from rephraser import sets
@@ -16,10 +17,19 @@ from rephraser.sets import SetHeader, read_published
 from service.database import Database
 from service.errors import InputError
 from service.questions import make_question
+from service.questions.images import load_images, read_image, store_images
 
-ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
+RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
+ODD = '<image>Let $f(x)=\\frac{x}{2}$,\nso "f(8)", not <image>, is\u2028what? שלום, 你好, 𝔽'
 ASKED: list[Asked] = [
-    (ODD, "4", [Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"), Proposed("f of 8?", right=(16, 12))]),
+    (
+        ODD,
+        "4",
+        [
+            Proposed("<image>With $f(x)=x/2$,\tfind $f(8)$.<image>\u0007"),
+            Proposed("<image><image>f of 8?", right=(16, 12)),
+        ],
+    ),
     ("What is 2+3?", "5", [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")]),
     ("Double 8.", "", []),
 ]
@@ -29,8 +39,11 @@ FORMS: dict[Form, str] = {"hf": "out", "parquet": "out.parquet", "jsonl": "out.j
 
 @pytest.fixture(autouse=True)
 def _run(db: Database) -> None:
-    add_run(db, "run", ASKED[:2])
-    add_run(db, "unlabelled", ASKED, level=None, subject=None)
+    images = [RED.id, BLUE.id]
+    with db.write() as session:
+        store_images(session, [RED, BLUE])
+    add_run(db, "run", ASKED[:2], images=images)
+    add_run(db, "unlabelled", ASKED, level=None, subject=None, images=images)
 
 
 @pytest.fixture
@@ -62,6 +75,7 @@ def test_a_row_holds_question_answer_and_neighbors(
         "level": None,
         "subject": None,
         "kind": "latex",
+        "images": [],
         "neighbors": [],
     }
     accepted, unverified = rows[1]["neighbors"]
@@ -95,6 +109,7 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
         imported = sets.import_set(other, sets.read_set(tmp_path / name), "copy")
         with other.read() as session:
             assert not sets.verify(session, "copy@1").problems
+            assert load_images(session, [RED.id, BLUE.id]) == {RED.id: RED, BLUE.id: BLUE}
             copied = sets.load_set(session, "copy").entries
 
     with db.read() as session:
@@ -262,6 +277,9 @@ def test_the_data_set_loads_offline_with_typed_columns(
     assert loaded.features["neighbors"].feature["neighbor_right"] == Value("int64")
     assert loaded[0]["question"] == ODD
     assert [neighbor["posterior"] for neighbor in loaded[0]["neighbors"]] == [None, None]
+    assert [image.size for image in loaded[0]["images"]] == [(8, 6), (8, 6)]
+    assert loaded[0]["images"][0].convert("RGB").getpixel((4, 3)) == (255, 0, 0)
+    assert loaded[1]["images"] == []
 
 
 def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
@@ -284,6 +302,7 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     assert make_spec().strategies[0].hash in card.text
     assert '"accept_overlap": 9' in card.text
     assert "load_dataset(" in card.text
+    assert "- `images` of the question and its neighbors" in card.text
 
 
 def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:

@@ -98,19 +98,6 @@ def test_the_database_refuses_more_members(db: Database, published: list[SetHead
             session.execute(insert(table).values(set_id=published[0].id, **row))
 
 
-def test_a_publication_that_fails_leaves_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: SetHeader) -> str:
-        raise RuntimeError("in the middle")
-
-    monkeypatch.setattr("rephraser.sets.store.set_id", fail)
-    with pytest.raises(RuntimeError, match="in the middle"):
-        sets.publish(db, "math", run="run")
-
-    with db.read() as session:
-        assert sets.list_sets(session) == []
-        assert session.execute(text("SELECT count(*) FROM neighbor_set_members")).scalar() == 0
-
-
 TAMPERING = {
     "UPDATE neighbor_set_members SET posterior = 0.5 WHERE position = 2": "members have changed",
     "UPDATE neighbor_set_members SET verdict = 'rejected' WHERE position = 2": "neighbors_by_verdict",
