@@ -44,7 +44,9 @@ def reasons(card: NeighborCard) -> None:
     lines = []
     for each in findings:
         colour: layout.Colour = "red" if each["severity"] == "fatal" else "orange"
-        lines.append(f"{layout.chip(each['name'].replace('_', ' '), colour)} :gray[{escaped(each['detail'])}]")
+        lines.append(
+            f"{layout.chip(each['name'].replace('_', ' '), colour)} :gray[{escaped(each['detail'])}]"
+        )
     if lines:
         st.markdown("\\\n".join(lines))  # safe: it escapes
 
@@ -77,7 +79,7 @@ def parts(question: Question, card: NeighborCard) -> None:
         links.set_query(**dict.fromkeys(READ), open=f"{card.proposal_id}.{part}" if part else None)
 
     look: dict[str, Any] = {"format_func": offered.__getitem__, "label_visibility": "collapsed"}
-    st.pills("Details", list(offered), key=key, on_change=choose, **look)
+    st.pills("Details", list(offered), key=key, on_change=choose, **look)  # safe: constants
     if opened == "numbers":
         _numbers(card)
     elif opened == "responses" and solvers:

@@ -32,8 +32,8 @@ def show_chart(
     """Show the specification of a chart, with downloads called `name`; return the selection.
 
     `on_select` is called after a click, when `st.session_state[key]` holds the selection. `rows` are the data
-    to download. `alt` is the chart in words, by default its title. A chart whose key starts with "shape-" keeps
-    its aspect ratio and shrinks on a narrow page.
+    to download. `alt` is the chart in words, by default its title. A chart whose key starts with "shape-"
+    keeps its aspect ratio and shrinks on a narrow page.
     """
     drawn = darken(spec) if st.context.theme.type == "dark" else spec
     config, title = spec.get("config", {}), spec.get("title", "")
