@@ -19,8 +19,10 @@ TEXT_SHOWN = 280
 
 _STYLE = """<style>
 [class*="st-key-question-row-"] {
-  border-bottom: 1px solid rgba(128, 136, 150, 0.22); padding-bottom: 0.5rem;
+  flex-wrap: nowrap; border-bottom: 1px solid rgba(128, 136, 150, 0.22); padding-bottom: 0.75rem;
 }
+[class*="st-key-question-row-"] > :first-child { flex: 1; min-width: 0; }
+[class*="st-key-question-row-"] p:last-child { margin-top: -0.5rem; font-size: 0.9rem; }
 </style>"""
 
 
