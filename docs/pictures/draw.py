@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 )
                 view = View(context.new_page(), url).open(view_at)
                 view.tab.wait_for_function("() => document.fonts.status === 'loaded'")
-                view.settled_charts()
+                view.draw_charts()
                 view.check()
                 write(view, options.to / f"{name}.webp")
                 context.close()

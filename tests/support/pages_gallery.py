@@ -19,7 +19,7 @@ from ui.pages.widgets.tables import Column, page_table
 texts = json.loads(Path(os.environ["GALLERY_TEXTS"]).read_text(encoding="utf-8"))
 
 layout.title("Gallery", "Every text in every way.")
-layout.numbers(("questions", "12,345", "all of them"), ("spent", "3.21 USD"))
+layout.numbers(("questions", "12,345", "all of them"), *((text[:300],) * 3 for text in texts[:12]))
 with layout.row():
     for verdict in layout.VERDICTS:
         layout.verdict_chip(verdict)
@@ -28,7 +28,7 @@ with layout.row():
     layout.chip(texts[0][:60])
 search = st.text_input("Search", **links.bind("q", lambda: links.text("q")))
 st.markdown(f"Searched: {escaped(search)}")
-layout.section("Texts")
+layout.section(texts[0], texts[0])
 for place, text in enumerate(texts):
     with layout.card():
         show_math_text(text, f"math{place}")

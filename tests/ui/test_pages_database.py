@@ -49,9 +49,11 @@ def test_reading_sees_what_a_run_commits_meanwhile_and_never_waits_for_it(served
     assert count_sets() == 1
 
 
-def test_pages_cannot_write(served):
+def test_pages_cannot_write_and_reviews_need_the_option(served):
     with pytest.raises(Exception, match=r"readonly|read-only|cannot be written"), reading() as session:
         session.execute(text("DELETE FROM question_sets"))
+    with pytest.raises(DatabaseError, match="tagrpo ui --review"), review_writer():
+        pass
 
 
 def adds_reviews_only(*statements):
@@ -69,11 +71,6 @@ def test_the_writer_of_reviews_can_write_nothing_else_on_a_server(cluster):
     settings.use(None)
     database.forget()
     cluster.drop(url)
-
-
-def test_reviews_need_the_option(served):
-    with pytest.raises(DatabaseError, match="tagrpo ui --review"), review_writer():
-        pass
 
 
 @pytest.mark.sqlite  # of a file

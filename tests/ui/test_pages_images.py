@@ -38,14 +38,11 @@ def plain(texts):
     return [text.replace("\\", "").replace("\u2060", "") for text in texts]
 
 
-def test_a_question_shows_its_images_in_order(database):
+def test_a_question_shows_its_images_in_order_and_a_reviewer_sees_them(database):
     app = open_page("questions", id=question_id(TEXT, "4", images=[RED.id, BLUE.id]))
     assert plain(captions(app)) == BOTH
     assert "<image>Find" in said(app)
     assert not captions(open_page("questions", id=question_id("What is 1+1?", "2")))
-
-
-def test_a_reviewer_sees_them(database):
     app = open_page("review", database, review=True, run="run", reviewer="ada")
     assert plain(captions(app))[:2] == BOTH
 

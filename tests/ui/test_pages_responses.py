@@ -48,9 +48,11 @@ def test_responses_of_one_method_are_read_without_a_second_one(db):
     assert "1 response." in words(shown(view="samples", grade="correct", at="2", **{"from": "2:2"}))
 
 
-def test_responses_of_gpqa_show_no_text_away_from_the_machine(db):
+def test_responses_of_gpqa_show_no_text_and_take_no_grades_away_from_the_machine(db):
     add_eval_run(db, "base.gpqa-diamond", [(8, 8, 0), (8, 4, 0)], benchmark="gpqa-diamond")
-    app = shown(view="samples", of="base", sample="1")
+    path = settings.current().database
+    app = open_page("curves", path, review=True, view="samples", of="base", sample="1")
+    assert "Grade as correct" not in [button.label for button in app.button]
     assert "answer" not in tables(app)[-1]
     assert "The texts of this benchmark are gated" in words(app)
     assert "what is" not in words(app)
@@ -99,10 +101,3 @@ def test_a_person_grades_a_response_and_sees_what_that_changes(db):
     press(app, "Withdraw my grade")
     assert "; withdrawn " in words(app)
     assert "pass@1 12.50 by the grader, 12.50 with human grades" in words(app)
-
-
-def test_gated_texts_take_no_grades_away_from_the_machine(db):
-    add_eval_run(db, "base.gpqa-diamond", [(8, 8, 0), (8, 4, 0)], benchmark="gpqa-diamond")
-    path = settings.current().database
-    app = open_page("curves", path, review=True, view="samples", of="base", sample="1")
-    assert "Grade as correct" not in [button.label for button in app.button]

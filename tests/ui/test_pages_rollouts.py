@@ -43,11 +43,13 @@ def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
     assert "25 of 48 groups" in said(app)
 
 
-def test_a_step_or_kind_of_the_address_that_is_not_there_is_said(filled):
+def test_a_link_to_what_is_not_there_says_what_is_shown_instead(filled):
+    assert "no training run with rollouts gone here" in opened(filled, run="gone").warning[0].value
+    assert "at step 77 here" in opened(filled, run="plain", q=QUESTION, at="77").warning[0].value
     notes = [warning.value for warning in opened(filled, step=999, kind="gone").warning]
     assert ["step 999" in notes[0], "all steps" in notes[0], "gone" in notes[1]] == [True] * 3
     assert "step 999" in opened(filled, step=999, text="a").warning[0].value
-    assert not opened(filled, step=2, kind="mixed").warning
+    assert not opened(filled, run="plain", step=2, kind="mixed").warning
 
 
 @pytest.fixture
@@ -96,14 +98,6 @@ def test_the_address_filters_by_step_and_kind(filled):
     assert len(tables(opened(filled, run="plain", q=QUESTION, at="9" * 5000))) == 2  # the newest step
 
 
-def test_a_link_to_what_is_not_there_says_what_is_shown_instead(filled):
-    app = opened(filled, run="gone")
-    assert "no training run with rollouts gone here" in app.warning[0].value
-    app = opened(filled, run="plain", q=QUESTION, at="77")
-    assert "at step 77 here" in app.warning[0].value
-    assert not opened(filled, run="plain").warning
-
-
 def test_a_group_shows_its_prompts_as_columns_and_a_response(filled):
     app = opened(filled, run="plain", q=QUESTION, at="2", r0="1")
     original, neighbor = tables(app)
@@ -112,8 +106,10 @@ def test_a_group_shows_its_prompts_as_columns_and_a_response(filled):
     assert list(neighbor["response"]) == ["✗ 1", "✗ 2", "✓ 3", "✗ 4, cut"]
     assert list(original["advantage"]) == ["1.500", "−0.500", "−0.500", "1.500"]
     assert original["log-ratio"][0] == "0.100"
-    texts = "".join(text.value for text in app.markdown)
-    assert "Step 2" in texts
+    assert "Step 2" in "".join(text.value for text in app.markdown)
+    assert not app.code
+    app.toggle(key="bound:prompts").set_value(True).run()
+    assert len(app.code) == 2
     assert "3 of 8 correct" in said(app)
 
 

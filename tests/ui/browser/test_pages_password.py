@@ -16,14 +16,14 @@ def url(tmp_path_factory):
         yield address
 
 
-def socket_opens(tab) -> bool:
+def socket_opens(tab, url: str) -> bool:
     return tab.evaluate(
-        """() => new Promise(done => {
-            const url = location.origin.replace('http', 'ws') + '/_stcore/stream';
+        """url => new Promise(done => {
             const socket = new WebSocket(url, ['streamlit']);
             socket.onopen = () => { socket.close(); done(true) };
             socket.onerror = () => done(false);
-        })"""
+        })""",
+        url.replace("http", "ws") + "/_stcore/stream",
     )
 
 
@@ -31,7 +31,7 @@ def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_o
     view = view_of(url)
     view.tab.goto(url + "/sets?q=a%26b")
     assert view.tab.title() == "tagrpo: sign in"
-    assert socket_opens(view.tab) is False
+    assert socket_opens(view.tab, url) is False
     view.tab.fill("#password", "wrong password")
     view.tab.click("button")
     assert view.tab.locator("[role=alert]").inner_text() == "The password is wrong."
@@ -41,7 +41,7 @@ def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_o
     view.settle()
     assert view.tab.locator("h1").inner_text() == "Sets"
     assert view.tab.url == url + "/sets?q=a%26b"
-    assert socket_opens(view.tab) is True
+    assert socket_opens(view.tab, url) is True
     assert view.tab.evaluate("document.cookie").find("tagrpo_ui") == -1
     view.check()
 
@@ -65,15 +65,7 @@ def test_who_has_signed_in_follows_links_opens_no_socket_from_elsewhere_and_sign
     assert view.tab.url == url + "/sets?q=a%26b"
     with FetchCounter() as elsewhere:
         view.tab.goto(elsewhere.url)
-        opened = view.tab.evaluate(
-            """url => new Promise(done => {
-                const socket = new WebSocket(url, ['streamlit']);
-                socket.onopen = () => done(true);
-                socket.onerror = () => done(false);
-            })""",
-            url.replace("http", "ws") + "/_stcore/stream",
-        )
-    assert opened is False
+        assert socket_opens(view.tab, url) is False
     view.tab.goto(url + "/sets")
     view.settle()
     view.tab.click("text=Sign out")

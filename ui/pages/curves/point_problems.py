@@ -132,10 +132,9 @@ def _list(contrasts: Sequence[Row], k: int, sides: Mapping[str, str], *, secret:
     look = {"parameter": "problem", "value": "problem_id", "name": "problems"}
     problem_id = pick_row(rows, columns, "point-problems", **look)
     pager(
-        {"after": listed[-1]["problem_id"]} if len(chosen) > start + PAGE else None,
-        {"after": None} if start else None,
-        words=f"{len(listed):,} of {numbers[which]:,}, largest differences first. Click a row to see the "
-        "responses.",
+        "after",
+        listed[-1]["problem_id"] if len(chosen) > start + PAGE else None,
+        f"{len(listed):,} of {numbers[which]:,}, largest differences first. Click a row for the responses.",
     )
     picked = next((contrast for contrast in contrasts if contrast["problem_id"] == problem_id), None)
     if picked is not None:

@@ -100,17 +100,12 @@ def show_response(sample: SampleHeader, name: str) -> None:
 
 
 @cached
-def _grades(session: Session, run_id: str, sample_id: int) -> list[dict[str, Any]]:
-    return list_human_grades(session, run_id, sample_id)
-
-
-@cached
 def _effect(session: Session, run_id: str) -> list[dict[str, Any]]:
     return human_record(session, find_run(session, run_id))["pass_at_k"] or []
 
 
 def show_human_grades(run: Run, sample: SampleHeader) -> None:
-    grades = _grades(run.id, sample.id)
+    grades = fetch(list_human_grades, run.id, sample.id)
     for grade in grades:
         with layout.row():
             layout.line(layout.grade_chip(grade["value"]))
@@ -198,12 +193,8 @@ def show_samples(runs: Mapping[str, Mapping[str, RunOverview]], usual: str) -> N
     if rows:
         chosen = pick_row(rows, columns, "samples", parameter="sample", value="id", name="responses")
     stopped = bool(filters.text) and behind is not None and len(page) < PAGE
-    pager(
-        {"from": f"{behind[0]}:{behind[1]}", "sample": None} if behind else None,
-        {"from": None, "sample": None} if links.text("from") else None,
-        words=f"{found_responses(len(page), stopped=stopped)}.",
-        name="samples-pager",
-    )
+    words = f"{found_responses(len(page), stopped=stopped)}."
+    pager("from", f"{behind[0]}:{behind[1]}" if behind else None, words, resets=["sample"])
     header = next((header for header in page if str(header.id) == chosen), None)
     if header is not None:
         with layout.card():

@@ -150,11 +150,7 @@ def show_runs(counts: dict[str, int]) -> None:
     rows = [row(progress, training.get(progress.run.id)) for progress in runs]
     name = pick_row(rows, _COLUMNS, "runs", parameter="run", value="run", name="runs")
     total = sum(counts.values()) if kind == ALL else counts.get(kind, 0)
-    pager(
-        {"after": runs[-1].run.id} if more else None,
-        {"after": None} if after else None,
-        words=f"{len(runs):,} of {total:,} runs",
-    )
+    pager("after", runs[-1].run.id if more else None, f"{len(runs):,} of {total:,} runs")
     if name:
         _details(name)
 

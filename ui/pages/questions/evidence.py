@@ -41,11 +41,12 @@ def reasons(card: NeighborCard) -> None:
         layout.caption(" · ".join(filter(None, words)))
     if card.reviewer and card.review_reason:
         layout.caption(f"{card.reviewer}: {card.review_reason}")
-    chips = [
-        layout.chip(each["name"].replace("_", " "), "red" if each["severity"] == "fatal" else "orange")
-        for each in findings
-    ]
-    lines = [f"{chip} :gray[{escaped(each['detail'])}]" for chip, each in zip(chips, findings, strict=True)]
+    lines = []
+    for each in findings:
+        colour: layout.Colour = "red" if each["severity"] == "fatal" else "orange"
+        lines.append(
+            f"{layout.chip(each['name'].replace('_', ' '), colour)} :gray[{escaped(each['detail'])}]"
+        )
     if lines:
         st.markdown("\\\n".join(lines))  # safe: it escapes
 
@@ -69,18 +70,16 @@ def parts(question: Question, card: NeighborCard) -> None:
     if card.ask_id is not None:
         offered["exchange"] = "Prompt and model answer"
     owner, _, part_open = links.text("open").rpartition(".")
-    opened = part_open if owner == str(card.proposal_id) else ""
-    with st.container(horizontal=True, gap="small"):
-        for part, label in offered.items():
-            st.button(
-                label,  # safe
-                key=f"part-{card.proposal_id}-{part}",
-                type="tertiary",
-                icon=":material/expand_less:" if part == opened else ":material/expand_more:",
-                on_click=lambda part=part: links.set_query(
-                    **dict.fromkeys(READ), open=None if part == opened else f"{card.proposal_id}.{part}"
-                ),
-            )
+    opened = part_open if owner == str(card.proposal_id) and part_open in offered else None
+    key = f"parts-{card.proposal_id}"
+    st.session_state[key] = opened
+
+    def choose() -> None:
+        part = st.session_state[key]
+        links.set_query(**dict.fromkeys(READ), open=f"{card.proposal_id}.{part}" if part else None)
+
+    look: dict[str, Any] = {"format_func": offered.__getitem__, "label_visibility": "collapsed"}
+    st.pills("Details", list(offered), key=key, on_change=choose, **look)  # safe: constants
     if opened == "numbers":
         _numbers(card)
     elif opened == "responses" and solvers:

@@ -16,7 +16,7 @@ from service.questions.browsing import count_labels
 from service.questions.browsing import list_sets as list_question_sets
 from service.runs.store import list_runs
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, search_field
@@ -62,9 +62,8 @@ def choices(session: Session) -> dict[str, list[str]]:
     }
 
 
-@cached
-def run_ids(session: Session) -> dict[str, str]:
-    return {run.name: run.id for run in list_runs(session)}
+def run_ids() -> dict[str, str]:
+    return {run.name: run.id for run in fetch(list_runs)}
 
 
 def read() -> QuestionFilters:

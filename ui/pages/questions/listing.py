@@ -19,8 +19,10 @@ TEXT_SHOWN = 280
 
 _STYLE = """<style>
 [class*="st-key-question-row-"] {
-  border-bottom: 1px solid rgba(128, 136, 150, 0.22); padding-bottom: 0.5rem;
+  flex-wrap: nowrap; border-bottom: 1px solid rgba(128, 136, 150, 0.22); padding-bottom: 0.75rem;
 }
+[class*="st-key-question-row-"] > :first-child { flex: 1; min-width: 0; }
+[class*="st-key-question-row-"] p:last-child { margin-top: -0.5rem; font-size: 0.9rem; }
 </style>"""
 
 
@@ -51,12 +53,7 @@ def show() -> None:
     words = (
         f"{len(page.questions)} of {number:,} {questions}" if is_all else f"of more than {number:,} questions"
     )
-    pager(
-        {"after": page.after, "before": None} if page.after else None,
-        {"before": page.before, "after": None} if page.before else None,
-        words=words,
-        to_start=False,
-    )
+    pager("after", page.after, words, earlier=page.before or "")
     rows = []
     for listed in page.questions:
         labels = {name: getattr(listed.question, name) for name in ("answer", "subject", "level")}
@@ -75,15 +72,14 @@ def _row(listed: ListedQuestion) -> None:
         if counts.get(status)
     ]
     words = " · ".join([*labels, f"answer {escaped(question.answer[:60])}"])
-    with st.container(key=f"question-row-{question.id}", gap="xxsmall"):
-        text = question.text
-        st.markdown(safe_md(text if len(text) <= TEXT_SHOWN else cut_text(text, TEXT_SHOWN)))  # safe
-        with st.container(horizontal=True, gap="small", vertical_alignment="center"):
-            st.button(
-                "Open",
-                key=f"open-{question.id}",
-                icon=":material/arrow_forward:",
-                type="tertiary",
-                on_click=lambda: links.set_query(id=question.id),
-            )
-            st.markdown(f":gray[{words}] " + " ".join(chips or [":gray[no neighbors]"]))  # safe
+    with st.container(key=f"question-row-{question.id}", horizontal=True, gap="small"):
+        text = question.text if len(question.text) <= TEXT_SHOWN else cut_text(question.text, TEXT_SHOWN)
+        below = f":gray[{words}] {' '.join(chips or [':gray[no neighbors]'])}"
+        st.markdown(f"{safe_md(text)}\n\n{below}")  # safe
+        st.button(
+            "Open",
+            key=f"open-{question.id}",
+            icon=":material/arrow_forward:",
+            type="tertiary",
+            on_click=lambda: links.set_query(id=question.id),
+        )

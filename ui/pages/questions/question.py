@@ -121,11 +121,8 @@ def _all_neighbors(question: Question, candidate: str, stands: list[SetPlace]) -
         layout.empty_state("No neighbor of this run.")
     elif not cards:
         no_neighbors("This question has no neighbors yet.", stands[0][0] if stands else "")
-    closed = dict.fromkeys(evidence.OPENED)
-    pager(
-        {"nafter": cards[NEIGHBORS - 1].proposal_id, **closed} if len(cards) > NEIGHBORS else None,
-        {"nafter": None, **closed} if after else None,
-    )
+    following = cards[NEIGHBORS - 1].proposal_id if len(cards) > NEIGHBORS else None
+    pager("nafter", following, resets=evidence.OPENED)
 
 
 def _neighbor(question: Question, card: NeighborCard, member_of: str) -> None:

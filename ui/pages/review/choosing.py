@@ -4,14 +4,13 @@ import os
 from dataclasses import dataclass
 
 import streamlit as st
-from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit, list_audits
 from rephraser.reviews.status import STATUSES
 from rephraser.run.store import KIND
 from service.runs.store import Run, list_runs
 from ui.pages.state import links
-from ui.pages.state.database import cached
+from ui.pages.state.database import cached, fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
@@ -38,10 +37,9 @@ class QueueChoice:
     statuses: tuple[str, ...]
 
 
-@cached
-def neighbor_runs(session: Session) -> list[Run]:
+def neighbor_runs() -> list[Run]:
     """Return the runs with neighbors, newest first."""
-    return [run for run in reversed(list_runs(session)) if run.kind == KIND]
+    return [run for run in reversed(fetch(list_runs)) if run.kind == KIND]
 
 
 audits_of = cached(list_audits)

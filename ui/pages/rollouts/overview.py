@@ -184,10 +184,10 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
         on_choose=opened,
     )
     pager(
-        {"after": f"{page[-1].step}:{page[-1].question_id}", "before": None} if later else None,
-        {"before": f"{page[0].step}:{page[0].question_id}", "after": None} if earlier else None,
-        words=f"{len(page)} of {most:,} groups. Click a row to see its responses",
-        to_start=False,
+        "after",
+        f"{page[-1].step}:{page[-1].question_id}" if later else None,
+        f"{len(page)} of {most:,} groups. Click a row to see its responses",
+        earlier=f"{page[0].step}:{page[0].question_id}" if earlier else "",
     )
 
 
@@ -264,12 +264,10 @@ def show_rescues(run_id: str, name: str) -> None:
         name=f"tagrpo-rescued-{name}",
         on_choose=opened,
     )
-    following = questions[-1].question_id if len(page) > RESCUES_PAGE else None
     pager(
-        {"following": following} if following else None,
-        {"following": None} if links.text("following") else None,
-        words=f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
-        name="rescues-pager",
+        "following",
+        questions[-1].question_id if len(page) > RESCUES_PAGE else None,
+        f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
     )
 
 

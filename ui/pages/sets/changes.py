@@ -78,9 +78,9 @@ def _list(old: SetHeader, new: SetHeader, numbers: Mapping[ChangeKind, int]) -> 
     rows = [row(change) for change in members]
     chosen = pick_row(rows, _COLUMNS, "changes", parameter="neighbor", value="neighbor", name="changes")
     pager(
-        {"after": f"{members[-1].position}:{members[-1].question_id}"} if more else None,
-        {"after": None} if after else None,
-        words=f"{len(members):,} of {numbers[kind]:,}. Click a row to compare the texts.",
+        "after",
+        f"{members[-1].position}:{members[-1].question_id}" if more else None,
+        f"{len(members):,} of {numbers[kind]:,}. Click a row to compare the texts.",
     )
     for change in members:
         if change.neighbor.candidate_id == chosen:

@@ -145,7 +145,6 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
             "tagrpo-difficulty",
             CHART,
             on_select=clicked,
-            stretch=False,
             title=responses.words,
         )
         st.caption("Click a circle to list its neighbors.")

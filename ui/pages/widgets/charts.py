@@ -28,13 +28,12 @@ def show_chart(
     on_select: Callable[[], None] | None = None,
     rows: Sequence[Mapping[str, Any]] | None = None,
     alt: str = "",
-    stretch: bool = True,
 ) -> Any:
     """Show the specification of a chart, with downloads called `name`; return the selection.
 
     `on_select` is called after a click, when `st.session_state[key]` holds the selection. `rows` are the data
-    to download. `alt` is the chart in words, by default its title. A chart that does not `stretch` keeps its
-    aspect ratio and shrinks on a narrow page.
+    to download. `alt` is the chart in words, by default its title. A chart whose key starts with "shape-"
+    keeps its aspect ratio and shrinks on a narrow page.
     """
     drawn = darken(spec) if st.context.theme.type == "dark" else spec
     config, title = spec.get("config", {}), spec.get("title", "")
@@ -45,7 +44,7 @@ def show_chart(
     state = st.vega_lite_chart(
         spec={**drawn, "config": look},
         theme=None,
-        width="stretch" if stretch else "content",
+        width="content" if key.startswith("shape-") else "stretch",
         key=key,
         on_select=on_select or "ignore",
         alt=alt or (" ".join(text) if isinstance(text, list) else str(text)),
@@ -62,7 +61,6 @@ def draw_chart(
     key: str,
     *,
     on_select: Callable[[], None] | None = None,
-    stretch: bool = True,
     **options: Any,
 ) -> Any:
     """Show the chart that `make` returns for these rows, as by `show_chart`.
@@ -71,7 +69,7 @@ def draw_chart(
     """
     cache_key = make.__module__, make.__qualname__, rows, sorted(options.items())
     spec = keep(cache_key, lambda: make(rows, **options).to_dict(validate=False))
-    return show_chart(spec, name, key, on_select=on_select, rows=rows, stretch=stretch)
+    return show_chart(spec, name, key, on_select=on_select, rows=rows)
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:

@@ -1,6 +1,6 @@
 """Paging through a list by the keys of its rows, forward and back."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import streamlit as st
 
@@ -8,36 +8,44 @@ from evaluator.evals.samples import TEXTS_READ
 from ui.pages.state import links
 from ui.pages.widgets import layout
 
-Step = Mapping[str, links.Value]
-
 
 def pager(
-    onward: Step | None, back: Step | None, *, words: str = "", name: str = "pager", to_start: bool = True
+    name: str,
+    following: links.Value,
+    words: str = "",
+    *,
+    earlier: str | None = None,
+    resets: Sequence[str] = (),
 ) -> None:
     """Show the way back and "Next"; only `words` if everything fits on one page.
 
-    `onward` and `back` are the parameters of the following and the earlier rows. If `back` leads `to_start`,
-    the browser's Back goes back a page.
+    "Next" stores `following` in the address under `name`. The way back stores `earlier` under `before`, or
+    leads to the start if it is None, so that the browser's Back goes back a page. `resets` are parameters to
+    remove.
     """
-    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
-        if onward or back:
-            st.button(
-                "From the start" if to_start else "Previous",
-                icon=":material/first_page:" if to_start else ":material/chevron_left:",
-                key=f"{name}-back",
-                disabled=not back,
-                on_click=lambda: links.set_query(**(back or {})),
-            )
-            st.button(
-                "Next",
-                icon=":material/chevron_right:",
-                icon_position="right",
-                key=f"{name}-next",
-                disabled=not onward,
-                on_click=lambda: links.set_query(**(onward or {})),
-            )
+    onward = {**dict.fromkeys(resets), "before": None, name: following}
+    back = {**dict.fromkeys(resets), "before": earlier, name: None}
+    has_back = bool(links.text(name) if earlier is None else earlier)
+    with layout.row():
         if words:
             layout.caption(words)
+        if not (following or has_back):
+            return
+        st.button(
+            "From the start" if earlier is None else "Previous",
+            icon=":material/first_page:" if earlier is None else ":material/chevron_left:",
+            key=f"{name}-back",
+            disabled=not has_back,
+            on_click=lambda: links.set_query(**back),
+        )
+        st.button(
+            "Next",
+            icon=":material/chevron_right:",
+            icon_position="right",
+            key=f"{name}-next",
+            disabled=not following,
+            on_click=lambda: links.set_query(**onward),
+        )
 
 
 def found_responses(number: int, *, stopped: bool) -> str:
