@@ -133,8 +133,10 @@ def _equal(first: Any, second: Any) -> bool:
         return False
     if kinds == {"relation"} and not _comparable(first, second):
         return False
-    if kinds == {"expression"} and _differ(first, second):
-        return False
+    if kinds == {"expression"}:
+        first, second = _evaluated(first), _evaluated(second)
+        if first == second or _differ(first, second):
+            return bool(first == second)
     return all(
         verify(*pair, allow_set_relation_comp=True, timeout_seconds=None)
         for pair in ((first, second), (second, first))
@@ -149,6 +151,13 @@ def _kind(expression: Any) -> str:
     if isinstance(expression, sympy.logic.boolalg.Boolean) and not isinstance(expression, sympy.Symbol):
         return "relation"
     return "expression"
+
+
+def _evaluated(expression: Any) -> Any:
+    try:
+        return expression.doit()
+    except (ArithmeticError, AttributeError, NotImplementedError, TypeError, ValueError):
+        return expression
 
 
 def _differ(first: Any, second: Any) -> bool:
