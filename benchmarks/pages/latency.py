@@ -1,7 +1,7 @@
 """How fast the pages are on a large database, which is made here.
 
     python -m benchmarks.pages.latency --make FILE [--scale 1] [--seed 0]
-    python -m benchmarks.pages.latency --browser FILE [--pages questions,review] [--repeats 20]
+    python -m benchmarks.pages.latency --browser FILE [--repeats 20]
 
 `--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
 `database.py`): 0.33 GB, and 0.29 GB of rollouts next to it, in about a minute of one core. `--browser` starts
@@ -20,7 +20,7 @@ import re
 import statistics
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -133,7 +133,6 @@ def main() -> None:
     parser.add_argument("--scale", type=float, default=1.0, help="share of the full size of --make")
     parser.add_argument("--seed", type=int, default=0, help="of --make")
     parser.add_argument("--browser", type=Path, metavar="FILE", help="measure the pages in Chromium on it")
-    parser.add_argument("--pages", help="those of --browser, with commas; all without it")
     parser.add_argument("--repeats", type=int, default=20, help="of --browser")
     options = parser.parse_args()
     report: dict[str, Any] = {}
@@ -145,16 +144,13 @@ def main() -> None:
         report["make_s"] = round(time.perf_counter() - began, 1)
         report["database_mb"] = round(options.make.stat().st_size / 1e6)
     if options.browser is not None:
-        pages = options.pages.split(",") if options.pages else list(PAGES)
-        if not set(pages) <= set(PAGES):
-            parser.error(f"--pages: take some of {', '.join(PAGES)}")
-        report["times_ms"] = measure(options.browser, repeats=options.repeats, pages=pages)
+        report["times_ms"] = measure(options.browser, options.repeats)
     if not report:
         parser.error("name --make or --browser")
     print(json.dumps(report))
 
 
-def measure(database: Path, *, repeats: int, pages: Sequence[str]) -> dict[str, dict[str, float]]:
+def measure(database: Path, repeats: int) -> dict[str, dict[str, float]]:
     """Time going to each page and what is done there; return milliseconds by what was done."""
     from playwright.sync_api import sync_playwright
 
@@ -177,8 +173,7 @@ def measure(database: Path, *, repeats: int, pages: Sequence[str]) -> dict[str, 
             page = browser.new_context(viewport={"width": 1280, "height": 900}).new_page()
             page.set_default_timeout(WAIT_MS)
             tab = Tab(page, url, taken, random.Random(7))
-            for name in pages:
-                path, marker = PAGES[name]
+            for name, (path, marker) in PAGES.items():
                 other = "sets" if name == "overview" else "overview"
                 tab.go(path, marker)
                 for _ in range(repeats):

@@ -171,7 +171,10 @@ def real_worlds(data: Path) -> list[AuditMember]:
     """Return the responses of real models that are there: a GRPO run, and one model on MATH problems."""
     worlds = []
     if (path := data / LOG).exists():
-        worlds.append(late_visits("a GRPO run, 4 visits", read_visits(path), 4))
+        last = np.array(
+            [row[-4:] for row in read_visits(path)]
+        )  # policies of neighboring steps, taken for one
+        worlds.append(AuditMember("a GRPO run, 4 visits", *last.sum(axis=1).T))
     if (path := data / "qwen25math_100x8.jsonl").exists():
         right: dict[str, list[int]] = {}
         for row in read_jsonl(path):
@@ -184,13 +187,3 @@ def real_worlds(data: Path) -> list[AuditMember]:
             )
         )
     return worlds
-
-
-def late_visits(name: str, visits: Visits, number: int) -> AuditMember:
-    """Return the last visits of each prompt as one count: policies of neighboring steps, taken for one."""
-    rows = [row[-number:] for row in visits]
-    return AuditMember(
-        name,
-        np.array([sum(correct for correct, _ in row) for row in rows]),
-        np.array([sum(size for _, size in row) for row in rows]),
-    )

@@ -197,7 +197,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 def report(given: argparse.Namespace) -> None:
     """Print the tables of `rows.jsonl`."""
-    from benchmarks.studies.real_model_report import tables
+    from benchmarks.studies.real_model_report import tables  # `run` has no such packages before it unpacks
 
     print("\n".join(tables(read_jsonl(given.rows))))
 

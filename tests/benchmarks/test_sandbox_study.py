@@ -59,18 +59,6 @@ def test_an_interval_holds_seeds_and_questions() -> None:
     assert np.isnan([low, high]).all()
 
 
-def test_the_table_compares_equal_worlds_and_steps() -> None:
-    points = [Point("A", name, 2e-4, seed, 120) for name in ("grpo", "ta_rescue") for seed in (1, 2)]
-    shares = dict(zip(points, (0.25, 0.5, 0.5, 0.75), strict=True))
-    rows = {point: row(point, share) for point, share in shares.items()}
-    tuned = Point("A", "grpo", 1e-4, 101, 120)
-    rows[tuned] = row(tuned, 0.3)
-    assert tables.rates_table(rows)[-1] == "| A | grpo | .300 |"
-    grpo, rescue = tables.table(rows)[2:]
-    assert grpo.startswith("| A | 15.4k | grpo | 0.0002 | 2 | .50 | 4 | .250 ± .118 |")
-    assert "+16.7 [" in rescue  # of three questions one is never solved
-
-
 def test_the_page_has_the_table_of_the_csv() -> None:
     page = (ROOT / "docs" / "studies" / "recipes.md").read_text(encoding="utf-8")
     rows, plain = study.read_summary(tables.DATA), study.read_summary(tables.PLAIN)

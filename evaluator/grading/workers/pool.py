@@ -8,13 +8,12 @@ task has all the time it may take. So hostile answers cannot hold up honest ones
 import math
 import multiprocessing
 import os
-import sys
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from typing import Any, Literal
+from typing import Literal
 
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
@@ -163,11 +162,9 @@ class _Worker:
     """A process that grades one task at a time, and the pipe to it."""
 
     def __init__(self, memory_limit_mb: int, lane: Lane) -> None:
-        if sys.platform == "win32":
-            context: Any = multiprocessing.get_context("spawn")
-        else:  # fork servers are safe with threads, and a replaced worker starts with the algebra loaded
-            context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload(["math_verify", "evaluator.grading.workers.warming"])
+        # Fork servers are safe with threads, and a replaced worker starts with the algebra loaded.
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["math_verify", "evaluator.grading.workers.warming"])
         self._pipe, end = context.Pipe()
         self._process = context.Process(
             target=worker.serve, args=(end, memory_limit_mb, lane == "careful"), daemon=True
