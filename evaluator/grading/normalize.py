@@ -49,6 +49,7 @@ _COMMAND = re.compile(r"\\([A-Za-z]+) ?")
 _DOUBLED_SLASH = re.compile(r"\\\\(?=[A-Za-z]{2})")
 _TIME = re.compile(r"(?<![\d.:])(\d{1,2})(:\d\d)? ?([AaPp])\.?[Mm]\b\.?")
 _BARE_PI = re.compile(r"(?<![A-Za-z\\])pi(?![A-Za-z])")
+_MARKDOWN = re.compile(r"(\*\*|__|`|\*)(.+)\1", re.DOTALL)
 _TEXT_WITHOUT_WORDS = re.compile(r"\\text ?\{([^{}A-Za-z]*)\}")
 _FRAC_SHORT = re.compile(r"\\frac ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\}) ?(?:(\d|[A-Za-z]|\\pi)|\{([^{}]*)\})")
 _SQRT_SHORT = re.compile(r"\\sqrt ?([A-Za-z0-9])")
@@ -69,6 +70,8 @@ def normalize(text: str, *, join_thousands: bool = True) -> str:
     Texts longer than four times `LONGEST_ANSWER` are cut to that before any work (they are not read).
     """
     text = " ".join(_typed(text[: 4 * LONGEST_ANSWER]).split())
+    if match := _MARKDOWN.fullmatch(text):
+        text = match[2].strip()
     if r"\begin" not in text:
         text = _DOUBLED_SLASH.sub(r"\\", text)
     text = _TIME.sub(lambda match: f"{match[1]}{match[2] or ':00'} {match[3].lower()}.m.", text)

@@ -27,6 +27,7 @@ _NUMBER = re.compile(rf"([-+]?){_DECIMAL}")
 _RATIO = re.compile(rf"([-+]?)\(?({_DECIMAL})\)?/\(?([-+]?{_DECIMAL})\)?")
 _FRAC = re.compile(rf"([-+]?)(\d* ?)\\frac\{{([-+]?{_DECIMAL})\}}\{{([-+]?{_DECIMAL})\}}")
 _MIXED = re.compile(r"([-+]?)(\d+) (\d+)/(\d+)")
+_REPEATING = re.compile(r"[-+]?(\d*)\.(\d*)\\overline ?\{(\d+)\}")
 _POWER_OF_TEN = re.compile(
     rf"([-+]?)(?:({_DECIMAL}) ?(?:\\times|\\cdot|\*|x) ?)?10\^ ?(?:\{{([-+]?\d{{1,3}})\}}|([-+]?\d{{1,3}}))"
 )
@@ -53,6 +54,11 @@ def exact_number(text: str) -> ExactNumber | None:
     if match := _POWER_OF_TEN.fullmatch(text) or _E_NOTATION.fullmatch(text):
         power = int(match.group(3) or match.group(4))
         return ExactNumber(sign * Fraction(match.group(2) or 1) * Fraction(10) ** power)
+    if match := _REPEATING.fullmatch(text):
+        whole, fixed, period = match.group(1) or "0", match.group(2), match.group(3)
+        scale = 10 ** len(fixed)
+        repeated = Fraction(int(period), (10 ** len(period) - 1) * scale)
+        return ExactNumber(sign * (Fraction(int(whole + fixed), scale) + repeated))
     try:
         if match := _RATIO.fullmatch(text):
             return ExactNumber(sign * Fraction(match.group(2)) / Fraction(match.group(3)))
@@ -92,17 +98,22 @@ def same_number(first: ExactNumber, second: ExactNumber) -> bool:
         if _spells_a_float(spelled.value) and abs(first.value - second.value) <= abs(decimal.value) / 10**12:
             return True
     rounded, exact = (first, second) if first.decimals > second.decimals else (second, first)
-    places = rounded.decimals
-    digits = len(str(abs(rounded.value.numerator * 10**places // rounded.value.denominator)))
-    gap = abs(rounded.value - exact.value)
-    if digits >= 12 and places >= 6 and gap <= abs(exact.value) / 10**10:
-        return True
-    return not exact.decimals and min(digits, places) >= 6 and 2 * gap <= Fraction(1, 10**places)
+    return decimal_stands_for(rounded, exact.value, exact_is_decimal=exact.decimals > 0)
 
 
 def _spells_a_float(value: Fraction) -> bool:
     bottom = value.denominator
     return bottom >= 2**30 and bottom & (bottom - 1) == 0
+
+
+def decimal_stands_for(rounded: ExactNumber, exact: Fraction, *, exact_is_decimal: bool = False) -> bool:
+    """Whether a decimal is the rounded form of an exact number; see `same_number`."""
+    places = rounded.decimals
+    digits = len(str(abs(rounded.value.numerator * 10**places // rounded.value.denominator)))
+    gap = abs(rounded.value - exact)
+    if digits >= 12 and places >= 6 and gap <= abs(exact) / 10**10:
+        return True
+    return not exact_is_decimal and min(digits, places) >= 6 and 2 * gap <= Fraction(1, 10**places)
 
 
 _UNIT_WORDS = {

@@ -182,6 +182,13 @@ def membership(text: str) -> str:
     return re.split(r"\\in(?![A-Za-z])", text, maxsplit=1)[-1].strip()
 
 
+def is_region(text: str) -> bool:
+    r"""Return True for inequalities, intervals and unions."""
+    return any(
+        has_relation(part) or r"\cup" in part or bracketed(part) is not None for part in split_list(text)
+    )
+
+
 def choice_letter(text: str) -> str | None:
     r"""Return the letter of `B`, `(B)`, `\text{(B)}`, `B.`; None otherwise."""
     match = _CHOICE.fullmatch(text)
@@ -233,11 +240,12 @@ NUMBER_WORDS |= {
 }
 
 _TRUTH = {"yes": "true", "no": "false"}
+_COMPASS = {"n": "north", "s": "south", "e": "east", "w": "west"}
 _DENIAL = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n't\b")
 
 
 def same_words(first: str, second: str) -> bool:
-    """Return whether two answers in words are the same: `east` and `East`, a name and its sentence.
+    """Return whether two answers in words are the same: `SW` and `south-west`, a name and its sentence.
 
     A sentence is about the word that it starts or ends with, unless it denies something.
     """
@@ -261,9 +269,11 @@ _JOINS = frozenset(("and", "or", "than", "not", "nor", "of", "but", "versus", "'
 
 
 def _spelled(text: str) -> str:
-    """Words without case, signs and articles."""
+    """Words without case, signs and articles; points of the compass in full."""
     words = " ".join(re.sub(r"[^\w'%$+ -]", " ", text).split())
     letters = words.replace("-", "").replace(" ", "").casefold()
+    if re.fullmatch(r"[ns]?[ew]?", letters) and letters:
+        return "".join(_COMPASS[letter] for letter in letters)
     if re.fullmatch(r"(?:north|south)?(?:east|west)?", letters) and letters:
         return letters
     plain = re.sub(r"^(?:the|a|an) ", "", words.casefold())

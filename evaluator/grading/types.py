@@ -10,7 +10,7 @@ from service.answer_kinds import AnswerKind as AnswerKind
 
 
 def _grader_version() -> str:
-    parts = ["tagrpo-grader 4"]
+    parts = ["tagrpo-grader 3"]
     for package in ("math-verify", "latex2sympy2_extended", "sympy"):
         try:
             parts.append(f"{package} {version(package)}")
