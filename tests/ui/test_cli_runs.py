@@ -60,7 +60,7 @@ def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: P
     finished = run_finished(db, "math-run")
     done = "candidates=5, usd=0"
     assert f"math-run propose test-questions test/proposer {done} {finished}" in squeezed(out)
-    assert "by-rules propose test-questions rules candidates=2, usd=0 no" in squeezed(out)
+    assert "by-rules propose test-questions rules candidates=2, usd=0 -" in squeezed(out)
     runs = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
     assert runs["math-run"]["run_id"] == run.id
     assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)

@@ -149,8 +149,8 @@ def test_a_log_gets_a_line_now_and_then_and_the_last_one(monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with output.terminal.progress("run") as bar:
         monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 0.0)
-        bar.update(3, 9, "asking")
+        bar("asking", 3, 9)
         monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 600.0)
-        bar.update(4, 9, "asking")
-        bar.update(5, 9, "asking")
+        bar("asking", 4, 9)
+        bar("asking", 5, 9)
     assert lines == ["run: 3/9  asking", "run: 5/9  asking"]

@@ -59,8 +59,10 @@ class Tree(LazyGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in GROUPS:
             return super().get_command(ctx, cmd_name)
-        help, example, places = GROUPS[cmd_name]
-        return LazyGroup(name=cmd_name, help=help, epilog=f"Example: {example}", places=places.split())
+        group = GROUPS[cmd_name]
+        return LazyGroup(
+            name=cmd_name, help=group.help, epilog=f"Example: {group.example}", places=group.places
+        )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, entries in (

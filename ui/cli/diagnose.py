@@ -6,8 +6,8 @@ from typing import Annotated
 from typer import Argument, BadParameter, Option
 
 from ui.cli import output
-from ui.cli.candidates import sheet_lines
 from ui.cli.output import terminal
+from ui.cli.rephrase import sheet_lines
 from ui.cli.settings import db
 
 BY_STEP = {"zero_gradient", "diversity"}

@@ -229,8 +229,8 @@ def remove(name: str, yes: bool = False) -> None:
             stored = check_removable(session, name)
             members = len(load_members(session, name))
         if not yes:
-            what = f"question set {name} ({plural(members, 'question')}, created {stored.created_at})"
-            output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
+            details = f" ({plural(members, 'question')}, created {stored.created_at})"
+            output.confirm_removal(f"question set {name!r}", details)
         with database.write() as session:
             remove_set(session, name)
     terminal.show({"set": name, "questions": members, "spec": stored.spec}, hidden=("spec",))

@@ -7,7 +7,7 @@ from typer import Argument, BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import output
-from ui.cli.configured import Verb
+from ui.cli.configs import Verb
 from ui.cli.output import terminal
 from ui.cli.settings import Overwrite, db, resume_command
 
@@ -187,16 +187,10 @@ def _show_published(published: "PublishedSet") -> None:
     terminal.show(record, known)
 
 
-FLAGS = {
-    "--layout": "layout",
-    "--tokenizer": "tokenizer",
-    "--max-prompt-tokens": "max_prompt_tokens",
-    "--instruction": "instruction",
-}
 EXPORTED = ("layout", "data_source", "answers", "strategies", "validation_share")
 
 
-@Verb("export", VerlExportConfig, "set", FLAGS)
+@Verb("export", VerlExportConfig, "set", "--layout --tokenizer --max-prompt-tokens --instruction")
 def export(
     config: VerlExportConfig,
     *,

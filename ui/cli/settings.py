@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from evaluator.benchmarks.types import LoadedBenchmark
     from service.database import Database, Place
-    from ui.cli.configured import Verb
+    from ui.cli.configs import Verb
 
 Form = TypeVar("Form", bound=str)
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
@@ -167,6 +167,9 @@ AnswersTaken = Annotated[
 ]
 OwnGrader = Annotated[
     str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
+]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Print the planned requests and their cost; send and store nothing.")
 ]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite existing files.")]
 Limit = Annotated[int, Option(min=1, help="Number of rows per page.")]
