@@ -283,8 +283,7 @@ def metrics(
         from ui.charts.training_steps import step_chart
 
         most = max(map(len, groups))
-        drawn = ("label", "step", "value", *(("low", "high", "n") if most > 1 else ()))
-        points = [{name: row[name] for name in drawn} for row in rows]
+        points = rows if most > 1 else [{**row, "low": None} for row in rows]
         save_chart(step_chart(points, title=names[0], y_title="as logged", seeds=most), chart)
         output.note(f"chart written to {chart}")
     lines: dict[tuple[str, int], dict[str, object]] = {}
@@ -351,7 +350,12 @@ def rollouts(
     elif single:
         _show(name, record, single[2])
     elif prune is not None:
-        _prune(name, record, prune, yes)
+        every, last = _range(prune if ":" in prune else f"{prune}:10")
+        if not every or every < 1 or last is None or last < 0:
+            raise InputError(f"--prune {prune}: give N, at least 1, or N:LAST.")
+        pruned = record.prune(keep_every=every, keep_last=last, remove=yes)
+        note = None if yes else "Nothing was removed. Add --yes to remove these files."
+        terminal.show({"run": name, **pruned}, note)
     else:
         first, last = _range(step)
         if first is not None and last is None:
@@ -423,25 +427,6 @@ def _add(target: str | None) -> None:
         run = register(session, recorded, name or None)
         training = read_train_run(session, run)
     terminal.show({"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()})
-
-
-def _prune(name: str, record: "Record", keep: str, remove: bool) -> None:
-    every, last = _range(keep if ":" in keep else f"{keep}:10")
-    if not every or every < 1 or last is None or last < 0:
-        raise InputError(f"--prune {keep}: give N, at least 1, or N:LAST.")
-    prunable = record.files_to_prune(keep_every=every, keep_last=last)
-    paths = [path for files in prunable.values() for path in files]
-    done = {
-        "run": name,
-        "removed": remove,
-        "steps": list(prunable),
-        "rollouts": sum(s.responses for s in record.counts().page_steps() if s.step in prunable),
-        "files": list(map(str, paths)),
-        "bytes": sum(path.stat().st_size for path in paths),
-    }
-    for path in paths if remove else ():
-        path.unlink(missing_ok=True)
-    terminal.show(done, None if remove else "Nothing was removed. Add --yes to remove these files.")
 
 
 def standing(session: "Session", run: "Run") -> dict[str, Any]:
