@@ -212,7 +212,7 @@ def test_the_database_can_be_named_by_the_environment(
 ) -> None:
     monkeypatch.setenv("TAGRPO_DB", str(demo / "tagrpo.db"))
     assert "rules" in cli("runs", "list").out
-    assert cli("runs", "list", "--db", "absent.db").code == 2  # the option wins
+    cli.refused("runs", "list", "--db", "absent.db")
     monkeypatch.setenv("TAGRPO_DB", str(demo))
     assert "is a folder. Give a file" in cli("runs", "list").err
 
@@ -275,7 +275,7 @@ def test_json_is_one_object_and_all_that_stands_on_stdout(
     cli: CommandLine, demo: Path, tmp_path: Path
 ) -> None:
     own = Path(shutil.copytree(demo, tmp_path / "demo"))
-    listed = json.loads(cli("rephrase", "list", "--db", own / "tagrpo.db", "--json").out)
+    listed = cli.json("rephrase", "list", "--db", own / "tagrpo.db")
     calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])
     assert set(calls) == {path for path in COMMANDS if path[0] not in READ_ELSEWHERE} - WITHOUT
     page = (Path(__file__).parents[2] / "docs" / "reference" / "json.md").read_text(encoding="utf-8")

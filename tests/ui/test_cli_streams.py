@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, run_here
+from json_rows import write_rows
 from world_runs import command
 
 from ui.cli import output
@@ -19,7 +20,7 @@ ODD = [
 
 def odd_questions(folder: Path) -> Path:
     path = folder / "odd.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in ODD))
+    write_rows(path, *ODD)
     return path
 
 
@@ -28,8 +29,7 @@ def two_questions(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a database with the odd questions, which is only read."""
     folder = tmp_path_factory.mktemp("odd")
     db = str(folder / "odd.db")
-    done = run_here("questions", "import", odd_questions(folder), "--name", "odd", "--db", db)
-    assert done.code == 0, done.err
+    run_here.ok("questions", "import", odd_questions(folder), "--name", "odd", "--db", db)
     return db
 
 
@@ -104,7 +104,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
     rows = ({"question": f"Given {filler}, what is ${i}+1$?", "answer": str(i + 1)} for i in range(300))
     source.write_text("\n".join(map(json.dumps, rows)))
     db = str(tmp_path / "t.db")
-    assert run_here("questions", "import", source, "--name", "many", "--db", db).code == 0
+    run_here.ok("questions", "import", source, "--name", "many", "--db", db)
     process = subprocess.Popen(
         command("questions", "list", "many", "--limit", "300", "--json", "--db", db),
         stdout=subprocess.PIPE,
@@ -130,7 +130,7 @@ def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
     ends = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(json.loads(end)["created"] for end in ends) == [False, True]
-    listed = json.loads(run_here("questions", "list", "--db", db, "--json").out)
+    listed = run_here.json("questions", "list", "--db", db)
     assert [(row["set"], row["questions"]) for row in listed["sets"]] == [("odd", 2)]
 
 
@@ -138,7 +138,7 @@ def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_p
     folder = tmp_path / "a b'c\" ü #%?"
     folder.mkdir()
     source, db = odd_questions(folder), folder / "t?#%41.db"
-    assert cli("questions", "import", source, "--name", "odd", "--db", db).code == 0
+    cli.ok("questions", "import", source, "--name", "odd", "--db", db)
     assert db.is_file()
     assert "odd" in cli("questions", "list", "--db", db).out
 
