@@ -249,8 +249,8 @@ def contamination(
     """Find questions and neighbors that repeat benchmark problems; reports mention it.
 
     exact: the same words, regardless of formatting. fuzzy: nearly the same words. n-gram: the text contains
-    long passages of the problem. variant: similar wording, but other numbers, answers or images: usually a
-    different problem. Rows are numbered from 0. No texts are printed.
+    long passages of the problem. variant: similar wording with other numbers, answers or images, so usually a
+    different problem. Rows are numbered from 0. tagrpo prints no texts.
 
     Exit code 3: problems are repeated (variants do not count).
 

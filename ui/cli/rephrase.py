@@ -164,7 +164,7 @@ def list_(
     after: str | None = None,
     reviews: bool = False,
 ) -> None:
-    """List the candidates of a run with their status; or the human decisions.
+    """List the candidates of a run and their status, or the human decisions on them.
 
     Candidates are proposed rephrasings. A review overrides the verdict on a candidate.
 
@@ -177,7 +177,7 @@ def list_(
         question: Only candidates of this question: its id or first characters.
         finding: Only candidates with this structural finding.
         after: Continue after this candidate.
-        reviews: List human decisions, also withdrawn ones; with --run those of one run.
+        reviews: List the human decisions, including withdrawn ones; with --run, only those of one run.
     """
     from rephraser.reviews.store import review_rows
     from rephraser.run.store import choose_run, find_neighbor_run
@@ -346,7 +346,8 @@ def audit(
 
     Args:
         sample: Number of candidates to sample; with --groups, of questions.
-        groups: Sample questions with all accepted neighbors: how many training groups have a wrong one?
+        groups: Sample questions with all their accepted neighbors, to estimate how many training groups contain
+            a wrong one.
         seed: Random seed of the sample.
         out: Write a blind sheet to this new JSON Lines file, for review --sheet.
     """

@@ -137,8 +137,8 @@ def report(
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
 
     Args:
-        metric: pass@k; pass^k: all k correct; g-pass@k:TAU: at least a share TAU; maj@k: majority vote.
-        interval: Whether intervals cover new problems or only these.
+        metric: pass@k, pass^k (all k correct), g-pass@k:TAU (at least a share TAU) or maj@k (majority vote).
+        interval: Intervals for new problems, or for new samples of the same problems.
         paper: Model of a paper whose published figures are added, or none. Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .json file.
     """
@@ -309,7 +309,7 @@ def label(
     comment: Annotated[str, Option(show_default=False)] = "",
     reviewer: settings.Reviewer = None,
 ) -> None:
-    """Grade a response yourself; or list the human grades of a run and their effect.
+    """Grade a response yourself, or list the human grades of a run and their effect.
 
     Your grade overrides the grader's until you withdraw it. Reports state how many human grades count;
     `eval report --grades grader` leaves them out.

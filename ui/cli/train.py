@@ -43,7 +43,7 @@ def plan(
         list[str] | None,
         Option(
             metavar="NAME=VALUE",
-            help=f"{', '.join(each.path for each in settings_of(PlanAssumptions))}: what a plan cannot know. "
+            help=f"Assumed value: {', '.join(each.path for each in settings_of(PlanAssumptions))}. "
             "Repeat the option for several.",
         ),
     ] = None,
@@ -61,7 +61,7 @@ def plan(
 
     Args:
         questions: Number of training questions, instead of --data.
-        pilot: Pilot: eval run of the model on the set.
+        pilot: Eval run of the model on the set, for the forecast.
         compare: Recipes to compare with at equal responses, separated by commas. Default: GRPO.
         responses: Total responses of each training run. Default: the recipe's.
         script: With --data and --compare: write a script that trains, evaluates and reports all recipes.
@@ -323,14 +323,14 @@ def rollouts(
         target: Run (optional if there is only one), one rollout to show, or a folder to --add.
         step: Only this step, or only steps N to M.
         question: Only this question: its id or first characters.
-        variant: 0: the question's own prompt; k: its k-th neighbor.
+        variant: Only this prompt: 0 is the question's own, k its k-th neighbor.
         grade: Only this grade: correct, wrong or unknown.
         text: Only rollouts whose response contains this text.
         rescued: List questions whose own responses were all wrong (all, rescued or never rescued), and the
             neighbors that rescued them. Needs a recipe such as ta_rescue.
         after: Continue after this rollout or question.
         add: Register the folder of a training run that started elsewhere or was moved.
-        prune: Remove responses, except those of every N-th and the last LAST steps (10). Metrics stay.
+        prune: Remove the responses of all steps except every N-th and the last LAST ones (10). Metrics stay.
         yes: With --prune: remove the files. Default: only list the steps.
     """
     from trainer_adapter.record.listing import RolloutFilters, list_rollouts
