@@ -346,8 +346,8 @@ def audit(
 
     Args:
         sample: Number of candidates to sample; with --groups, of questions.
-        groups: Sample questions with all their accepted neighbors, to estimate how many training groups contain
-            a wrong one.
+        groups: Sample questions with all their accepted neighbors, to estimate how many training groups
+            contain a wrong one.
         seed: Random seed of the sample.
         out: Write a blind sheet to this new JSON Lines file, for review --sheet.
     """
