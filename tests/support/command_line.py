@@ -57,7 +57,9 @@ class CommandLine:
 
     def refused(self, *arguments: object) -> str:
         """Run a command that has to be refused; return its error without line breaks."""
-        return words(self.ok(*arguments, code=2).err)
+        done = self.ok(*arguments, code=2)
+        assert (done.out, "Traceback" in done.err) == ("", False), done
+        return words(done.err)
 
     def json(self, *arguments: object, code: int = 0) -> dict[str, Any]:
         """Run a command with --json and return its object."""

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
+from json_rows import write_rows
 from runs import open_empty
 from sqlalchemy import text
 
@@ -102,24 +103,23 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
 @pytest.mark.parametrize(
     "command",
     [
-        ("eval", "run", "nothing", "--model", "hosted_vllm/m"),
-        ("eval", "run", "absent.jsonl", "--model", "hosted_vllm/m"),
-        ("eval", "run", "aime24", "--from", "absent.jsonl", "--model", "hosted_vllm/m"),
-        ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/m", "--name", "no name"),
-        ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/m", "-c", "absent.toml"),
-        ("eval", "run", "neighbors=nothing", "--model", "hosted_vllm/m"),
-        ("eval", "import", "absent.jsonl", "--model", "m"),
-        ("eval", "import", "responses.jsonl", "--model", "m", "--name", "no name"),
-        ("questions", "import", "absent.jsonl"),
-        ("questions", "import", "sums.jsonl", "--name", "no name"),
-        ("sets", "import", "absent.jsonl", "--name", "x"),
-        ("sets", "import", "sums.jsonl", "--name", "x"),
+        "eval run nothing --model hosted_vllm/m",
+        "eval run absent.jsonl --model hosted_vllm/m",
+        "eval run aime24 --from absent.jsonl --model hosted_vllm/m",
+        "eval run sums.jsonl --model hosted_vllm/m --name a/b",
+        "eval run sums.jsonl --model hosted_vllm/m -c absent.toml",
+        "eval run neighbors=nothing --model hosted_vllm/m",
+        "eval import absent.jsonl --model m",
+        "eval import responses.jsonl --model m --name a/b",
+        "questions import absent.jsonl",
+        "questions import sums.jsonl --name a/b",
+        "sets import absent.jsonl --name x",
+        "sets import sums.jsonl --name x",
     ],
-    ids=" ".join,
 )
-def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine, command: tuple[str, ...]) -> None:
+def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine, command: str) -> None:
     row = {"question": "What is 1 + 1?", "answer": "2"}
-    Path("sums.jsonl").write_text(json.dumps(row))
-    Path("responses.jsonl").write_text(json.dumps({**row, "response": "2"}))
-    done = cli(*command, "--db", "new.db")
-    assert (done.code, Path("new.db").exists()) == (2, False), done.err
+    write_rows("sums.jsonl", row)
+    write_rows("responses.jsonl", {**row, "response": "2"})
+    cli.refused(*command.split(), "--db", "new.db")
+    assert not Path("new.db").exists()

@@ -64,28 +64,26 @@ def test_it_comes_back_as_it_went(cli: CommandLine, demo: Path, url: str) -> Non
 @pytest.mark.parametrize(
     "command",
     [
-        ("questions", "list"),
-        ("questions", "list", "--suspects"),
-        ("rephrase", "list"),
-        ("rephrase", "list", "--reviews"),
-        ("runs", "list"),
-        ("sets", "list"),
-        ("eval", "report", "base.heldout", "ta_grpo-s1.heldout"),
-        ("eval", "compare", "base.heldout", "ta_grpo-s1.heldout"),
-        ("runs", "show", "candidates"),
-        ("train", "rollouts", "ta_grpo-s1", "--limit", "20"),
-        ("train", "metrics", "ta_grpo-s1"),
-        ("doctor",),
-        ("db", "check"),
+        "questions list",
+        "questions list --suspects",
+        "rephrase list",
+        "rephrase list --reviews",
+        "runs list",
+        "sets list",
+        "eval report base.heldout ta_grpo-s1.heldout",
+        "eval compare base.heldout ta_grpo-s1.heldout",
+        "runs show candidates",
+        "train rollouts ta_grpo-s1 --limit 20",
+        "train metrics ta_grpo-s1",
+        "doctor",
+        "db check",
     ],
-    ids=" ".join,
+    ids=str,
 )
-def test_commands_say_the_same_of_both(
-    cli: CommandLine, demo: Path, url: str, command: tuple[str, ...]
-) -> None:
-    file, server = (cli(*command, "--json", "--db", place) for place in (demo, url))
+def test_commands_say_the_same_of_both(cli: CommandLine, demo: Path, url: str, command: str) -> None:
+    file, server = (cli(*command.split(), "--json", "--db", place) for place in (demo, url))
     assert server.code == file.code, server.err
-    if command not in (("doctor",), ("db", "check")):
+    if command not in ("doctor", "db check"):
         # A sum of fractions hangs on its order, in the last digit.
         file_says, server_says = (json.loads(done.out, parse_float=_rounded) for done in (file, server))
         assert server_says == file_says

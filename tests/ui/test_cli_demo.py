@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine
 
 import sandbox.demo.steps
 import ui.demo_report
@@ -91,9 +91,8 @@ def test_a_folder_of_the_user_is_left_alone(cli: CommandLine, tmp_path: Path) ->
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "truth.jsonl").write_text("mine")
-    refused = cli("demo", "--folder", "mine")
-    assert (refused.code, refused.out) == (2, "")
-    assert "mine: contains truth.jsonl, which does not come from a demo" in words(refused.err)
+    message = "mine: contains truth.jsonl, which does not come from a demo"
+    assert message in cli.refused("demo", "--folder", "mine")
     assert (folder / "truth.jsonl").read_text() == "mine"
 
 
@@ -115,21 +114,14 @@ def test_an_exit_code_that_is_expected_does_not_stop_it(
     assert "(Exit code 3 is expected here: one row is bad.)" in done.out
 
 
-def test_recipes_are_checked_before_anything_is_written(cli: CommandLine, tmp_path: Path) -> None:
-    refused = cli("demo", "--recipes", "ta_grpo, nope")
-    assert (refused.code, refused.out) == (2, "")
-    assert "there is no recipe 'nope'" in refused.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_not_installed_is_named_with_the_command(
+def test_recipes_and_packages_are_checked_before_anything_is_written(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    assert "there is no recipe 'nope'" in cli.refused("demo", "--recipes", "ta_grpo, nope")
     monkeypatch.setattr(command, "NEEDED", ("json", "no_such_verl", "no_such_torch"))
-    refused = cli("demo")
-    assert (refused.code, refused.out) == (2, "")
-    assert "not installed: no_such_verl, no_such_torch." in refused.err
-    assert "pip install 'tagrpo[train,local,ui]'" in refused.err
+    message = cli.refused("demo")
+    assert "not installed: no_such_verl, no_such_torch." in message
+    assert "pip install 'tagrpo[train,local,ui]'" in message
     assert list(tmp_path.iterdir()) == []
 
 

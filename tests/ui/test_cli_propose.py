@@ -43,14 +43,14 @@ def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["--n", "65"], "--n is 65; give an integer, 1 to 64"),
-        (["verdict.accept=40"], "accept_overlap 40 can never be reached"),
-        (["verdict.looks=[16,12]"], "increasing"),
-        (["premises=openai/test-model"], "Add one"),
+        ("--n 65", "--n is 65; give an integer, 1 to 64"),
+        ("verdict.accept=40", "accept_overlap 40 can never be reached"),
+        ("verdict.looks=[16,12]", "increasing"),
+        ("premises=openai/test-model", "Add one"),
     ],
 )
-def test_settings_of_a_run_that_cannot_be(cli: CommandLine, more: list[str], message: str) -> None:
-    refused(cli, propose("proposer=rules", *more), message)
+def test_settings_of_a_run_that_cannot_be(cli: CommandLine, more: str, message: str) -> None:
+    refused(cli, propose("proposer=rules", *more.split()), message)
 
 
 @pytest.mark.parametrize(
@@ -70,16 +70,16 @@ def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, me
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (["proposer.strategies=nope"], "neither a built-in strategy (perspectives, paraphrase"),
-        (["proposer.strategies=[rename,rename]"], "a strategy appears twice"),
-        (["--n", "1", "proposer.strategies=[rename,format]"], "2 strategies for 1"),
-        (["proposer.price=[1,2,3]"], "proposer.price=[1,2,3]: "),
-        (["proposer.price=[nan,1]"], "proposer.price=[nan,1]: "),
+        ("proposer.strategies=nope", "neither a built-in strategy (perspectives, paraphrase"),
+        ("proposer.strategies=[rename,rename]", "a strategy appears twice"),
+        ("--n 1 proposer.strategies=[rename,format]", "2 strategies for 1"),
+        ("proposer.price=[1,2,3]", "proposer.price=[1,2,3]: "),
+        ("proposer.price=[nan,1]", "proposer.price=[nan,1]: "),
     ],
 )
-def test_settings_of_a_proposer_that_cannot_be(cli: CommandLine, more: list[str], message: str) -> None:
+def test_settings_of_a_proposer_that_cannot_be(cli: CommandLine, more: str, message: str) -> None:
     Path("own.json").write_text("{}")
-    refused(cli, llm(NOWHERE, *more), message)
+    refused(cli, llm(NOWHERE, *more.split()), message)
 
 
 # Models that cannot be asked

@@ -19,9 +19,7 @@ ODD = [
 
 
 def odd_questions(folder: Path) -> Path:
-    path = folder / "odd.jsonl"
-    write_rows(path, *ODD)
-    return path
+    return write_rows(folder / "odd.jsonl", *ODD)
 
 
 @pytest.fixture(scope="module")
@@ -33,25 +31,19 @@ def two_questions(tmp_path_factory: pytest.TempPathFactory) -> str:
     return db
 
 
-def in_ascii() -> dict[str, str]:
-    return {
-        **os.environ,
-        "LC_ALL": "C",
-        "LANG": "C",
-        "PYTHONCOERCECLOCALE": "0",
-        "PYTHONUTF8": "0",
-        "PYTHONIOENCODING": "ascii",
-    }
+ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+ASCII |= {"PYTHONIOENCODING": "ascii"}
 
 
 @pytest.mark.slow
 def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(two_questions: str) -> None:
     call = command("questions", "list", "odd", "--db", two_questions)
-    text = subprocess.run(call, capture_output=True, env=in_ascii(), timeout=60)
-    assert text.returncode == 0, text.stderr
+    text, found = (
+        subprocess.run([*call, *form], capture_output=True, env={**os.environ, **ASCII}, timeout=60)
+        for form in ([], ["--json"])
+    )
+    assert (text.returncode, found.returncode) == (0, 0), text.stderr + found.stderr
     assert b"O\\xf9 est [bold]la[/bold]" in text.stdout
-    found = subprocess.run([*call, "--json"], capture_output=True, env=in_ascii(), timeout=60)
-    assert found.returncode == 0, found.stderr
     rows = json.loads(found.stdout.decode("ascii"))["questions"]
     assert [row["question"] for row in rows] == [row["question"] for row in ODD]
 
@@ -99,10 +91,9 @@ def test_closed_streams_do_no_harm(two_questions: str) -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
-    source = tmp_path / "many.jsonl"
     filler = "a long story that fills the pipe " * 30
     rows = ({"question": f"Given {filler}, what is ${i}+1$?", "answer": str(i + 1)} for i in range(300))
-    source.write_text("\n".join(map(json.dumps, rows)))
+    source = write_rows(tmp_path / "many.jsonl", *rows)
     db = str(tmp_path / "t.db")
     run_here.ok("questions", "import", source, "--name", "many", "--db", db)
     process = subprocess.Popen(
