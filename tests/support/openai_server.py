@@ -69,13 +69,12 @@ def completion(body: Mapping[str, Any], answer: Answer, *, thinks: bool) -> dict
     choices = []
     for place, text in enumerate(texts):
         reason = "stop" if count_tokens(thought + text) <= limit else "length"
-        thinking, said = (
-            thought[: CHARS_PER_TOKEN * limit],
-            text[: CHARS_PER_TOKEN * limit - len(thought[: CHARS_PER_TOKEN * limit])],
-        )
-        choice: dict[str, Any] = {"text": said, "logprobs": None, "stop_reason": None}
+        room = CHARS_PER_TOKEN * limit
+        thinking = thought[:room]
+        written = text[: room - len(thinking)]
+        choice: dict[str, Any] = {"text": written, "logprobs": None, "stop_reason": None}
         if not raw:
-            choice = {"message": {"role": "assistant", "content": said}}
+            choice = {"message": {"role": "assistant", "content": written}}
         if thinking:
             choice["message"]["reasoning_content"] = thinking
         choices.append({"index": place, "finish_reason": reason, **choice})
