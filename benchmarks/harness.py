@@ -1,11 +1,9 @@
-"""What the benchmarks share: the data folder, and themselves run again in another process."""
+"""What the benchmarks share: the data folder, files of rows, tables, intervals."""
 
 import argparse
 import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,13 +17,38 @@ def add_data(parser: argparse.ArgumentParser, help: str = "folder of public data
     parser.add_argument("--data", type=Path, default=DATA, help=help)
 
 
-def run_apart(file: str, *arguments: object) -> dict[str, Any]:
-    """Run the benchmark in `file` in a process of its own; return the JSON object of its last line."""
-    module = ".".join(Path(file).resolve().relative_to(ROOT).with_suffix("").parts)
-    command = [sys.executable, "-m", module, *map(str, arguments)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    report: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return report
+def read_jsonl(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+
+
+def write_jsonl(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+def training_overrides(*, questions: int, rate: float, seed: int, steps: int, save: int) -> tuple[str, ...]:
+    """Return the overrides of a study's training by verl: two updates per step at a constant rate."""
+    actor = "actor_rollout_ref.actor"
+    return (
+        f"verl.data.train_batch_size={questions}",
+        f"verl.{actor}.ppo_mini_batch_size={questions // 2}",
+        f"verl.{actor}.optim.lr={rate:g}",
+        f"verl.{actor}.optim.lr_scheduler_type=constant",
+        f"verl.{actor}.optim.lr_warmup_steps_ratio=0",
+        f"verl.{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
+        "verl.trainer.total_epochs=100",
+        f"verl.trainer.total_training_steps={steps}",
+        f"verl.trainer.save_freq={save}",
+        "verl.trainer.max_actor_ckpt_to_keep=100",
+        f"verl.data.seed={seed}",
+        f"run.seed={seed}",
+    )
+
+
+def print_report(report: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+    """Print each table of a report, by its title, and all as one JSON object in the last line."""
+    for title, rows in report.items():
+        print_table(title, rows)
+    print(json.dumps(rounded(report)))
 
 
 def print_table(title: str, rows: Iterable[Mapping[str, Any]]) -> None:

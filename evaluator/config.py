@@ -6,8 +6,15 @@ from pydantic import Field, model_validator
 
 from service.config import operational
 from service.models.access import Access, Budget, Model
-from service.models.prompts import PRESETS, PromptConfig
-from service.models.settings import PUBLISHED, PublishedSampling, Sampling, SamplingSettings, Seeded
+from service.models.settings import (
+    PRESETS,
+    PUBLISHED,
+    PromptConfig,
+    PublishedSampling,
+    Sampling,
+    SamplingSettings,
+    Seeded,
+)
 
 
 class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budget):

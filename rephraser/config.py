@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 
 from service.config import Config, operational
 from service.models.access import Access, Budget, Model
-from service.models.prompts import PromptConfig
-from service.models.settings import PublishedSampling, Sampling, Seeded
+from service.models.settings import PromptConfig, PublishedSampling, Sampling, Seeded
 
 MIN_DISTANCE = 0.15
 """Candidates nearer than this are no neighbors by default; `docs/sets.md` has the pairs it was chosen on."""
@@ -120,6 +119,13 @@ class Verdict(Config):
         description="Numbers of answers per candidate at which tagrpo may decide. If accept or reject is not "
         "set, it scales with the last number.",
     )
+
+    @field_validator("looks")
+    @classmethod
+    def _check_looks(cls, looks: tuple[int, ...]) -> tuple[int, ...]:
+        if not looks or looks[0] < 1 or looks != tuple(sorted(set(looks))):
+            raise ValueError("give one or more increasing positive numbers, such as [12, 16].")
+        return looks
 
 
 class RephraseConfig(Seeded, Budget):

@@ -35,11 +35,28 @@ def check_contamination(
 
     checks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
-    sides = _load_sides(database, set_name, neighbors)
+    with database.read() as session:
+        content_hash = get_set(session, set_name).content_hash
+        members = [member for member in load_members(session, set_name) if member.held is None]
+        published = None if neighbors is None else load_set(session, neighbors)
+    placed = [
+        (member.position, Text(each.id, each.text, each.answer, each.images))
+        for member in members
+        for each in [member.question]
+    ]
+    sides = [(set_name, content_hash, placed)]
+    if published is not None:
+        placed = [
+            (row, Text(each.candidate_id, each.text, entry.question.answer, entry.question.images))
+            for row, entry in enumerate(published.entries)
+            for each in entry.neighbors
+        ]
+        sides.append((published.header.ref, published.header.content_hash, placed))
     for against in benchmarks:
         problems = [Text(each.id, each.text, each.answer, each.images) for each in against.problems]
         problem_rows = {problem.id: row for row, problem in enumerate(problems)}
-        for name, content_hash, texts, rows in sides:
+        for name, content_hash, placed in sides:
+            texts, rows = [text for _, text in placed], {text.id: row for row, text in placed}
             tell = partial(progress, f"{name} and {against.name}")
             overlaps = find_overlaps(texts, problems, settings, equal=equal, progress=tell)
             by_measure = Counter(overlap.measure for overlap in overlaps)
@@ -76,27 +93,3 @@ def check_contamination(
                     overlaps=overlaps,
                 )
     return checks, pairs
-
-
-def _load_sides(
-    database: Database, set_name: str, neighbors: str | None
-) -> list[tuple[str, str, list[Text], dict[str, int]]]:
-    """Return name, content hash, texts and their rows of the questions, and of the neighbors if named."""
-    with database.read() as session:
-        content_hash = get_set(session, set_name).content_hash
-        members = [member for member in load_members(session, set_name) if member.held is None]
-        published = None if neighbors is None else load_set(session, neighbors)
-    questions = [member.question for member in members]
-    texts = [Text(each.id, each.text, each.answer, each.images) for each in questions]
-    rows = {member.question.id: member.position for member in members}
-    sides = [(set_name, content_hash, texts, rows)]
-    if published is not None:
-        header, entries = published.header, published.entries
-        texts = [
-            Text(neighbor.candidate_id, neighbor.text, entry.question.answer, entry.question.images)
-            for entry in entries
-            for neighbor in entry.neighbors
-        ]
-        rows = {each.candidate_id: row for row, entry in enumerate(entries) for each in entry.neighbors}
-        sides.append((header.ref, header.content_hash, texts, rows))
-    return sides

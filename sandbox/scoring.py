@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from evaluator.passk.exact_interval import exact_interval
+from evaluator.passk.intervals import exact_interval
 from rephraser.reviews.status import current_statuses
 from rephraser.tables import VerdictRow
 from service.errors import InputError

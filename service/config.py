@@ -19,9 +19,8 @@ table: `anchor=own` is `recipe.anchor=own`.
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, partial
@@ -177,7 +176,7 @@ class Reading(Generic[C]):
 
     def __init__(self, kind: type[C]) -> None:
         self._kind = kind
-        self._values: dict[str, Any] = {}
+        self._values: dict[Place, Any] = {}  # of single settings; in a list of tables, by number or for all
         self._places: dict[Place, str] = {}
         self._profiles: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
         self._problems: list[str] = []
@@ -187,14 +186,15 @@ class Reading(Generic[C]):
         text, tables = read_toml(path)
         lines = _lines(text)
 
-        def line(place: Place) -> int:
-            return lines[place] if place in lines else line(place[:-1]) if place else 1
+        def place_of(at: Place) -> str:
+            while at and at not in lines:
+                at = at[:-1]
+            return f"{path}:{lines.get(at, 1)}: "
 
         profiles = tables.pop(PROFILES, {}) if isinstance(tables.get(PROFILES, {}), dict) else {}
         for name, profile in profiles.items():
             if isinstance(profile, dict):
-                places = {key: f"{path}:{line((PROFILES, name, key))}: " for key in profile}
-                self._profiles[name] = places, profile
+                self._profiles[name] = {key: place_of((PROFILES, name, key)) for key in profile}, profile
             else:
                 self._problems.append(
                     f"{path}: {PROFILES}.{name} is not a table. Write its settings below [{PROFILES}.{name}]."
@@ -204,8 +204,8 @@ class Reading(Generic[C]):
                 f"{path}: {', '.join(tables)}: this file may contain profiles only, as [{PROFILES}.NAME]. "
                 "Put other settings into another file and pass it with -c FILE."
             )
-            return
-        self._merge(self._kind, self._values, tables, (), lambda place: f"{path}:{line(place)}: ")
+        else:
+            self._take(self._kind, (), tables, place_of)
 
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
@@ -222,29 +222,28 @@ class Reading(Generic[C]):
             inner = key.removeprefix(f"{setting.path}.")
             removes = inner.startswith("~") and not value
             key, value = setting.path, [inner if removes else f"{inner}={value}"]
-        parts: Place = tuple(int(part) if part.isdigit() else part for part in key.split("."))
-        if setting is not None and isinstance(value, str):
-            value = read_text(setting.info.annotation, value)
-        elif isinstance(value, str) and find_setting(self._kind, key.rpartition(".")[0]) is not None:
-            value = read_text(Any, value)  # inside a free mapping, as in chat_template_kwargs.enable_thinking
-        elif isinstance(value, str) and value.startswith("["):
-            value = _in_brackets(value)
-        nested: Any = value
-        for part in reversed(parts):
-            nested = {part: nested}
-        self._merge(self._kind, self._values, nested, (), lambda _: place)
+        if isinstance(value, str):  # without a setting: in a free mapping, or names of a list of tables
+            value = read_text(Any if setting is None else setting.info.annotation, value)
+        for part in reversed(key.split(".")):
+            value = {int(part) if part.isdigit() else part: value}
+        self._take(self._kind, (), value, lambda _: place)
 
     def build(self) -> C:
         """Return the config."""
-        values = self._resolved(self._kind, self._values, ())
+        nested: dict[Any, Any] = {}
+        for at, value in self._values.items():
+            table = nested
+            for part in at[:-1]:
+                table = table.setdefault(part, {})
+            table[at[-1]] = value
+        values = self._resolve(self._kind, nested, ())
         try:
             config = self._kind.model_validate(values)
         except ValidationError as error:
             for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
-                problem = self._words(each)
                 name = ".".join(map(str, self._untagged(each["loc"])))
                 if each["type"] != "missing" or f"Did you mean {name}?" not in "".join(self._problems):
-                    self._problems.append(problem)
+                    self._problems.append(self._words(each))
         else:
             if not self._problems:
                 return config
@@ -253,116 +252,109 @@ class Reading(Generic[C]):
             raise InputError(problems[0])
         raise InputError("\n  ".join([f"{len(problems)} settings are invalid:", *problems]))
 
-    def _merge(
+    def _take(
         self,
-        kind: type[Config] | None,
-        values: dict[Any, Any],
-        new: Mapping[Any, Any],
+        table: type[Config] | None,
         at: Place,
-        place_of: Any,
+        new: Mapping[Any, Any],
+        place_of: Callable[[Place], str],
     ) -> None:
-        """Merge new values into a table; `kind` is the config of the table, None inside a free mapping."""
+        """Take the values of a table at a place; `table` is None in a free mapping."""
         for name, value in new.items():
             here: Place = (*at, name)
-            info = kind.model_fields.get(str(name)) if kind is not None else None
-            if kind is not None and kind.rest and info is None:
-                self._merge(kind, values, {kind.rest: {name: value}}, at, lambda place: place_of(place[1:]))
+            info = table.model_fields.get(str(name)) if table is not None else None
+            if table is not None and table.rest and info is None:
+                self._take(table, at, {table.rest: {name: value}}, lambda place: place_of(place[1:]))
                 continue
-            tables = _tables(info) if info is not None else []
             self._places[here] = place_of(here)
-            if not tables:
-                if info is not None and _is_marked(info, "free"):
-                    values[name] = [*values.get(name, ()), *(value if isinstance(value, list) else [value])]
-                elif isinstance(value, dict) and isinstance(values.get(name), dict):
-                    self._merge(None, values[name], value, here, place_of)
+            tables = _tables(info) if info is not None else []
+            if info is None and table is not None:
+                self._problems.append(self._words({"type": "extra_forbidden", "loc": here, "input": value}))
+            elif info is not None and _is_marked(info, "free"):
+                added = value if isinstance(value, list) else [value]
+                self._values[here] = [*self._values.get(here, ()), *added]
+            elif info is not None and _is_list(info):
+                self._take_list(tables[0], here, value, place_of)
+            else:
+                leading = "" if not tables else tables[0].leading if len(tables) == 1 else "kind"
+                if isinstance(value, str) and leading and not (value == "none" and _takes_none(info)):
+                    value = {leading: value}
+                if isinstance(value, dict) and (value or tables):
+                    kind = ""
+                    if len(tables) > 1:
+                        before = self._values.get((*here, "kind"), _kind_of(tables[0]))
+                        kind = value.get("kind", before)
+                        if kind != before:
+                            self._put(here, {})  # what was said of another choice does not hold
+                    self._take(_member(tables, kind), here, value, place_of)
                 else:
-                    values[name] = value
-                continue
-            assert info is not None
-            if _is_list(info):
-                self._merge_list(tables[0], values.setdefault(name, {}), value, here, place_of)
-                continue
-            leading = "kind" if len(tables) > 1 else tables[0].leading
-            if isinstance(value, str) and leading:
-                value = None if value == "none" and _optional(info) else {leading: value}
-            if not isinstance(value, dict):
-                values[name] = value
-                continue
-            table = _member(tables, value, values.get(name))
-            old = values.get(name)
-            if not isinstance(old, dict) or (
-                "kind" in value and value["kind"] != old.get("kind", _default_kind(info))
-            ):
-                values[name] = {}  # another choice: what an earlier layer said of the first does not hold
-            self._merge(table, values[name], value, here, place_of)
+                    self._put(here, value)
 
-    def _merge_list(
-        self, table: type[Config], values: dict[Any, Any], new: Any, at: Place, place_of: Any
-    ) -> None:
-        """Merge into a list of tables: by number each of them, next to what holds for all."""
+    def _take_list(self, table: type[Config], at: Place, new: Any, place_of: Callable[[Place], str]) -> None:
+        """Take values of a list of tables: of those by number, or of all of them."""
         if not isinstance(new, dict):
-            for number in _numbers(values):
-                del values[number]
             several = new if isinstance(new, list) else [] if new in ("none", None) else [new]
-            new = {
-                number: each if isinstance(each, dict) else {table.leading: each}
-                for number, each in enumerate(several)
-            }
+            self._forget_single(at)
+            self._values |= {(*at, number): {} for number in range(len(several))}
+            new = dict(enumerate(several))
         for key, inner in new.items():
             if isinstance(key, int):
-                self._merge(table, values.setdefault(key, {}), inner, (*at, key), place_of)
+                values = inner if isinstance(inner, dict) else {table.leading: inner}
+                self._take(table, (*at, key), values, place_of)
             else:
-                for each in (values, *(values[number] for number in _numbers(values))):
-                    self._merge(table, each, {key: deepcopy(inner)}, at, place_of)
+                self._forget_single(at, key)
+                self._take(table, at, {key: inner}, place_of)
 
-    def _resolved(self, kind: type[Config], values: Mapping[Any, Any], at: Place) -> dict[str, Any]:
-        """Return the plain values of a table: lists of tables, profiles, presets and `none` put in place."""
-        if isinstance(profile := values.get(PROFILES), str) and PROFILES in kind.model_fields:
+    def _forget_single(self, at: Place, name: str | None = None) -> None:
+        """Forget what the single tables of a list say of one name, or of all."""
+        size = len(at)
+        for each in [each for each in self._values if each[:size] == at and isinstance(each[size], int)]:
+            if name is None or each[size + 1 : size + 2] == (name,):
+                del self._values[each]
+
+    def _put(self, at: Place, value: Any) -> None:
+        """Set a value in place of what is there, within it or around it."""
+        for each in [each for each in self._values if each[: len(at)] == at[: len(each)]]:
+            del self._values[each]
+        self._values[at] = value
+
+    def _resolve(self, table: type[Config], values: Mapping[Any, Any], at: Place) -> dict[str, Any]:
+        """Return the values of a table for pydantic: lists of tables, profiles and `none` put in place."""
+        if isinstance(profile := values.get(PROFILES), str) and PROFILES in table.model_fields:
             values = {**self._profile(profile, at), **values, PROFILES: None}
-        resolved: dict[str, Any] = {}
         missing: dict[str, Any] = {
-            name: {} for name, info in kind.model_fields.items() if info.is_required() and _tables(info)
+            name: {} for name, info in table.model_fields.items() if info.is_required() and _tables(info)
         }
+        resolved: dict[str, Any] = {}
         for name, value in {**missing, **values}.items():
-            info = kind.model_fields.get(str(name))
-            tables = _tables(info) if info is not None else []
             here = (*at, name)
-            if info is not None and value == "none" and _takes_none(info.annotation):
-                resolved[name] = None
-            elif info is not None and tables and _is_list(info):
-                numbers = _numbers(value)
+            info = table.model_fields.get(name)
+            if info is None:
+                resolved[name] = value
+                continue
+            tables = _tables(info)
+            if value == "none" and _takes_none(info):
+                value = None
+            elif tables and _is_list(info):
+                numbers = [key for key in value if isinstance(key, int)]
                 shared = {key: each for key, each in value.items() if key not in numbers}
-                items = [
-                    {**shared, **value.get(number, {})} for number in range(max(numbers, default=-1) + 1)
-                ]
+                items = [shared | value.get(number, {}) for number in range(max(numbers, default=-1) + 1)]
                 if not items and tables[0].leading in shared:
                     items = [shared]
-                resolved[name] = [
-                    self._resolved(tables[0], item, (*here, number)) for number, item in enumerate(items)
-                ]
-                if not items:
-                    self._check_names(tables[0], shared, here)
-            elif info is not None and tables and isinstance(value, dict):
-                table = _member(tables, value, None) or tables[0]
-                inner = self._resolved(table, value, here)
+                value = [self._resolve(tables[0], item, (*here, n)) for n, item in enumerate(items)]
+            elif tables and isinstance(value, dict):
+                member = _member(tables, value.get("kind", "")) or tables[0]
+                value = self._resolve(member, value, here)
                 if len(tables) > 1:
-                    inner.setdefault("kind", _default_kind(info))
-                elif _optional(info) and table.leading not in inner:
-                    self._check_names(table, inner, here)
+                    value.setdefault("kind", _kind_of(member))
+                elif _takes_none(info) and member.leading not in value:
                     continue  # settings of what is not there
-                resolved[name] = inner
-            elif info is not None and isinstance(value, str) and _takes_texts(info.annotation):
-                resolved[name] = [value]
-            elif info and not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
+            elif isinstance(value, str) and _takes_texts(info.annotation):
+                value = [value]
+            elif not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
                 self._problems.append(self._words({"type": "strict", "loc": here, "input": value}))
-            else:
-                resolved[str(name)] = value
+            resolved[name] = value
         return resolved
-
-    def _check_names(self, table: type[Config], values: Mapping[Any, Any], at: Place) -> None:
-        """Note the unknown names of a table that is not built, as its leading field may be one of them."""
-        unknown = [name for name in values if name not in table.model_fields]
-        self._problems += [self._words({"type": "extra_forbidden", "loc": (*at, name)}) for name in unknown]
 
     def _profile(self, name: str, at: Place) -> dict[str, Any]:
         if name not in self._profiles:
@@ -435,35 +427,24 @@ def read_stored(
 
 
 def read_text(annotation: Any, text: str) -> Any:
-    """Return the value that a text stands for in a field of this type; what does not fit stays a text."""
-    leaves = _leaves(annotation)
-    if text == "none" and _takes_none(annotation):
-        return None
-    for leaf in leaves:
-        origin = get_origin(leaf)
-        if origin in (tuple, list):
-            items = _in_brackets(text) if text.startswith("[") else text
-            return list(map(str, items)) if items is not text and str in get_args(leaf) else items
-        if origin is dict or leaf is dict:
-            try:
-                return json.loads(text)
-            except ValueError:
-                return _read_toml(text, text)
-    if bool in leaves and text.lower() in ("true", "false"):
-        return text.lower() == "true"
-    for kind in (int, float):
-        if kind in leaves:
-            with suppress(ValueError):
-                return kind(text)
-    choices = {str(choice): choice for leaf in leaves for choice in _literals(leaf)}
-    return choices[text] if text in choices else _read_toml(text, text) if Any in leaves else text
+    """Return the value that a text gives in a field of this type; a text that does not fit stays a text."""
+    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
+    parsers: list[Callable[[str], Any]] = [str, json.loads, _read_toml, _split_list]
+    for parse in parsers[1:] if annotation is Any else parsers:
+        with suppress(ValueError, RecursionError):
+            return adapter.validate_python(parse(text))
+    return text
 
 
-def _read_toml(text: str, otherwise: Any) -> Any:
-    try:
-        return tomllib.loads(f"v = {text}")["v"]
-    except ValueError:
-        return otherwise
+def _read_toml(text: str) -> Any:
+    return tomllib.loads(f"value = {text}")["value"]
+
+
+def _split_list(text: str) -> list[str]:
+    """Return the items of `[a, b]`, which need no quotes."""
+    if not text.startswith("["):
+        raise ValueError(text)
+    return [part.strip().strip("\"'") for part in text.strip("[]").split(",") if part.strip()]
 
 
 def metavar(setting: Setting) -> str:
@@ -501,7 +482,7 @@ def _template(kind: type[Config], prefix: str, choice: str = "") -> Iterator[str
     for name, info in nested:
         tables = _tables(info)
         for table in tables:
-            usual = _kind_of(table) == _default_kind(info)
+            usual = table is tables[0]
             yield ""
             yield f"# {summary(table)}"
             if _is_list(info):
@@ -623,12 +604,6 @@ def _parts(dotted: str) -> Place:
     return tuple(part.strip().strip("\"'") for part in dotted.split("."))
 
 
-def _in_brackets(text: str) -> list[Any]:
-    """Return the items of `[a, b]`, as texts if this is not TOML."""
-    plain = [part.strip().strip("\"'") for part in text[1:-1].split(",") if part.strip()]
-    return list(_read_toml(text, plain))
-
-
 def _leaves(annotation: Any) -> list[Any]:
     """Return the types that a field takes: members of unions, without what `Annotated` adds."""
     origin = get_origin(annotation)
@@ -663,9 +638,9 @@ def _is_list(info: FieldInfo) -> bool:
     )
 
 
-def _takes_none(annotation: Any) -> bool:
+def _takes_none(info: FieldInfo | None) -> bool:
     """Return whether `none` unsets a field; where it is one of the choices it is that choice."""
-    leaves = _leaves(annotation)
+    leaves = _leaves(info.annotation) if info is not None else []
     return NoneType in leaves and not any("none" in _literals(leaf) for leaf in leaves)
 
 
@@ -673,25 +648,10 @@ def _is_marked(info: FieldInfo, mark: str) -> bool:
     return isinstance(extra := info.json_schema_extra, dict) and bool(extra.get(mark))
 
 
-def _optional(info: FieldInfo) -> bool:
-    return NoneType in _leaves(info.annotation)
-
-
 def _kind_of(table: type[Config]) -> str:
     return str(get_args(table.model_fields["kind"].annotation)[0]) if "kind" in table.model_fields else ""
 
 
-def _default_kind(info: FieldInfo) -> str:
-    default = info.get_default(call_default_factory=True)
-    return str(getattr(default, "kind", "")) or _kind_of(_tables(info)[0])
-
-
-def _member(tables: list[type[Config]], value: Mapping[str, Any], old: Any) -> type[Config] | None:
-    """Return the config of a union for a table: by its kind, else the present one, else the first."""
-    kind = value.get("kind") or (old.get("kind") if isinstance(old, dict) else None)
-    return next((table for table in tables if _kind_of(table) == kind), None if kind else tables[0])
-
-
-def _numbers(values: Mapping[Any, Any]) -> list[int]:
-    """Return the numbers of the tables in a list of tables."""
-    return [key for key in values if isinstance(key, int)]
+def _member(tables: list[type[Config]], kind: str) -> type[Config] | None:
+    """Return the config of a choice by its kind, the first if it is not given; None if it is unknown."""
+    return next((table for table in tables if kind in ("", _kind_of(table))), None)

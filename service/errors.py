@@ -5,6 +5,8 @@ which ends with exit code 1 and is to be reported. Docstrings list under "Raises
 not the errors of this file.
 """
 
+from collections.abc import Sequence
+
 
 class TagrpoError(Exception):
     """Invalid usage or input; the message says what is wrong, where, and what to do."""
@@ -45,3 +47,9 @@ class BudgetError(TagrpoError):
 def first_line(error: BaseException) -> str:
     """The first line of what another library's error says; its type where it says nothing."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def first_lines(lines: Sequence[str], limit: int = 5) -> str:
+    """Return the first lines indented below a message, and the number of the others."""
+    more = [f"and {len(lines) - limit} more"] if len(lines) > limit else []
+    return "".join(f"\n  {line}" for line in (*lines[:limit], *more))

@@ -9,7 +9,7 @@ import json
 import math
 import random
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -46,6 +46,8 @@ TRAININGS = ("grpo", "ta_grpo", "ta_grpo_star", "w_reinforce")
 BENCHMARKS = (("aime", 60), ("math500", 332))
 SAMPLES = 128
 STEPS, QUESTIONS_A_STEP, SESSIONS, VARIANTS = 61, 128, 8, 4
+STEP = QUESTIONS_A_STEP * SESSIONS * VARIANTS
+"""Responses of a step."""
 METRICS_BY_PART = (
     "reward", "correct", "entropy", "anchor/log_ratio", "anchor/ess", "anchor/ess_token", "kl/k1", "kl/k3",
 )  # fmt: skip
@@ -196,20 +198,36 @@ def make_rollouts(
     trained = list(questions[: max(QUESTIONS_A_STEP, round(2000 * scale))])
     rates = {question.id: min(0.99, max(0.0, chance.gauss(0.45, 0.35))) for question in trained}
     for name in TRAININGS:
-        order = list(trained)
-        with RolloutWriter(folder / name, name, spec={"recipe": name, "model": "base"}) as writer:
-            for step in range(1, max(2, round(STEPS * scale)) + 1):
-                first = (step - 1) * QUESTIONS_A_STEP % len(order)
-                if first < QUESTIONS_A_STEP:
-                    chance.shuffle(order)
-                batch = order[first : first + QUESTIONS_A_STEP]
-                writer.write(step, list(_make_step(step, batch, rates, pool, chance)))
-                writer.write_metrics(step, _metrics(step, chance))
+        write_training(folder / name, trained, rates, pool, max(2, round(STEPS * scale)), chance)
         add_training(db, folder / name)
 
 
+def write_training(
+    folder: Path,
+    questions: Sequence[Question],
+    rates: Mapping[str, float],
+    pool: Sequence[str],
+    steps: int,
+    chance: random.Random,
+) -> None:
+    """Record a training, named like its folder; responses are drawn from a pool of texts."""
+    order = list(questions)
+    with RolloutWriter(folder, folder.name, spec={"recipe": folder.name, "model": "base"}) as writer:
+        for step in range(1, steps + 1):
+            first = (step - 1) * QUESTIONS_A_STEP % len(order)
+            if first < QUESTIONS_A_STEP:
+                chance.shuffle(order)
+            batch = order[first : first + QUESTIONS_A_STEP]
+            writer.write(step, list(_make_step(step, batch, rates, pool, chance)))
+            writer.write_metrics(step, _metrics(step, chance))
+
+
 def _make_step(
-    step: int, batch: Sequence[Question], rates: dict[str, float], pool: Sequence[str], chance: random.Random
+    step: int,
+    batch: Sequence[Question],
+    rates: Mapping[str, float],
+    pool: Sequence[str],
+    chance: random.Random,
 ) -> Iterator[RolloutRecord]:
     draw = chance.random
     for group, question in enumerate(batch):

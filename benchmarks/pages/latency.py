@@ -5,8 +5,8 @@
 
 `--make` writes 10,000 questions, 30,000 neighbors, 1,000,000 rollouts and 200,000 evaluation samples (see
 `database.py`): 0.33 GB, and 0.29 GB of rollouts next to it, in about a minute of one core. `--browser` starts
-`tagrpo ui --review` on it and prints how long it takes in Chromium to go to a page and back, and to do what
-`interactions.py` does there; its reviews are added to the database.
+`tagrpo ui --review` on it and prints how long it takes in Chromium to go to a page and back, and to do
+something on the slowest pages (`ROUNDS`).
 
 The last line is one JSON object.
 """
@@ -16,18 +16,113 @@ import json
 import math
 import os
 import random
+import re
 import statistics
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from page_view import FLAGS, chromium, tagrpo_ui
 
-from benchmarks.pages.database import make_database
-from benchmarks.pages.interactions import PAGES, ROUNDS, START
-from benchmarks.pages.tab import WAIT_MS, Tab
+from benchmarks.pages.database import TRAININGS, make_database
+from benchmarks.pages.tab import URL, WAIT_MS, Tab
+
+LINES = """[...document.querySelectorAll('[data-testid="stVegaLiteChart"] .mark-line path')].map(
+  (one) => one.getAttribute("d")).join()"""
+METRICS = """[...document.querySelectorAll(".numbers")].map((one) => one.textContent).join()"""
+QUESTIONS = """document.querySelectorAll('[class*="st-key-question-row-"]').length"""
+
+
+def _heading(said: str) -> str:
+    return f"document.querySelector('h1')?.textContent === '{said}'"
+
+
+PAGES: dict[str, tuple[str, str]] = {
+    "overview": ("/", f"{_heading('Overview')} && {METRICS}"),
+    "questions": ("/questions", f"{_heading('Questions')} && {QUESTIONS}"),
+    "review": ("/review", _heading("Review")),
+    "sets": ("/sets", f"{_heading('Sets')} && {METRICS}"),
+    "rollouts": ("/rollouts", f"{_heading('Rollouts')} && {METRICS}"),
+    "signal": ("/signal", f"{_heading('Training signal')} && {LINES}"),
+    "curves": ("/curves", f"{_heading('Curves')} && {LINES}"),
+}
+"""By name: the address, and a condition (JavaScript) that holds on no other page."""
+
+
+def _rollouts(tab: Tab) -> None:
+    other = _another(tab, "Training run", [f"{name}  (" for name in TRAININGS])
+    _choose(tab, "rollouts: another run", "Training run", other, exact=False)
+    # The list of choices draws only what it shows: further ones cannot be clicked without scrolling it.
+    _choose(tab, "rollouts: a step", "Step", _another(tab, "Step", [f"step {n}" for n in range(1, 6)]))
+    _press(tab, "rollouts: groups of a kind", "radio", "mixed")
+    _press(tab, "rollouts: next groups", "button", "Next")
+    _click_row(tab, "rollouts: open a group")
+    tab.settle("document.querySelector('.st-key-group-back')")
+    responses = tab.page.locator(".table tbody tr")
+    tab.time("rollouts: read a response", responses.nth(tab.chance.randrange(8)).click)
+    _press(tab, "rollouts: next group", "button", "Next group")
+    _press(tab, "rollouts: all groups", "button", "All groups")
+
+
+def _signal(tab: Tab) -> None:
+    for steps in ("5 steps", "a step"):
+        _choose(tab, f"signal: {steps}", "Average over", steps, content=LINES)
+    _press(tab, "signal: all right", "radio", re.compile("^all right"), content=LINES)
+    for label in ("either", "Policy", "Anchor", "Covariance", "Zero gradient"):
+        _press(tab, f"signal: {label.lower()}", "radio", label, content=LINES)
+
+
+def _curves(tab: Tab) -> None:
+    _choose(tab, "curves: another k", "k", _another(tab, "k", ["2", "4", "8", "16", "64", "128"]))
+    _choose(tab, "curves: another benchmark", "Benchmark", "math500")
+    _press(tab, "curves: problems of all", "radio", "all:", exact=False)
+    _click_row(tab, "curves: responses to a problem")
+    _choose(tab, "curves: the first benchmark", "Benchmark", "aime")
+    for view in ("Differences", "Table", "Cost", "Curves"):
+        _press(tab, f"curves: {view.lower()}", "radio", view)
+
+
+ROUNDS: dict[str, Callable[[Tab], None]] = {"rollouts": _rollouts, "signal": _signal, "curves": _curves}
+"""By page, of the slowest: one round of what is done there, which ends where it began."""
+
+
+def _press(
+    tab: Tab, name: str, role: str, label: str | re.Pattern[str], *, exact: bool = True, content: str = URL
+) -> None:
+    """Click a button or one of several choices."""
+    tab.time(name, tab.page.get_by_role(role, name=label, exact=exact).first.click, content)
+
+
+def _another(tab: Tab, label: str, values: list[str]) -> str:
+    """Return a value that the choice with this label does not show now."""
+    now = tab.page.get_by_role("combobox", name=label, exact=True).input_value()
+    return tab.chance.choice([value for value in values if not now.startswith(value)])
+
+
+def _choose(tab: Tab, name: str, label: str, value: str, *, exact: bool = True, content: str = URL) -> None:
+    """Choose a value; opening the list happens in the browser alone and is not counted."""
+    from playwright.sync_api import TimeoutError as NotOpened
+
+    box: Any = tab.page.get_by_role("combobox", name=label, exact=True)
+    option = tab.page.get_by_role("option", name=value, exact=exact).first
+    for last in (False, False, True):  # a part of the page that is drawn late closes an open list
+        box.click()
+        try:
+            option.wait_for(timeout=WAIT_MS if last else 2000)
+        except NotOpened:
+            if last:
+                raise
+            continue
+        break
+    tab.time(name, option.click, content)
+
+
+def _click_row(tab: Tab, name: str) -> None:
+    """Click one of the first rows of the page's table, after its first cell."""
+    rows = tab.page.locator(".table table").filter(visible=True).first.locator("tbody tr")
+    tab.time(name, rows.nth(tab.chance.randrange(8)).locator("td").nth(1).click)
 
 
 def main() -> None:
@@ -90,9 +185,10 @@ def measure(database: Path, *, repeats: int, pages: Sequence[str]) -> dict[str, 
                     for to, said in ((other, "left for another page"), (name, "visited again")):
                         link = page.locator(f'[data-testid="stSidebarNavLink"][href$="{PAGES[to][0]}"]')
                         tab.time(f"{name}: {said}", link.first.click, f"Boolean({PAGES[to][1]})")
-                tab.go(START.get(name, path).format(reviewer=f"browser-{os.getpid()}"), marker)
-                for _ in range(repeats):
-                    ROUNDS[name](tab)
+                if name in ROUNDS:
+                    tab.go(path, marker)
+                    for _ in range(repeats):
+                        ROUNDS[name](tab)
             browser.close()
     finally:
         server.terminate()

@@ -13,11 +13,17 @@ import random
 import statistics
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import psutil
+
 from benchmarks.harness import add_data
-from evaluator.grading import Grade, GradeCase, Grader, GradeValue
+from benchmarks.speed.grading_hostile import hostile_cases
+from benchmarks.studies import grading_accuracy as data
+from evaluator.grading import Grade, Grader, GradeValue
+from evaluator.grading.normalize import normalize
 
 GRACE_S = 2.0  # to kill a worker and start another on a busy machine
 START = [(r"\boxed{\sin(7)+\sin(7)}", r"2\sin(7)")]
@@ -34,14 +40,10 @@ def main() -> None:
     parser.add_argument("--skip-hostile", action="store_true")
     args = parser.parse_args()
 
-    from benchmarks.studies import graded_responses as data
-
     rows = [row for file in data.RESPONSE_FILES for row in data.load(args.data, file)]
     if args.rows:
         rows = random.Random(0).sample(rows, min(args.rows, len(rows)))
-    cases = [row.case for row in rows]
-    report: dict[str, Any] = {"responses": len(cases)}
-    report |= compare_speed(rows, cases, args)
+    report = {"responses": len(rows), **compare_speed(rows, args)}
     if not args.skip_hostile:
         report["hostile"] = run_hostile(args)
     print(json.dumps(report))
@@ -54,53 +56,30 @@ def timed(work: Callable[[], Any]) -> float:
     return time.perf_counter() - started
 
 
-def forget() -> None:
-    """Empties the caches of this process that outlive a grader."""
-    from evaluator.grading.normalize import normalize
-
-    normalize.cache_clear()
-
-
-def compare_speed(
-    rows: Sequence[Any], cases: Sequence[GradeCase], args: argparse.Namespace
-) -> dict[str, Any]:
-    """Responses per second of each way, and the ratios."""
-    from benchmarks.studies import graded_responses as data
-
+def compare_speed(rows: Sequence[data.Row], args: argparse.Namespace) -> dict[str, Any]:
+    """Return the responses per second of each way, and the ratios."""
+    cases = [row.case for row in rows]
     data.plain_math_verify(rows)  # warms its caches
-    plain: list[float] = []
-    cold: list[float] = []
-    warm: list[float] = []
-    from_nothing: list[float] = []
+    plain = timed(lambda: data.plain_math_verify(rows))
+    passes = []
     for _ in range(args.repeats):
-        if not plain:
-            plain.append(timed(lambda: data.plain_math_verify(rows)))
-        forget()
+        normalize.cache_clear()
         with Grader(workers=args.workers) as grader:
             started = timed(lambda: grader.grade_many(START))
-            cold.append(timed(lambda: grader.grade_many(cases)))
-            warm.append(timed(lambda: grader.grade_many([GradeCase(**vars(case)) for case in cases])))
-            from_nothing.append(started + cold[-1])
-    seconds = {
-        "math_verify": min(plain),
-        "cold": statistics.median(cold),
-        "cold_with_start": statistics.median(from_nothing),
-        "warm": statistics.median(warm),
-    }
+            cold = timed(lambda: grader.grade_many(cases))
+            passes.append((cold, started + cold, timed(lambda: grader.grade_many(cases))))
+    medians = map(statistics.median, zip(*passes, strict=True))
+    seconds = {"math_verify": plain, **dict(zip(("cold", "cold_with_start", "warm"), medians, strict=True))}
     for name, taken in seconds.items():
         print(f"{name:16s} {taken:8.3f} s  {len(cases) / taken:10,.0f} responses/s")
-    ratio = {f"{name}_ratio": round(seconds["math_verify"] / seconds[name], 1) for name in list(seconds)[1:]}
     return {
-        **ratio,
+        **{f"{name}_ratio": round(plain / taken, 1) for name, taken in seconds.items()},
         "seconds": {name: round(taken, 4) for name, taken in seconds.items()},
-        "per_second": {name: round(len(cases) / taken) for name, taken in seconds.items()},
     }
 
 
 def run_hostile(args: argparse.Namespace) -> dict[str, Any]:
     """Hostile cases one by one, with the memory of the workers."""
-    from benchmarks.speed.grading_hostile import hostile_cases
-
     hostile = hostile_cases()
     taken: list[float] = []
     grades: list[Grade] = []
@@ -111,11 +90,8 @@ def run_hostile(args: argparse.Namespace) -> dict[str, Any]:
             grades += grader.grade_many([case])
             taken.append(time.perf_counter() - started)
     slowest = max(taken)
-    reasons: dict[str, int] = {}
-    for grade in grades:
-        reasons[grade.reason] = reasons.get(grade.reason, 0) + 1
+    reasons = Counter(grade.reason for grade in grades)
     print(f"{len(hostile)} hostile cases: slowest {slowest:.2f} s, worker peak {memory.peak_mb:,.0f} MB")
-    print(f"  {reasons}")
     return {
         "cases": len(hostile),
         "over_limit": sum(seconds > args.limit + GRACE_S for seconds in taken),
@@ -142,8 +118,6 @@ class MemoryWatch:
         self._thread.join()
 
     def _watch(self) -> None:
-        import psutil
-
         me = psutil.Process()
         while not self._stop.wait(0.05):
             for child in me.children(recursive=True):

@@ -11,7 +11,6 @@ the pilot. The last line is one JSON object.
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.random import default_rng
 from numpy.typing import NDArray
 
-from benchmarks.harness import add_data, print_table, rounded
+from benchmarks.harness import add_data, print_report
 from benchmarks.studies.forecast_worlds import (
     APART,
     LOG,
@@ -32,9 +31,9 @@ from benchmarks.studies.forecast_worlds import (
     read_visits,
     real_worlds,
 )
-from evaluator.signal.forecast import ForecastRow, GroupShape, RescueShape, forecast
-from evaluator.signal.groups import GroupCounts, MeanEstimate, share_estimate
-from evaluator.signal.zero_gradient import ends
+from evaluator.signal.forecast import forecast
+from evaluator.signal.groups import GroupCounts, MeanEstimate, Row, share_estimate
+from evaluator.signal.shapes import GroupShape, RescueShape, ends
 from trainer_adapter.methods.skipping import DeadGroups
 
 
@@ -63,7 +62,7 @@ def count_rows(rows: NDArray[np.int64]) -> GroupCounts:
 
 def check_halves(
     visits: Visits, g: int, *, m: int = 8, at_random: bool = False, seed: int = 0
-) -> tuple[ForecastRow, MeanEstimate]:
+) -> tuple[Row, MeanEstimate]:
     """Fit one half of the visits, predict the share of equal rewards at G, and return it with the other's.
 
     Args:
@@ -77,10 +76,10 @@ def check_halves(
     return check(thinned, later, g, seed)
 
 
-def check(fitted: GroupCounts, later: GroupCounts, g: int, seed: int) -> tuple[ForecastRow, MeanEstimate]:
+def check(fitted: GroupCounts, later: GroupCounts, g: int, seed: int) -> tuple[Row, MeanEstimate]:
     """Return the forecast at G from the first counts, and the share among the second."""
-    chances = ends(later.correct[:, 0], later.wrong[:, 0], g)
-    observed = share_estimate(later.by_question(chances.right + chances.wrong))
+    right, wrong = ends(later.correct[:, 0], later.wrong[:, 0], g)
+    observed = share_estimate(later.by_question(right + wrong))
     return forecast(fitted, seed=seed).row(GroupShape("original, G", 0, g)), observed
 
 
@@ -112,11 +111,11 @@ def report_real(path: Path, seed: int) -> list[dict[str, Any]]:
         {
             "fitted to": half,
             "G": g,
-            "forecast": row.share,
-            "low": row.low,
-            "high": row.high,
+            "forecast": row["share"],
+            "low": row["low"],
+            "high": row["high"],
             "observed": seen.value,
-            "error in points": 100 * (row.share - seen.value),
+            "error in points": 100 * (row["share"] - seen.value),
         }
         for (half, g), (row, seen) in checked.items()
     ]
@@ -157,7 +156,7 @@ def report_coverage(
             rows.append([fitted.row(shape) for shape in shapes])
         for shape, predictions in zip(shapes, zip(*rows, strict=True), strict=True):
             truth = world.share(shape)
-            predicted = np.array([row.share for row in predictions])
+            predicted = np.array([row["share"] for row in predictions])
             found.append(
                 {
                     "population": world.name,
@@ -165,8 +164,8 @@ def report_coverage(
                     "true": truth,
                     "mean forecast": float(predicted.mean()),
                     "rms error": float(np.sqrt(((predicted - truth) ** 2).mean())),
-                    "covered": float(np.mean([row.low <= truth <= row.high for row in predictions])),
-                    "width": float(np.mean([row.high - row.low for row in predictions])),
+                    "covered": float(np.mean([row["low"] <= truth <= row["high"] for row in predictions])),
+                    "width": float(np.mean([row["high"] - row["low"] for row in predictions])),
                 }
             )
     return found
@@ -200,9 +199,7 @@ def main() -> None:
         worlds = [world for world in worlds if any(part in world.name for part in args.worlds.split(","))]
     title = f"{args.pilots} pilots of {args.questions} questions, {args.samples} responses a prompt, N={N}"
     report[title] = report_coverage(worlds, args.pilots, args.questions, args.samples, args.seed)
-    for title, rows in report.items():
-        print_table(title, rows)
-    print(json.dumps(rounded(report)))
+    print_report(report)
 
 
 if __name__ == "__main__":

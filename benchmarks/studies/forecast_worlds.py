@@ -6,7 +6,6 @@ only afterwards.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,9 +15,9 @@ import numpy as np
 from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
-from evaluator.signal.forecast import GroupShape, RescueShape
+from benchmarks.harness import read_jsonl
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.zero_gradient import ends
+from evaluator.signal.shapes import GroupShape, RescueShape, ends
 
 LOG = "grpo_group_log_dsrsub.jsonl"
 N = 3
@@ -76,8 +75,8 @@ class AuditMember:
         return GroupCounts(np.arange(len(drawn)), drawn, m - drawn, np.zeros_like(drawn))
 
     def share(self, shape: GroupShape) -> float:
-        chances = ends(self.correct, self.size - self.correct, shape.g)
-        return float((chances.right + chances.wrong).mean())
+        right, wrong = ends(self.correct, self.size - self.correct, shape.g)
+        return float((right + wrong).mean())
 
 
 def shifted(rates: Floats, shifts: Floats) -> Floats:
@@ -165,8 +164,7 @@ APART = (
 
 def read_visits(path: Path) -> Visits:
     """Return the visits of a log with one row per prompt."""
-    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-    return [[(count, row["group_size"]) for count in row["successes"]] for row in rows]
+    return [[(count, row["group_size"]) for count in row["successes"]] for row in read_jsonl(path)]
 
 
 def real_worlds(data: Path) -> list[AuditMember]:
@@ -176,8 +174,7 @@ def real_worlds(data: Path) -> list[AuditMember]:
         worlds.append(late_visits("a GRPO run, 4 visits", read_visits(path), 4))
     if (path := data / "qwen25math_100x8.jsonl").exists():
         right: dict[str, list[int]] = {}
-        for line in path.read_text(encoding="utf-8").splitlines():
-            row = json.loads(line)
+        for row in read_jsonl(path):
             right.setdefault(row["question"], []).append(int(row["label"]))
         worlds.append(
             AuditMember(

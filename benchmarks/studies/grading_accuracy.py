@@ -12,16 +12,113 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from benchmarks.harness import add_data, print_table, rounded
-from evaluator.grading import Grade, Grader, GradeValue
+from benchmarks.harness import add_data, print_table, read_jsonl, rounded
+from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 
 Report = dict[str, Any]
+RESPONSE_FILES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
+FILES = ("grader_cases", *RESPONSE_FILES, "natural_gsm8k_responses")
+
+# Tolerances that the test suite gives beside the case (OlympiadBench, eval/scoring_examples.json).
+TOLERANCES = {"olympiad_20.0": "1e34", "olympiad_21.0": "1e34,1e-3", "olympiad_22.0": "1e-3"}
+
+
+@dataclass(frozen=True)
+class Row:
+    """A response; `label` and `gold_near_end` are None where they are not known."""
+
+    file: str
+    id: str
+    case: GradeCase
+    label: bool | None
+    model: str = ""
+    boxed: bool = False
+    gold_near_end: bool | None = None
+
+
+def load(folder: Path, file: str) -> list[Row]:
+    """The responses of a file; rows without a response or a gold are left out."""
+    rows = read_jsonl(folder / f"{file}.jsonl")
+    return [_row(file, row) for row in rows if row.get("response") is not None and _gold(row) is not None]
+
+
+def load_folders(
+    folders: Sequence[Path], only: Sequence[str] | None
+) -> Iterator[tuple[str, list[Row] | None]]:
+    """Every file of responses in the folders, and None for the usual or wanted ones that are missing."""
+    places = {path.stem: path.parent for folder in folders for path in sorted(folder.glob("*.jsonl"))}
+    for file in only or dict.fromkeys((*FILES, *sorted(places))):
+        if file not in places:
+            yield file, None
+        elif rows := (load(places[file], file) if _holds_responses(places[file] / f"{file}.jsonl") else []):
+            yield file, rows
+
+
+def thinned(rows: list[Row], most: int | None) -> list[Row]:
+    """At most so many rows of each model, evenly drawn from the file."""
+    if most is None:
+        return rows
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, row in enumerate(rows):
+        places[row.model].append(place)
+    chosen = {
+        of_model[step * len(of_model) // min(most, len(of_model))]
+        for of_model in places.values()
+        for step in range(min(most, len(of_model)))
+    }
+    return [rows[place] for place in sorted(chosen)]
+
+
+def _holds_responses(path: Path) -> bool:
+    with path.open(encoding="utf-8") as lines:
+        return "response" in json.loads(next(lines, "{}"))
+
+
+def _gold(row: dict[str, Any]) -> str | None:
+    gold = row.get("answer", row.get("gold"))
+    return str(gold) if gold is not None else None
+
+
+def _row(file: str, row: dict[str, Any]) -> Row:
+    gold, label, name = str(_gold(row)), row.get("label"), str(row.get("id", ""))
+    near = row.get("gold_near_end", gold.replace(",", "") in row["response"][-300:].replace(",", ""))
+    tolerance = TOLERANCES.get(name)
+    if (precision := (row.get("extra") or {}).get("precision")) is not None:
+        tolerance = f"5e-{int(precision) + 1}"  # math-verify rounds both sides to so many decimals
+    kind = AnswerKind.LATEX if tolerance is None else AnswerKind.TOLERANCE
+    return Row(
+        file=file,
+        id=name,
+        case=GradeCase(row["response"], gold, kind, tolerance),
+        label=bool(label) if label is not None else None,
+        model=str(row.get("model") or ""),
+        boxed="boxed" in row["response"],
+        gold_near_end=bool(near) if label is None else None,
+    )
+
+
+def plain_math_verify(rows: Sequence[Row]) -> list[bool | None]:
+    """`verify(parse(gold), parse(response))` one by one, as users call it; None for an error."""
+    from math_verify import parse, verify
+
+    logging.getLogger("math_verify").setLevel(logging.CRITICAL)
+    logging.getLogger("latex2sympy2_extended").setLevel(logging.CRITICAL)
+    verdicts: list[bool | None] = []
+    for row in rows:
+        gold = row.case.gold
+        try:
+            parsed = parse(gold if row.file == "grader_cases" else f"${gold}$")
+            verdicts.append(bool(verify(parsed, parse(row.case.response))))
+        except Exception:  # sympy raises anything
+            verdicts.append(None)
+    return verdicts
 
 
 def main() -> None:
@@ -36,18 +133,16 @@ def main() -> None:
     parser.add_argument("--skip-math-verify", action="store_true", help="do not run plain math-verify beside")
     args = parser.parse_args()
 
-    from benchmarks.studies import graded_responses as data
-
     folders = args.paths or [args.data]
     report: Report = {}
     disagreements: list[Report] = []
     with Grader(workers=args.workers) as grader:
-        for file, rows in data.load_folders(folders, args.files):
+        for file, rows in load_folders(folders, args.files):
             if rows is None:
                 print(f"\n{file}: not in {', '.join(map(str, folders))}")
                 report[file] = None
                 continue
-            rows = data.thinned(rows, args.rows)
+            rows = thinned(rows, args.rows)
             file_report, differing = measure(grader, rows, plain=not args.skip_math_verify)
             report[file] = file_report
             disagreements += differing
@@ -59,12 +154,10 @@ def main() -> None:
     print(json.dumps(rounded(report)))
 
 
-def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report, list[Report]]:
+def measure(grader: Grader, rows: Sequence[Row], *, plain: bool) -> tuple[Report, list[Report]]:
     """Figures of a file, as a whole and by model, and its disagreements."""
-    from benchmarks.studies import graded_responses as data
-
     grades = grader.grade_many([row.case for row in rows])
-    verdicts = data.plain_math_verify(rows) if plain else None
+    verdicts = plain_math_verify(rows) if plain else None
     others = [
         replace(row, case=replace(row.case, gold=other.case.gold), label=False)
         for row, other in zip(rows, [*rows[1:], *rows[:1]], strict=True)
@@ -74,9 +167,7 @@ def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report
     )
     rotated = [(place, other) for place, other in enumerate(others) if equal[place] is GradeValue.WRONG]
     accepted = dict.fromkeys(range(len(rows)), (None, None))
-    rotated_plain = (
-        data.plain_math_verify([other for _, other in rotated]) if plain else [None] * len(rotated)
-    )
+    rotated_plain = plain_math_verify([other for _, other in rotated]) if plain else [None] * len(rotated)
     rotated_grades = grader.grade_many([other.case for _, other in rotated])
     for (place, _), grade, verdict in zip(rotated, rotated_grades, rotated_plain, strict=True):
         accepted[place] = (correct(grade), verdict)
@@ -97,7 +188,7 @@ def measure(grader: Grader, rows: Sequence[Any], *, plain: bool) -> tuple[Report
 
 def figures(
     places: Sequence[int],
-    rows: Sequence[Any],
+    rows: Sequence[Row],
     grades: Sequence[Grade],
     verdicts: Sequence[bool | None] | None,
     accepted: dict[int, tuple[bool | None, bool | None]],
@@ -142,22 +233,19 @@ def correct(grade: Grade) -> bool:
     return grade.value is GradeValue.CORRECT
 
 
-def disagreement(row: Any, grade: Grade, verdict: bool | None) -> Report:
-    """A disagreement as it is written to the file; `why` is our policy where it is one."""
-    from benchmarks.studies import graded_responses as data
-
+def disagreement(row: Row, grade: Grade, verdict: bool | None) -> Report:
+    """A disagreement as it is written to the file."""
     return {
         "file": row.file,
         "id": row.id,
         "model": row.model,
-        "label": int(row.label),
+        "label": int(bool(row.label)),
         "grade": grade.value.value,
         "reason": grade.reason,
         "source": grade.source,
         "gold": row.case.gold,
         "extracted": grade.extracted,
         "math_verify": verdict,
-        "why": data.POLICIES.get(row.id, ""),
     }
 
 

@@ -22,7 +22,6 @@ sample without the few gains looks like a sure loss. The z test is run on 300 re
 """
 
 import argparse
-import json
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -32,7 +31,7 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from benchmarks.harness import print_table, rounded
+from benchmarks.harness import print_report
 from evaluator.passk.comparison import FEW_PROBLEMS, is_fragile, paired_bounds, sign_flip_p_values
 from evaluator.passk.estimators import pass_at_k
 from evaluator.passk.intervals import (
@@ -222,9 +221,7 @@ def main() -> None:
         "lowest and highest coverage": summarize(found),
         "highest false rejections at 5%, in percent": simulate_levels(max(1, options.repetitions // 2), rng),
     }
-    for title, rows in report.items():
-        print_table(title, rows)
-    print(json.dumps(rounded(report)))
+    print_report(report)
 
 
 if __name__ == "__main__":

@@ -31,10 +31,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.harness import DATA, ROOT
+from benchmarks.harness import DATA, ROOT, read_jsonl, write_jsonl
 from benchmarks.studies.real_model_commands import OutOfTime, StudyError, child_environment, lock_of
-from benchmarks.studies.real_model_pack import collect_packages, pack, read_manifest, unpack
-from benchmarks.studies.real_model_plan import GSM8K, POOL, REAL, TINY, read_jsonl, write_jsonl
+from benchmarks.studies.real_model_pack import collect_packages, pack, unpack
+from benchmarks.studies.real_model_plan import GSM8K, POOL, REAL, TINY
 from benchmarks.studies.real_model_stages import Study
 
 
@@ -190,7 +190,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if given.work is prepare and not given.tiny:
         if given.rewrites is None:
             parser.error("prepare takes --rewrites, or --tiny")
-        if given.checkpoint is None and "model" not in read_manifest(given.travel):
+        if given.checkpoint is None and not (given.travel / "model.sha256").exists():
             parser.error("no weights are packed yet: name them with --checkpoint")
     return int(given.work(given) or 0)
 

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.harness import ROOT
@@ -31,8 +31,7 @@ def run_together(
     deadline: float,
     commands: Mapping[str, Sequence[str]],
     *,
-    attention: bool = False,
-    stopped: bool = False,
+    allowed: Container[int] = (0,),
     watch: Callable[[Mapping[str, subprocess.Popen[bytes]]], None] | None = None,
 ) -> dict[str, Path]:
     """Run commands of tagrpo at the same time, each with a log; return what each printed.
@@ -40,8 +39,7 @@ def run_together(
     Args:
         place: the folder of the study; logs are in `logs`.
         deadline: on the clock of `time.monotonic`.
-        attention: whether exit code 3 is accepted.
-        stopped: `watch` may stop them.
+        allowed: exit codes that are no failure.
 
     Raises:
         StudyError: a command failed.
@@ -61,13 +59,13 @@ def run_together(
                 preexec_fn=end_with_parent,
                 pass_fds=(lock_of(place),),
             )
-    allowed = {0} | ({3} if attention else set()) | ({-signal.SIGTERM, 143} if stopped else set())
     late = failed = False
     while any(process.poll() is None for process in processes.values()):
         if watch is not None:
             watch(processes)
         if not (failed or late):
-            failed = any(process.poll() not in {None, *allowed} for process in processes.values())
+            codes = [process.poll() for process in processes.values()]
+            failed = any(code is not None and code not in allowed for code in codes)
             late = not failed and time.monotonic() > deadline - MARGIN_S
             for process in processes.values() if failed or late else ():
                 process.terminate()

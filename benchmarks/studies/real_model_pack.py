@@ -1,22 +1,17 @@
-"""Carry folders to a machine without a network in pieces, and unpack them there.
+"""Carry folders to a machine without a network in pieces, and unpack them there, by tar, split and sha256sum.
 
 It takes the standard library alone, since it runs before the packages that it carries are unpacked.
 """
 
-import gzip
-import hashlib
-import json
 import shutil
-import tarfile
+import subprocess
 import zipfile
-from collections.abc import Iterator, Sequence
 from fnmatch import fnmatch
 from importlib.metadata import distribution
 from pathlib import Path
 
 PIECE = 48 * 2**20
 """Bytes of a piece at most."""
-MANIFEST = "manifest.json"
 DROPPED = (
     *("ray/jars/*", "ray/rllib/*", "ray/serve/*", "ray/dashboard/client/*", "ray/cpp/*"),
     *("vllm/vllm_flash_attn/_vllm_fa2_C*", "vllm/vllm-rs", "vllm/third_party/*/include/*"),
@@ -27,76 +22,52 @@ DROPPED = (
 
 
 def pack(travel: Path, name: str, folder: Path, *, compress: bool) -> None:
-    """Write a folder as pieces `NAME.000`, `NAME.001`, ..., and list them in the manifest.
+    """Write a folder as pieces `NAME.000`, `NAME.001`, ..., and their hashes as `NAME.sha256`.
 
     Args:
         compress: by gzip; weights do not get smaller by it.
     """
     travel.mkdir(parents=True, exist_ok=True)
-    for old in travel.glob(f"{name}.[0-9]*"):
+    for old in travel.glob(f"{name}.*"):
         old.unlink()
-    whole = travel / f"{name}.whole"
-    with (
-        gzip.open(whole, "wb", compresslevel=6) if compress else whole.open("wb") as file,
-        tarfile.open(fileobj=file, mode="w|", dereference=True) as archive,
-    ):
-        archive.add(folder, arcname=".")
-    hashes = []
-    with whole.open("rb") as file:
-        while part := file.read(PIECE):
-            (travel / f"{name}.{len(hashes):03d}").write_bytes(part)
-            hashes.append(hashlib.sha256(part).hexdigest())
-    whole.unlink()
-    manifest = {**read_manifest(travel), name: hashes}
-    (travel / MANIFEST).write_text(json.dumps(manifest, indent=1), encoding="utf-8")
-
-
-def read_manifest(travel: Path) -> dict[str, list[str]]:
-    """Return the hashes of the pieces of each folder; {} if nothing is packed."""
-    path = travel / MANIFEST
-    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+    tar = ["tar", "-chzf" if compress else "-chf", "-", "-C", str(folder), "."]
+    with subprocess.Popen(tar, stdout=subprocess.PIPE) as archive:
+        split = ["split", f"--bytes={PIECE}", "--numeric-suffixes", "--suffix-length=3", "-", f"{name}."]
+        subprocess.run(split, stdin=archive.stdout, cwd=travel, check=True)
+    if archive.returncode:
+        raise ValueError(f"{folder}: tar ended with exit code {archive.returncode}.")
+    pieces = sorted(path.name for path in travel.glob(f"{name}.[0-9]*"))
+    with (travel / f"{name}.sha256").open("wb") as file:
+        subprocess.run(["sha256sum", *pieces], stdout=file, cwd=travel, check=True)
 
 
 def unpack(travel: Path, place: Path) -> None:
-    """Unpack every folder of the manifest; see `unpack_folder`.
+    """Unpack every packed folder as `place/NAME`, unless it exists.
 
     Raises:
-        ValueError: no manifest.
+        ValueError: there is none, or pieces are missing or damaged; the message names them.
     """
-    manifest = read_manifest(travel)
-    if not manifest:
-        raise ValueError(f"{travel}: has no {MANIFEST}. Carry it along with the pieces.")
-    for name in manifest:
-        unpack_folder(travel, place, name)
-
-
-def unpack_folder(travel: Path, place: Path, name: str) -> None:
-    """Unpack a folder as `place/NAME`, unless it exists.
-
-    Raises:
-        ValueError: pieces that are missing or damaged; the message names them.
-    """
-    if (place / name).exists():
-        return
+    packed = sorted(travel.glob("*.sha256"))
+    if not packed:
+        raise ValueError(f"{travel}: has no .sha256 file. Carry these files along with the pieces.")
     place.mkdir(parents=True, exist_ok=True)
-    hashes = read_manifest(travel)[name]
-    pieces = {travel / f"{name}.{number:03d}": expected for number, expected in enumerate(hashes)}
-    bad = [
-        piece.name
-        for piece, expected in pieces.items()
-        if not piece.exists() or hashlib.sha256(piece.read_bytes()).hexdigest() != expected
-    ]
-    if bad:
-        raise ValueError(f"{travel}: missing or damaged: {', '.join(bad)}. Carry these pieces again.")
-    whole, partial = place / f"{name}.whole", place / f"{name}.partial"
-    with whole.open("wb") as file:
-        for piece in pieces:
-            file.write(piece.read_bytes())
-    shutil.rmtree(partial, ignore_errors=True)
-    with tarfile.open(whole) as archive:
-        archive.extractall(partial, filter="data")
-    whole.unlink()
-    partial.rename(place / name)
+    for hashes in packed:
+        if (place / hashes.stem).exists():
+            continue
+        check = ["sha256sum", "--check", "--quiet", hashes.name]
+        checked = subprocess.run(check, cwd=travel, capture_output=True, text=True, check=False)
+        if checked.returncode:
+            raise ValueError(
+                f"{travel}: carry the pieces that failed again.\n{checked.stdout}{checked.stderr}"
+            )
+        whole, partial = place / f"{hashes.stem}.whole", place / f"{hashes.stem}.partial"
+        with whole.open("wb") as file:
+            subprocess.run(["cat", *sorted(travel.glob(f"{hashes.stem}.[0-9]*"))], stdout=file, check=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        subprocess.run(["tar", "-xf", whole, "-C", partial], check=True)
+        whole.unlink()
+        partial.rename(place / hashes.stem)
 
 
 def collect_packages(wheels: Path, site: Path) -> None:
@@ -106,8 +77,16 @@ def collect_packages(wheels: Path, site: Path) -> None:
     """
     for wheel in sorted(wheels.glob("*.whl")):
         with zipfile.ZipFile(wheel) as archive:
-            for member, target in _members(archive.infolist()):
-                path = site / target
+            for member in archive.infolist():
+                name = member.filename
+                first, _, rest = name.partition("/")
+                if first.endswith(".data"):
+                    kind, _, name = rest.partition("/")
+                    if kind not in ("purelib", "platlib"):
+                        continue
+                if member.is_dir() or any(fnmatch(name, pattern) for pattern in DROPPED):
+                    continue
+                path = site / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(archive.read(member))
                 path.chmod((member.external_attr >> 16 or 0o644) | 0o600)
@@ -115,15 +94,3 @@ def collect_packages(wheels: Path, site: Path) -> None:
     about.mkdir(parents=True, exist_ok=True)
     for name in ("METADATA", "entry_points.txt"):
         (about / name).write_text(distribution("tagrpo").read_text(name) or "", encoding="utf-8")
-
-
-def _members(members: Sequence[zipfile.ZipInfo]) -> Iterator[tuple[zipfile.ZipInfo, str]]:
-    for member in members:
-        name = member.filename
-        first, _, rest = name.partition("/")
-        if first.endswith(".data"):
-            kind, _, name = rest.partition("/")
-            if kind not in ("purelib", "platlib"):
-                continue
-        if not (member.is_dir() or any(fnmatch(name, pattern) for pattern in DROPPED)):
-            yield member, name

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -155,11 +154,3 @@ def best_rate(rows: Sequence[Row]) -> float:
         last = sorted((row for row in rows if row["rate"] == rate), key=lambda row: row["step"])[-PILOT_LAST:]
         shares[rate] = sum(row["correct"] for row in last) / sum(row["drawn"] for row in last)
     return float(max(sorted(shares), key=lambda rate: shares[rate]))
-
-
-def read_jsonl(path: Path) -> list[Row]:
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-
-
-def write_jsonl(path: Path, rows: Sequence[Row]) -> None:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import shutil
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +12,10 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.harness import read_jsonl, training_overrides, write_jsonl
 from benchmarks.studies.real_model_commands import OutOfTime, run_together
 from benchmarks.studies.real_model_plan import (
     ABOUT,
-    ACTOR,
     BASE,
     BASELINE,
     PILOT_SEED,
@@ -25,8 +26,6 @@ from benchmarks.studies.real_model_plan import (
     Size,
     best_rate,
     pairs,
-    read_jsonl,
-    write_jsonl,
 )
 
 
@@ -99,7 +98,7 @@ class Study:
             ("sets", "export", "pool", *to, *self.size.export, *db),
             ("runs", "show", "gate", "--json", *db),
         ):
-            printed = run_together(self.place, self.deadline, {"set": words}, attention=True)
+            printed = run_together(self.place, self.deadline, {"set": words}, allowed=(0, 3))
         shutil.copy(printed["set"], self.out / "gate.json")
         shutil.make_archive(str(self.out / "set"), "tar", self.set)
 
@@ -139,7 +138,7 @@ class Study:
 
         last = self.size.points[-1]
         if not all(self.checkpoint(recipe, name, last) for recipe, name in names.items()):
-            run_together(self.place, self.deadline, commands, watch=watch, stopped=True)
+            run_together(self.place, self.deadline, commands, watch=watch, allowed=(0, -signal.SIGTERM, 143))
         for point in reversed(self.size.points):
             found = {recipe: self.checkpoint(recipe, name, point) for recipe, name in names.items()}
             if all(found.values()):
@@ -181,18 +180,7 @@ class Study:
             *("--hide-log", "--name", name, f"folder={self.place / name}"),
             *("--db", str(self.place / f"{name}.db"), *size.training, *compared.changes),
             "loss.kl_coef=0",
-            f"verl.data.train_batch_size={size.questions}",
-            f"verl.{ACTOR}.ppo_mini_batch_size={size.questions // 2}",
-            f"verl.{ACTOR}.optim.lr={rate:g}",
-            f"verl.{ACTOR}.optim.lr_scheduler_type=constant",
-            f"verl.{ACTOR}.optim.lr_warmup_steps_ratio=0",
-            f"verl.{ACTOR}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-            "verl.trainer.total_epochs=100",
-            f"verl.trainer.total_training_steps={steps}",
-            f"verl.trainer.save_freq={save}",
-            "verl.trainer.max_actor_ckpt_to_keep=100",
-            f"verl.data.seed={seed}",
-            f"run.seed={seed}",
+            *training_overrides(questions=size.questions, rate=rate, seed=seed, steps=steps, save=save),
         )
 
     def drawn(self, name: str) -> dict[int, int]:
@@ -228,20 +216,15 @@ class Study:
         for step, data in sorted(self.metrics(name).items()):
             drawn = round(data["tagrpo/batch/responses"])
             responses, seconds = responses + drawn, seconds + data.get("timing_s/step", 0.0)
-            about = {"recipe": recipe, "rate": rate, "seed": seed, "step": step, "responses": responses}
             rewarded = round(drawn * data["tagrpo/reward/mean"])
-            equal = data.get("tagrpo/zero/group/share")
-            counts = {"benchmark": TRAINING, "problem": step, "correct": rewarded, "boxed": rewarded}
-            rows.append(
-                {
-                    **self.about(),
-                    **about,
-                    **counts,
-                    "drawn": drawn,
-                    "equal": equal,
-                    "seconds": round(seconds, 1),
-                }
-            )
+            row = {"recipe": recipe, "rate": rate, "seed": seed, "step": step, "responses": responses}
+            row |= {"benchmark": TRAINING, "problem": step, "correct": rewarded, "boxed": rewarded}
+            row |= {
+                "drawn": drawn,
+                "equal": data.get("tagrpo/zero/group/share"),
+                "seconds": round(seconds, 1),
+            }
+            rows.append({**self.about(), **row})
         return rows
 
     def about(self) -> Row:

@@ -5,22 +5,15 @@ The policy, the questions with their neighbors and the held-out questions are th
 written here again, in one file, without verl and without the project's own formulas. Where its pass@k agree
 with the study's rows of the same recipes, the trainer adapter is not the reason for what they show.
 
-`sandbox_study.py --plain` runs it, a process a training:
-
-    python -m benchmarks.studies.sandbox_plain WORLD ta_rescue --rate 1e-4 --seed 1 --points 60,120 --out R
-
-WORLD is a world's folder. R, a file, has one object a point: what was drawn until then, and the right answers
-among `SAMPLES` to each held-out question. Recipe `base` evaluates the policy that all start from.
+`sandbox_study.py --plain` runs it, a process a training. Recipe `base` evaluates the policy that all start
+from.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,6 +22,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from benchmarks.harness import read_jsonl
 from benchmarks.studies.sandbox_study_plan import ALL, SMALL, Plain
 from benchmarks.studies.sandbox_world import SAMPLES
 
@@ -282,10 +276,9 @@ def read_world(folder: Path, policy: Policy) -> tuple[list[Question], list[Quest
         )
         for row in pq.read_table(folder / "verl" / "train.parquet").to_pylist()
     ]
-    lines = (folder / "questions" / "heldout.jsonl").read_text(encoding="utf-8").splitlines()
     heldout = [
         Question([policy.tokens([{"role": "user", "content": row["question"]}])], row["answer"])
-        for row in map(json.loads, lines)
+        for row in read_jsonl(folder / "questions" / "heldout.jsonl")
     ]
     return train, heldout
 
@@ -317,8 +310,11 @@ def batches(
             yield [questions[at] for at in order[start : start + QUESTIONS]]
 
 
-def train(world: Path, name: str, rate: float, seed: int, points: list[int]) -> list[dict[str, Any]]:
-    """Train a recipe, and return a row for each of the `points`; minutes are of training alone."""
+def train(world: Path, name: str, rate: float, seed: int, points: Sequence[int]) -> list[dict[str, Any]]:
+    """Train a recipe, and return a row for each of the `points`; minutes are of training alone.
+
+    A row has what was drawn until then, and the right answers among `SAMPLES` to each held-out question.
+    """
     torch.manual_seed(seed)
     chance = np.random.default_rng(seed)
     policy, reference = load(world / "policy"), load(world / "policy")
@@ -349,22 +345,3 @@ def train(world: Path, name: str, rate: float, seed: int, points: list[int]) -> 
                 }
             )
     return rows
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("world", type=Path, help="a world's folder of sandbox_study.py")
-    parser.add_argument("recipe", choices=["base", *ALL])
-    parser.add_argument("--rate", type=float, default=1e-4)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--points", default="60,120", help="steps after which to evaluate")
-    parser.add_argument("--out", type=Path, required=True)
-    given = parser.parse_args()
-    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
-    points = sorted(int(steps) for steps in given.points.split(","))
-    rows = train(given.world, given.recipe, given.rate, given.seed, points)
-    given.out.write_text(json.dumps(rows) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

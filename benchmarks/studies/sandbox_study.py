@@ -26,15 +26,17 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.harness import training_overrides
 from benchmarks.studies.sandbox_study_plan import ALL, RATES, STAGES, TUNING, Stage
-from benchmarks.studies.sandbox_world import SAMPLES, World, evaluate, run_kept, tagrpo
+from benchmarks.studies.sandbox_world import SAMPLES, World, evaluate, tagrpo
 from evaluator.evals.results import load_result
 from evaluator.passk.curves import values_over_k
 from sandbox.demo.steps import LONGEST_RESPONSE
@@ -43,7 +45,7 @@ from service.runs.store import list_runs
 from service.writing import write_file
 from trainer_adapter.record.files import read_metrics
 
-QUESTIONS, MINI_BATCH = 16, 8
+QUESTIONS = 16
 KS = (1, 2, 4, 8, 16, 32)
 BASE = "base"
 
@@ -130,14 +132,13 @@ def run_cell(kept: Path, world: World, cell: Cell, trainer: Trainer) -> None:
 
 
 def train_plainly(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]:
-    """Train and evaluate by `sandbox_plain.py`."""
-    steps = ",".join(map(str, cell.points))
-    options = ("--rate", f"{cell.rate:g}", "--seed", str(cell.seed), "--points", steps)
-    out = place / "rows.json"
-    module = "benchmarks.studies.sandbox_plain"
-    command = ("python", "-m", module, str(world.folder), cell.recipe, *options, "--out", str(out))
-    run_kept(place / "commands.sh", command, [sys.executable, *command[1:]])
-    rows = json.loads(out.read_text(encoding="utf-8"))
+    """Train and evaluate by `sandbox_plain.py`, on one thread."""
+    import torch
+
+    from benchmarks.studies.sandbox_plain import train
+
+    torch.set_num_threads(1)
+    rows = train(world.folder, cell.recipe, cell.rate, cell.seed, cell.points)
     points = zip(cell.rows(), rows, strict=True)
     return [{**row, **vars(point), **_scores(row["correct"])} for point, row in points]
 
@@ -161,11 +162,11 @@ def train_by_verl(place: Path, world: World, cell: Cell) -> list[dict[str, Any]]
 
 
 def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
-    actor, last = "actor_rollout_ref.actor", cell.points[-1]
     compared = ALL[cell.recipe]
     if compared.changes is None:
         raise RuntimeError(f"{cell.recipe} is for the plain loop alone: --plain")
     no_penalty = () if any("kl_coef" in change for change in compared.changes) else ("loss.kl_coef=0",)
+    save = min(60, *cell.points)
     tagrpo(
         log,
         *(
@@ -179,23 +180,12 @@ def _train(log: Path, world: World, cell: Cell, run: Path) -> None:
             "--cpu",
         ),
         *("--hide-log", "--name", cell.name, f"folder={run}", "--db", str(run.parent / "run.db")),
-        *compared.changes,
-        *no_penalty,
-        f"verl.data.train_batch_size={QUESTIONS}",
-        f"verl.{actor}.ppo_mini_batch_size={MINI_BATCH}",
-        f"verl.{actor}.optim.lr={cell.rate:g}",
-        f"verl.{actor}.optim.lr_scheduler_type=constant",
-        f"verl.{actor}.optim.lr_warmup_steps_ratio=0",
-        f"verl.{actor}.ppo_max_token_len_per_gpu=8192",
+        *(*compared.changes, *no_penalty, "run.poll_interval_s=0.1"),
+        *training_overrides(
+            questions=QUESTIONS, rate=cell.rate, seed=cell.seed, steps=cell.points[-1], save=save
+        ),
+        "verl.actor_rollout_ref.actor.ppo_max_token_len_per_gpu=8192",
         f"verl.data.max_response_length={LONGEST_RESPONSE}",
-        f"verl.trainer.total_epochs={-(-last * QUESTIONS // 256)}",
-        f"verl.trainer.total_training_steps={last}",
-        f"verl.trainer.save_freq={min(60, *cell.points)}",
-        "verl.trainer.max_actor_ckpt_to_keep=100",
-        f"verl.{actor}.checkpoint.save_contents=[model,optimizer,extra,hf_model]",
-        f"verl.data.seed={cell.seed}",
-        f"run.seed={cell.seed}",
-        "run.poll_interval_s=0.1",
     )
 
 
@@ -215,25 +205,12 @@ def _scores(correct: Sequence[int]) -> dict[str, Any]:
 
 
 def _training(run: Path, last: int) -> dict[str, Any]:
-    """Return what the first `last` steps drew and did, from the metrics of the run."""
+    """Return what the first `last` steps drew, and their share of groups without a gradient."""
     metrics, _ = read_metrics(run / "rollouts")
     steps = [metrics[step] for step in sorted(metrics) if step <= last]
-
-    def mean(name: str) -> float | str:
-        values = [step[name] for step in steps if name in step]
-        return statistics.fmean(values) if values else ""
-
     return {
         "drawn": round(sum(step["tagrpo/batch/responses"] for step in steps)),
-        "dead": mean("tagrpo/zero/group/share"),
-        "asked_again": mean("tagrpo/rescue/asked_share"),
-        "revived": mean("tagrpo/rescue/revived_share"),
-        "entropy": steps[-1]["tagrpo/entropy/mean"],
-        "ess_neighbors": mean("tagrpo/anchor/ess/neighbors"),
-        "log_ratio_neighbors": mean("tagrpo/anchor/log_ratio/neighbors"),
-        "clip_fraction": mean("actor/pg_clipfrac"),
-        "grad_norm": mean("actor/grad_norm"),
-        "seconds_a_step": mean("timing_s/step"),
+        "dead": statistics.fmean(step["tagrpo/zero/group/share"] for step in steps),
     }
 
 
@@ -309,22 +286,24 @@ def _run(given: argparse.Namespace, kept: Path, trainer: Trainer) -> list[str]:
     worlds = given.worlds.split(",") if given.worlds else list(stage.worlds)
     done = {**(read_summary(given.done) if given.done else {}), **read_results(kept)}
     tuned = {**(read_summary(given.rates) if given.rates else {}), **done}
-    wanted = [cell for cell in cells(stage, worlds, tuned) if not done.keys() >= set(cell.rows())]
+    missing = [cell for cell in cells(stage, worlds, tuned) if not done.keys() >= set(cell.rows())]
     folders = {name: World(given.folder, name) for name in worlds}
     for world in folders.values():
         world.prepare()
+    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+        each = [pool.submit(_attempt, kept, folders[cell.world], cell, trainer) for cell in missing]
+        return [text for text in (future.result() for future in each) if text]
 
-    def attempt(cell: Cell) -> str:
-        started = time.monotonic()
-        try:
-            run_cell(kept, folders[cell.world], cell, trainer)
-        except (RuntimeError, OSError) as error:
-            return f"{cell.name}: {error}"
-        print(f"{cell.name}: {time.monotonic() - started:.0f} s", flush=True)
-        return ""
 
-    with ThreadPoolExecutor(given.jobs) as pool:
-        return [text for text in pool.map(attempt, wanted) if text]
+def _attempt(kept: Path, world: World, cell: Cell, trainer: Trainer) -> str:
+    """Run a cell; return why it failed, or ""."""
+    started = time.monotonic()
+    try:
+        run_cell(kept, world, cell, trainer)
+    except (RuntimeError, OSError) as error:
+        return f"{cell.name}: {error}"
+    print(f"{cell.name}: {time.monotonic() - started:.0f} s", flush=True)
+    return ""
 
 
 if __name__ == "__main__":

@@ -93,19 +93,14 @@ def table(rows: Rows, compared: Sequence[str] = COMPARED) -> list[str]:
         world, recipe, rate, steps = who
         others = [each for each in groups if (each[0], each[3]) == (world, steps) and each[1] in compared]
         theirs = groups[others[0]] if others and recipe not in compared else None
-        lines.append(
-            _line(
-                world,
-                "" if recipe == BASE else f"{_mean(groups[who], 'drawn') / 1000:.1f}k",
-                recipe,
-                "" if recipe == BASE else f"{rate:g}",
-                "" if recipe == BASE else str(len(groups[who])),
-                "" if recipe == BASE else _share(_mean(groups[who], "dead"), 2),
-                "" if recipe == BASE else _minutes(groups[who]),
-                *(_spread(values(groups[who], k).mean(1)) for k in SHOWN),
-                *("" if theirs is None else _points(groups[who], theirs, k) for k in SHOWN),
-            )
-        )
+        rows_of = groups[who]
+        about = ["", recipe, *[""] * 4]
+        if recipe != BASE:
+            drawn, dead = f"{_mean(rows_of, 'drawn') / 1000:.1f}k", _share(_mean(rows_of, "dead"), 2)
+            about = [drawn, recipe, f"{rate:g}", str(len(rows_of)), dead, _minutes(rows_of)]
+        scores = [_spread(values(rows_of, k).mean(1)) for k in SHOWN]
+        gains = ["" if theirs is None else _points(rows_of, theirs, k) for k in SHOWN]
+        lines.append(_line(world, *about, *scores, *gains))
     return lines
 
 
@@ -121,38 +116,19 @@ def curves(rows: Rows) -> Any:
     for (world, recipe, rate, _), each in groups.items():
         if recipe == BASE or len(each) < 2:
             continue
-        if len([who for who in rates if who[:2] == (world, recipe)]) > 1:
-            recipe = f"{recipe} at {rate:g}"
+        several = len([who for who in rates if who[:2] == (world, recipe)]) > 1
         scores = values(each, 1).mean(1)
-        mean, spread = float(scores.mean()), float(scores.std(ddof=1))
-        place = {"world": f"World {world}", "recipe": recipe}
-        data.append(
-            {
-                **place,
-                "responses": _mean(each, "drawn"),
-                "pass": mean,
-                "low": mean - spread,
-                "high": mean + spread,
-            }
-        )
-        data.append(
-            {**place, "responses": 0, "pass": bases[world], "low": bases[world], "high": bases[world]}
-        )
+        end = _mean(each, "drawn"), float(scores.mean()), float(scores.std(ddof=1))
+        for drawn, mean, spread in ((0.0, bases[world], 0.0), end):
+            place = {"world": f"World {world}", "recipe": f"{recipe} at {rate:g}" if several else recipe}
+            band = {"low": mean - spread, "high": mean + spread}
+            data.append({**place, "responses": drawn, "pass": mean, **band})
     names = sorted({row["recipe"] for row in data})
-    colour = alt.Color(
-        "recipe:N",
-        title=None,
-        scale=alt.Scale(domain=names, range=PALETTE[: len(names)]),
-        legend=alt.Legend(symbolOpacity=1),
-    )
+    scale = alt.Scale(domain=names, range=PALETTE[: len(names)])
+    axis = alt.Axis(format="~s", tickCount=5)
     base = alt.Chart().encode(
-        x=alt.X(
-            "responses:Q",
-            title="sampled responses",
-            axis=alt.Axis(format="~s", tickCount=5),
-            scale=alt.Scale(nice=False),
-        ),
-        color=colour,
+        x=alt.X("responses:Q", title="sampled responses", axis=axis, scale=alt.Scale(nice=False)),
+        color=alt.Color("recipe:N", title=None, scale=scale, legend=alt.Legend(symbolOpacity=1)),
     )
     share = alt.Y("pass:Q", title="pass@1, held-out questions", scale=alt.Scale(zero=False))
     layers = (

@@ -6,7 +6,6 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from sandbox.demo.steps import LONGEST_PROMPT, LONGEST_RESPONSE
@@ -56,25 +55,23 @@ class World:
 
 
 def tagrpo(log: Path, *arguments: str) -> None:
-    """Run a command of tagrpo, keep it in the log, and raise where it fails."""
-    run_kept(log, ("tagrpo", *arguments), [sys.executable, "-m", "tagrpo", *arguments])
+    _run(log, "tagrpo", *arguments)
 
 
 def sandbox(log: Path, *arguments: str) -> None:
-    """Run `python -m sandbox`, keep it in the log, and raise where it fails."""
-    words = ("-m", "sandbox", *arguments)
-    run_kept(log, ("python", *words), [sys.executable, *words])
+    _run(log, "sandbox", *arguments)
 
 
-def run_kept(log: Path, shown: Sequence[str], command: Sequence[str]) -> None:
-    """Run a command on one thread, keep it in the log as it is shown, and raise where it fails."""
+def _run(log: Path, module: str, *arguments: str) -> None:
+    """Run a Python module on one thread, keep its command in the log, and raise if it fails."""
     with log.open("a", encoding="utf-8") as file:
-        file.write(f"{shlex.join(shown)}\n")
+        file.write(f"{shlex.join(('python', '-m', module, *arguments))}\n")
+    command = [sys.executable, "-m", module, *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     with log.with_suffix(".log").open("a", encoding="utf-8") as output:
         done = subprocess.run(command, stdout=output, stderr=subprocess.STDOUT, env=environment, check=False)
     if done.returncode:
-        raise RuntimeError(f"exit code {done.returncode}, see {output.name}: {shlex.join(shown)}")
+        raise RuntimeError(f"exit code {done.returncode}, see {output.name}: {shlex.join(command)}")
 
 
 def evaluate(log: Path, world: World, model: Path, database: Path) -> None:

@@ -15,23 +15,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from numpy.random import Generator, default_rng
-from scipy.stats import beta
 
-from benchmarks.harness import add_data, print_table, rounded
+from benchmarks.harness import add_data, print_table, read_jsonl, rounded
 from benchmarks.studies import verdict_simulation as simulation
-from benchmarks.studies.verdict_simulation import PLAIN, WEIGHTS, Case
+from benchmarks.studies.verdict_simulation import PLAIN, WEIGHTS, Case, Solver
 from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normalize import normalize
+from evaluator.passk.exact_interval import exact_interval
 from rephraser.verdict import OverlapRule, Verdict, count_answers, judge
 
-RULES: dict[str, OverlapRule] = {
-    "overlap": OverlapRule(),
-    "plain": PLAIN,
-}
-VARIANTS: dict[str, OverlapRule] = {
+RULES = {"overlap": OverlapRule(), "plain": PLAIN}
+VARIANTS = {
     "default": OverlapRule(),
     "O >= 8": OverlapRule(accept_overlap=8),
     "O >= 10": OverlapRule(accept_overlap=10),
@@ -64,8 +61,7 @@ class Tally:
         return 1 - self.accepted - self.rejected
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What a rule made of a case."""
 
     rates: tuple[float, float]
@@ -98,8 +94,7 @@ def share_broken(broken_share: float, broken_accepted: float, good_accepted: flo
 
 def upper_bound(share: float, cases: int) -> float:
     """Exact one-sided 97.5% upper bound of a share."""
-    hits = round(share * cases)
-    return 1.0 if hits == cases else float(beta.ppf(0.975, hits + 1, cases - hits))
+    return exact_interval(round(share * cases), cases)[1]
 
 
 def weighted(kinds: dict[str, Tally], weights: dict[str, float]) -> Tally:
@@ -196,24 +191,33 @@ def report_variants(arms: dict[str, list[Case]], broken: dict[str, list[Case]]) 
 
 
 def report_stress(rng: Generator, cases: int) -> None:
-    rows = []
-    for share in MEMORY_SHARES:
+    """Print the verdicts on unanswerable candidates answered from memory, and on much harder good ones."""
+
+    def draw(
+        rates: Sequence[float], make: Callable[[Generator, Solver, float], Solver], share: float
+    ) -> list[Case]:
         drawn = []
         for _ in range(cases):
-            question = simulation.draw_question(rng, simulation.draw_rate(rng))
-            drawn.append(simulation.draw_case(rng, question, simulation.from_memory(rng, question, share)))
-        rows.append((f"unanswerable, {share:.0%} of the answers from memory", drawn))
-    for rate in COLLAPSED_RATES:
-        drawn = []
-        for _ in range(cases):
-            question = simulation.draw_question(rng, float(rng.choice(COLLAPSE_FROM)))
-            drawn.append(simulation.draw_case(rng, question, simulation.collapsed(rng, question, rate)))
-        rows.append((f"good, success falls to {rate:.0%}, a new trap takes 70% of the wrong answers", drawn))
+            question = simulation.draw_question(rng, float(rng.choice(rates)))
+            drawn.append(simulation.draw_case(rng, question, make(rng, question, share)))
+        return drawn
+
+    rows = {
+        f"unanswerable, {share:.0%} of the answers from memory": draw(
+            simulation.RATES, simulation.from_memory, share
+        )
+        for share in MEMORY_SHARES
+    } | {
+        f"good, success falls to {rate:.0%}, a new trap takes 70% of the wrong answers": draw(
+            COLLAPSE_FROM, simulation.collapsed, rate
+        )
+        for rate in COLLAPSED_RATES
+    }
     print_table(
         "stress",
         (
             {"candidates": title, "rule": name, **shares(tally(judged(drawn, rule)))}
-            for title, drawn in rows
+            for title, drawn in rows.items()
             for name, rule in RULES.items()
         ),
     )
@@ -222,10 +226,8 @@ def report_stress(rng: Generator, cases: int) -> None:
 def real_labels(path: Path) -> tuple[list[list[str | None]], list[str]]:
     """Return, per problem, the class label of each response (None: unparsed) and the label of the gold."""
     groups: dict[int, list[dict[str, Any]]] = defaultdict(list)
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            row = json.loads(line)
-            groups[row["group"]].append(row)
+    for row in read_jsonl(path):
+        groups[row["group"]].append(row)
     jobs = [ClusterJob([row["pred"] for row in rows], rows[0]["answer"]) for rows in groups.values()]
     with Grader(workers=1) as grader:
         clusterings = grader.cluster_many(jobs)
@@ -275,16 +277,9 @@ def main() -> None:
         "--cases", type=int, default=10000, help="good cases per arm; a third per kind of breakage"
     )
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--concentrated",
-        type=float,
-        default=simulation.CONCENTRATED,
-        help="Dirichlet concentration of the half of the questions with one frequent wrong answer",
-    )
     args = parser.parse_args()
     if args.cases < 300:
         parser.error(f"--cases {args.cases} leaves success rates without a case; give at least 300")
-    simulation.CONCENTRATED = args.concentrated
     rng = default_rng(args.seed)
 
     arms = {

@@ -22,15 +22,8 @@ from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, count_answers,
 
 Label = int | None  # None: no answer could be parsed
 GOLD = 0
-RATES = (
-    0.05,
-    0.2,
-    0.35,
-    0.5,
-    0.65,
-    0.8,
-    0.95,
-)  # success rates a question or an independent neighbor may have
+RATES = (0.05, 0.2, 0.35, 0.5, 0.65, 0.8, 0.95)
+"""Success rates that a question or an independent neighbor may have."""
 CONCENTRATED, SCATTERED = 0.5, 12.0  # Dirichlet-process concentrations of a question's wrong answers
 COINCIDENCE = 0.02
 UNPARSED = 0.02

@@ -6,10 +6,8 @@ from typing import Any
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.grading import GradeCase, Grader
 from evaluator.grading.extraction import gold_answer
-from service.errors import InputError
+from service.errors import InputError, first_lines
 from service.questions import is_solution
-
-FAILURES_SHOWN = 10
 
 
 def check_golds(loaded: LoadedBenchmark, grader: Grader) -> list[dict[str, Any]]:
@@ -32,17 +30,14 @@ def require_golds(
     failures, count = check_golds(loaded, grader), len(loaded.problems)
     if failures and not allow:
         lines = []
-        for failure in failures[:FAILURES_SHOWN]:
+        for failure in failures:
             problem = loaded.problems[failure["row"]]
             hidden = loaded.gated or problem.kind == "code"
             gold = "" if hidden else f", gold {problem.answer!r}"
-            lines.append(f"  row {failure['row']}{gold}: {failure['reason']}")
-        if len(failures) > FAILURES_SHOWN:
-            lines.append(f"  and {len(failures) - FAILURES_SHOWN} more")
-        listed = "\n".join(lines)
+            lines.append(f"row {failure['row']}{gold}: {failure['reason']}")
         raise InputError(
             f"{loaded.name}: {len(failures)} of {count} gold answers are not graded correct when compared "
-            f"with themselves, so no response could be correct:\n{listed}\nFix them, or pass "
+            f"with themselves, so no response could be correct:{first_lines(lines)}\nFix them, or pass "
             "allow_bad_golds=true to run anyway."
         )
     if failures:

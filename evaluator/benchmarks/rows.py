@@ -9,7 +9,7 @@ from evaluator.benchmarks.types import Benchmark
 from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance
-from service.errors import InputError
+from service.errors import InputError, first_lines
 from service.hashing import content_hash
 from service.questions.columns import (
     Columns,
@@ -23,7 +23,6 @@ from service.questions.columns import (
 from service.questions.files import BadRow, JsonNumber, RawRow, Source
 from service.questions.images import RowImages
 
-ROWS_NAMED = 5
 TESTED = frozenset({"entry_point", "test_list"})
 """Columns by which rows of HumanEval and MBPP are known."""
 LETTERS = "ABCDEFGHIJ"
@@ -82,10 +81,8 @@ def read_problems(
         if own and benchmark.columns.question is None:
             _refuse_lacking(row, columns, made[-1].text, benchmark.columns.choices)
     if problems:
-        more = f"\n  and {len(problems) - ROWS_NAMED} more" if len(problems) > ROWS_NAMED else ""
-        named = "\n  ".join(problems[:ROWS_NAMED])
         raise InputError(
-            f"{source.name}: {len(problems)} of {len(rows)} rows cannot be used:\n  {named}{more}\nA "
+            f"{source.name}: {len(problems)} of {len(rows)} rows cannot be used:{first_lines(problems)}\nA "
             "benchmark must be complete; fix these rows."
         )
     return tuple(number_copies(made)), references

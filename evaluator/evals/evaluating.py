@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from typing import Any
 
 from sqlalchemy.orm import Session
 
@@ -27,9 +27,9 @@ from service.engines.opening import OpenModels, engine_logs, price_of
 from service.errors import InputError
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
-from service.questions.images import RowImages, store_images
+from service.questions.images import store_images
 from service.runs.spending import hold_cap
-from service.runs.store import Run, check_name, keep_config, package_versions
+from service.runs.store import Run, check_name, keep_config
 from service.telling import TellStage
 
 FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
@@ -42,26 +42,20 @@ Note = Callable[[str], None]
 Progress = Callable[[str], AbstractContextManager[TellStage]]
 """Shows how far a run of this name is."""
 
-LoadProblems: TypeAlias = "Callable[[Grader], Sequence[ProblemSet]]"
-"""Loads what runs are over; the grader checks their golds."""
-
 
 @dataclass(frozen=True)
 class ProblemSet:
-    """What one run is over: a benchmark or a neighbor set, and the first problems that are taken."""
+    """What one run is over: a benchmark, or the questions of a neighbor set with their neighbors."""
 
-    label: str  # its name in the run's spec
-    source: dict[str, Any]
-    size: int  # problems, of a neighbor set questions
-    placed: Sequence[PlacedProblem]
-    taken: Sequence[PlacedProblem]
-    images: RowImages | None = None  # of a benchmark, which the database may lack
+    loaded: LoadedBenchmark
+    placed: Sequence[PlacedProblem]  # all, neighbors included
+    taken: Sequence[PlacedProblem]  # those of the first problems, as the config limits them
 
 
 async def evaluate(
     config: EvalConfig,
     db: Database,
-    load: LoadProblems,
+    problem_sets: Sequence[ProblemSet],
     *,
     progress: Progress,
     note: Note,
@@ -73,7 +67,7 @@ async def evaluate(
     resumes. A run that stops for a reason that would stop the next one too ends the list.
 
     Args:
-        load: Loads what the runs are over: `load_problems`, or `load_neighbors` of `rephraser.sets.problems`.
+        problem_sets: What the runs are over: of `load_benchmarks`, or of `rephraser.sets.problems`.
         note: Called with what the user should know.
         each: Called with each run when it ends.
     """
@@ -82,7 +76,7 @@ async def evaluate(
         Grader() as rules,
         Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
     ):
-        problem_sets = load(rules)
+        _require_golds(config, problem_sets, rules, note)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(config)
             at_once = AT_ONCE if endpoint.takes("n") else 1
@@ -92,7 +86,7 @@ async def evaluate(
             for problems, spec in zip(problem_sets, specs, strict=True):
                 text = problems.placed[0].problem.text
                 endpoint.check(prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
-            runs = _open_runs(config, db, list(zip(problem_sets, specs, strict=True)), note)
+            runs = _open_runs(config, db, problem_sets, specs, note)
             hold_cap(db, runs, config.max_usd, note)
             options, noted = models.models(), set[str]()
             for run in runs:
@@ -100,8 +94,9 @@ async def evaluate(
                     outcome = await run_eval(
                         db, run, options, config.n, report, grader=grader, retry_final=config.retry_final
                     )
-                if options.max_requests is not None:
-                    options = replace(options, max_requests=options.max_requests - outcome.sent)
+                if (limit := options.budget.max_requests) is not None:
+                    left = options.budget.model_copy(update={"max_requests": limit - outcome.sent})
+                    options = replace(options, budget=left)
                 for notice in models.notices:
                     if notice not in noted:
                         note(notice)
@@ -115,13 +110,19 @@ async def evaluate(
     return done
 
 
-def estimate(config: EvalConfig, db: Database | None, load: LoadProblems) -> dict[str, Estimate]:
+def estimate(
+    config: EvalConfig, db: Database | None, problem_sets: Sequence[ProblemSet], note: Note
+) -> dict[str, Estimate]:
     """Return what the runs of a config will take, by their names; nothing is sent or stored.
 
     Without a database, no earlier run can be scaled.
     """
-    with Grader() as grader, nullcontext() if db is None else db.read() as session:
-        return {_run_name(config, each.label): _estimate(config, each, session) for each in load(grader)}
+    with Grader() as grader:
+        _require_golds(config, problem_sets, grader, note)
+    with nullcontext() if db is None else db.read() as session:
+        return {
+            _run_name(config, each.loaded.name): _estimate(config, each, session) for each in problem_sets
+        }
 
 
 def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None) -> Estimate:
@@ -141,7 +142,7 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
         for line in runs_overview(session):
             spec = EvalSpec.model_validate(line.run.spec)
             same = spec.problems_hash == wanted.problems_hash
-            if same and line.run.name == _run_name(config, problems.label):
+            if same and line.run.name == _run_name(config, problems.loaded.name):
                 missing -= line.problems * n - samples_missing(session, line.run.id, n)
             drawn_here = line.run.finished_at and line.samples and not is_imported(line.run)
             if drawn_here and drawing(spec) == drawing(wanted):
@@ -162,36 +163,30 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     return Estimate(len(placed), stages, images=images)
 
 
-def load_benchmarks(config: EvalConfig) -> list[LoadedBenchmark]:
+def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:
     """Read the benchmarks of a config; none if it names a neighbor set."""
-    if not config.benchmarks:
-        return []
     files = match_files(config.benchmarks, config.sources)
-    loaded = [
-        load_benchmark(
+    problem_sets = []
+    for name in config.benchmarks:
+        loaded = load_benchmark(
             name,
             source=files.get(name),
             options_seed=config.options_seed,
             allow_changed=config.allow_changed,
         )
-        for name in config.benchmarks
-    ]
-    for benchmark in loaded:
-        check_name(_run_name(config, benchmark.name))
-    return loaded
-
-
-def load_problems(
-    config: EvalConfig, loaded: Sequence[LoadedBenchmark], note: Note, grader: Grader
-) -> list[ProblemSet]:
-    """Return what the runs are over, with golds graded against themselves before anything is asked."""
-    problem_sets = []
-    for each in loaded:
-        require_golds(each, grader, note, allow=config.allow_bad_golds)
-        placed = [PlacedProblem(problem) for problem in each.problems]
-        taken = placed[: config.limit]
-        problem_sets.append(ProblemSet(each.name, dict(each.source), len(placed), placed, taken, each.images))
+        check_name(_run_name(config, loaded.name))
+        placed = [PlacedProblem(problem) for problem in loaded.problems]
+        problem_sets.append(ProblemSet(loaded, placed, placed[: config.limit]))
     return problem_sets
+
+
+def _require_golds(
+    config: EvalConfig, problem_sets: Sequence[ProblemSet], grader: Grader, note: Note
+) -> None:
+    """Grade the golds of the problems that are taken against themselves, before anything is asked."""
+    for each in problem_sets:
+        first = replace(each.loaded, problems=each.loaded.problems[: config.limit])
+        require_golds(first, grader, note, allow=config.allow_bad_golds)
 
 
 def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
@@ -215,10 +210,10 @@ def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_o
         raise InputError(NO_RAW_IMAGES)
     sampling: SamplingSettings = config.drawing(at_once=at_once)
     return EvalSpec(
-        problems=problems.label,
+        problems=problems.loaded.name,
         problems_hash=placed_hash(problems.placed),
-        size=problems.size,
-        source=problems.source,
+        size=len(problems.loaded.problems),
+        source=problems.loaded.source,
         model=config.model,
         engine=engine,
         prompt=prompt,
@@ -233,18 +228,21 @@ def _run_name(config: EvalConfig, label: str) -> str:
 
 
 def _open_runs(
-    config: EvalConfig, db: Database, specs: Sequence[tuple[ProblemSet, EvalSpec]], note: Note
+    config: EvalConfig,
+    db: Database,
+    problem_sets: Sequence[ProblemSet],
+    specs: Sequence[EvalSpec],
+    note: Note,
 ) -> list[Run]:
     """Return the runs, all made before the first is worked on, so that no clash comes after hours."""
-    versions = package_versions()
     runs = []
     with db.write() as session:
-        for problems, spec in specs:
-            name = _run_name(config, problems.label)
-            if problems.images is not None:
+        for problems, spec in zip(problem_sets, specs, strict=True):
+            name = _run_name(config, problems.loaded.name)
+            if problems.loaded.benchmark is not None:  # else the database has the images
                 ids = (id for place in problems.taken for id in place.problem.images)
-                store_images(session, problems.images.read(ids))
-            opened, before = open_eval_run(session, name, spec, problems.taken, versions)
+                store_images(session, problems.loaded.images.read(ids))
+            opened, before = open_eval_run(session, name, spec, problems.taken)
             keep_config(session, opened.id, config.stored())
             if before:
                 note(f"resuming run {name}")

@@ -9,7 +9,7 @@ from sqlalchemy import Float, case, cast, func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import Sources, asked_in_vain, count_samples, read_sources
-from evaluator.evals.runs import check_kind, list_eval_runs, run_answers, run_version, tells_ends
+from evaluator.evals.runs import EVAL, run_answers, run_version, tells_ends
 from evaluator.evals.tables import GradeCountsRow, HumanGradeRow, RunProblemRow, SampleCountsRow
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import (
@@ -22,7 +22,7 @@ from evaluator.grading.versions import (
 )
 from evaluator.grading.workers.own import own_name
 from service.errors import InputError
-from service.runs.store import Run, find_run
+from service.runs.store import Run, find_run, list_runs
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[R
 
     Takes milliseconds whatever the number of samples: they are counted as they are stored.
     """
-    runs = list_eval_runs(session) if runs is None else runs
+    runs = list_runs(session, EVAL) if runs is None else runs
     sizes = _sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes)
     chosen = {run.id: _preferred(graders[run.id], run_answers(run), run_version(run)) for run in runs}
@@ -135,7 +135,6 @@ def choose_version(
     graders = _graders(session, sizes, judge=judge)
     whole: list[dict[str, GradedBy]] = []
     for run in runs:
-        check_kind(run)
         drawn = sizes[run.id]["samples"]
         if not drawn:
             raise InputError(f"run {run.name} has no samples yet. Sample responses with `tagrpo eval run`.")

@@ -91,11 +91,12 @@ def placed_hash(placed: Sequence[PlacedProblem]) -> str:
     )
 
 
-def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedProblem]) -> None:
-    """Write those of a run's problems, in order, that come after the ones it has."""
-    there = count_run_problems(session, run_id)
-    if there == len(placed):
-        return
+def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedProblem]) -> int:
+    """Write those of a run's problems, in order, that come after the ones it has; return how many it has."""
+    counted = select(func.count()).select_from(RunProblemRow).where(RunProblemRow.run_id == run_id)
+    there = session.scalar(counted) or 0
+    if there >= len(placed):
+        return there
     now = utc_now()
     rows = [
         {
@@ -125,12 +126,7 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
             for position, place in enumerate(placed[there:], start=there)
         ],
     )
-
-
-def count_run_problems(session: Session, run_id: str) -> int:
-    """Return how many problems a run holds, neighbors included."""
-    counted = select(func.count()).select_from(RunProblemRow).where(RunProblemRow.run_id == run_id)
-    return session.scalar(counted) or 0
+    return there
 
 
 PLACE = ("id", "position", "problem_id", "group_id", "variant", "source_id", "strategy")

@@ -203,23 +203,17 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         "why": why or (None if points else "pass@k needs at least one sample of each problem"),
     }
     if result is not None:
-        record |= {
+        same = ("neighbors", "unknown", "truncated", "refused", "mean_tokens", "usd", "overruled")
+        record |= {name: getattr(result, name) for name in same} | {
             "grader": result.grader_version,
             "graded_samples": result.samples,
-            "neighbors": result.neighbors,
             "correct": int(result.counts.correct.sum()),
-            "unknown": result.unknown,
             "missing_samples": result.missing,
-            "truncated": result.truncated,
             "truncated_share": result.share(result.truncated),
-            "refused": result.refused,
             "refused_share": result.share(result.refused),
-            "mean_tokens": result.mean_tokens,
-            "usd": result.usd,
             "sources": result.sources.shares,
             "correct_sources": result.sources.correct_shares,
             "human_grades": result.human,
-            "overruled": result.overruled,
         }
     return record
 

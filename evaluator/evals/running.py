@@ -1,30 +1,30 @@
 """Draw and grade an eval run: a task is a block of samples of a problem, stored with their grades."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import Table, delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import Block, block_item, read_block, samples_lost, samples_missing
+from evaluator.evals.counts import Block, block_item, read_block, samples_missing
 from evaluator.evals.grading import grade_row, grade_run, insert_grades
-from evaluator.evals.problems import RunProblem, read_problems, run_problems
+from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, run_version
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id
 from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
 from service.asks.request import prompt_request
-from service.asks.store import Grouped, Store, add_tasks, reopen_failed
+from service.asks.store import Grouped, add_tasks
 from service.asks.tables import AskBodyRow, AskRow, TaskRow
-from service.asks.work import work_on
+from service.asks.work import work_on_run
 from service.database import Database
 from service.hashing import content_hash
-from service.questions.images.store import load_images
-from service.runs.store import Run, finish_run
+from service.questions.images import Image, load_images
+from service.runs.store import Run
 from service.telling import TellStage
 
 _LAST_SAMPLE = select(func.max(SampleRow.id))
@@ -37,8 +37,6 @@ class EvalOutcome(Outcome):
     """What one invocation did."""
 
     drawn: int  # new samples, those of other processes included
-    missing: int  # of `n` samples for each problem
-    lost: int  # missing samples whose requests failed for good
     graded: Counter[str]  # new grades by value
 
 
@@ -52,33 +50,22 @@ async def run_eval(
     grader: Grader,
     retry_final: bool = False,
 ) -> EvalOutcome:
-    """Draw what is missing of `n` samples per problem, and grade all samples.
-
-    Several processes may work on one run. Requests that failed for good are sent again only with
-    `retry_final`.
-    """
+    """Draw what is missing of `n` samples per problem, and grade all samples."""
     spec, version = EvalSpec.model_validate(run.spec), run_version(run)
     with db.write() as session:
-        if retry_final:
-            reopen_failed(session, run.id)
-        finish_run(session, run.id, finished=False)
-        problems = {problem.id: problem for problem in run_problems(session, run.id)}
-        plan_blocks(session, run.id, problems, n, spec.sampling.samples_per_request)
+        plan_blocks(session, run.id, n, spec.sampling.samples_per_request)
         missing = samples_missing(session, run.id, n)
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
-    store = Store(db)
-    grading = Grouped(lambda groups: [_grade_blocks(grader, blocks) for blocks in groups.values()])
+    grading = Grouped(partial(_grade_blocks, grader))
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
         block = read_block(item)
-        if await store.read(_are_stored, (block.run_problem_id, block.first)):
-            return  # by a process that was killed before it had finished the task
-        problem = problems.get(block.run_problem_id)
-        if problem is None:  # another process has let the run grow meanwhile
-            problem = await store.read(_read_added, block.run_problem_id)
-        images = await store.read(_read_images, problem.images) if problem.images else ()
+        entry = await asker.store.read_together(_read_problems, (block.run_problem_id, block.first))
+        if entry is None:
+            return
+        problem, images = entry
         samples: list[NewSample] = []
         while len(samples) < block.count:
             first, left = block.first + len(samples), block.count - len(samples)
@@ -117,34 +104,32 @@ async def run_eval(
             GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, boxed_only)
             for sample in samples
         ]
-        grades: Sequence[Grade] = await grading.do("grade", cases)
-        if await store.write(_store_blocks, (samples, grades, grader_row)):
+        grades = await grading.do(cases)
+        if await asker.store.write_together(_store_blocks, (samples, grades, grader_row)):
             graded.update(grade.value for grade in grades)
 
     try:
-        outcome = await work_on(store, run.id, draw, models, partial(report, "sampling"))
+        sampling = partial(report, "sampling")
+        outcome = await work_on_run(db, run.id, draw, models, sampling, retry_final=retry_final)
     finally:
         grading.close()
-        store.close()
-    with db.write() as session:
-        left, lost = samples_missing(session, run.id, n), samples_lost(session, run.id, n)
-        finish_run(session, run.id, finished=left == lost and not outcome.open)
+    with db.read() as session:
+        drawn = missing - samples_missing(session, run.id, n)
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
         graded += grade_run(db, run.id, grader, partial(report, "grading"), version=version)
-    return EvalOutcome(**vars(outcome), drawn=missing - left, missing=left, lost=lost, graded=graded)
+    return EvalOutcome(**vars(outcome), drawn=drawn, graded=graded)
 
 
-def plan_blocks(
-    session: Session, run_id: str, problems: Iterable[int], n: int, samples_per_request: int
-) -> None:
+def plan_blocks(session: Session, run_id: str, n: int, samples_per_request: int) -> None:
     """Give a run the tasks for what its problems lack of `n` samples."""
     ends: Counter[int] = Counter()
     for item in session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)):
         block = read_block(item)
         ends[block.run_problem_id] = max(ends[block.run_problem_id], block.first + block.count)
+    problems = select(RunProblemRow.id).where(RunProblemRow.run_id == run_id).order_by(RunProblemRow.position)
     blocks = [
         Block(problem, first, min(samples_per_request, n - first))
-        for problem in problems
+        for problem in session.scalars(problems)
         for first in range(ends[problem], n, samples_per_request)
     ]
     add_tasks(session, run_id, list(map(block_item, blocks)))
@@ -162,14 +147,19 @@ def _grade_blocks(grader: Grader, blocks: Sequence[Sequence[GradeCase]]) -> list
     return [[next(grades) for _ in block] for block in blocks]
 
 
-def _read_images(session: Session, wanted: Sequence[tuple[str, ...]]) -> list[tuple[Any, ...]]:
-    images = load_images(session, (id for ids in wanted for id in ids))
-    return [tuple(images[id] for id in ids) for ids in wanted]
+def _read_problems(
+    session: Session, places: Sequence[tuple[int, int]]
+) -> list[tuple[RunProblem, tuple[Image, ...]] | None]:
+    """Return the problems of blocks, by (problem of a run, first ordinal), with their images.
 
-
-def _read_added(session: Session, ids: Sequence[int]) -> list[RunProblem]:
+    None for a block that a process stored which was killed before it had finished the task.
+    """
+    there = _are_stored(session, places)
+    ids = {id for (id, _), stored in zip(places, there, strict=True) if not stored}
     problems = {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
-    return [problems[id] for id in ids]
+    images = load_images(session, (image for each in problems.values() for image in each.images))
+    entries = {id: (each, tuple(images[image] for image in each.images)) for id, each in problems.items()}
+    return [None if stored else entries[id] for (id, _), stored in zip(places, there, strict=True)]
 
 
 @dataclass(frozen=True)

@@ -2,18 +2,17 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
-from evaluator.evals.problems import PlacedProblem, count_run_problems, store_run_problems
+from evaluator.evals.problems import PlacedProblem, store_run_problems
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import version_taking
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.models.settings import PromptSpec, SamplingSettings
-from service.runs.store import Run, find_run, list_runs, only_run, open_run
+from service.runs.store import Run, find_run, open_run
 
 EVAL = "eval"
 """The kind of these runs in the table of runs."""
@@ -104,7 +103,7 @@ def open_eval_run(
     name: str,
     spec: EvalSpec,
     placed: Sequence[PlacedProblem],
-    versions: Mapping[str, Any],
+    versions: Mapping[str, Any] | None = None,
 ) -> tuple[Run, int]:
     """Return the eval run of this name, made if there is none, and how many problems it had before.
 
@@ -113,60 +112,18 @@ def open_eval_run(
     if not placed:
         raise InputError(f"{spec.problems}: it contains no problems to evaluate.")
     run, _ = open_run(session, name=name, kind=EVAL, spec=spec.to_json(), question_ids=[], versions=versions)
-    there = count_run_problems(session, run.id)
+    there = store_run_problems(session, run.id, placed)
     if there > len(placed):
         raise InputError(
             f"run {name!r} has {there:,} problems, not {len(placed):,}; a larger limit can extend a run, "
             "but a smaller one cannot shrink it. Choose another --name."
         )
-    store_run_problems(session, run.id, placed)
     return run, there
 
 
-def list_eval_runs(session: Session) -> list[Run]:
-    """Return all eval runs, oldest first."""
-    return [run for run in list_runs(session) if run.kind == EVAL]
-
-
-def matching_runs(runs: Sequence[Run], name: str) -> list[Run]:
-    """Return the run with this name or id, otherwise all named NAME.*."""
-    exact = [run for run in runs if name in (run.name, run.id)]
-    below = (run for run in runs if run.name.startswith(f"{name}."))
-    matching = exact or sorted(below, key=lambda run: run.name)
-    if not matching and name.startswith("run_"):
-        matching = [run for run in runs if run.id.startswith(name)]
-        matching = matching if len(matching) == 1 else []
-    if not matching:
-        names = ", ".join(run.name for run in runs)
-        others = f"Available: {names}" if names else "There are no eval runs yet"
-        raise NotFoundError(f"there is no eval run {name!r} or {name}.*. {others}.")
-    return matching
-
-
 def find_eval_run(session: Session, name: str) -> Run:
-    """Return the only run of `matching_runs`."""
-    try:
-        matching = matching_runs(list_eval_runs(session), name)
-    except NotFoundError:
-        with suppress(NotFoundError):
-            check_kind(find_run(session, name))
-        raise
-    if len(matching) > 1:
-        names = ", ".join(run.name for run in matching)
-        raise InputError(f"{name} matches several eval runs: {names}. Choose one of them.")
-    return matching[0]
-
-
-def choose_run(session: Session, reference: str | None) -> Run:
-    """Return the run of any kind with this name, or the only one. NAME also finds NAME.BENCHMARK."""
-    if reference is None:
-        return only_run(session)
-    try:
-        return find_run(session, reference)
-    except NotFoundError:
-        with suppress(NotFoundError):
-            return find_eval_run(session, reference)
-        raise
+    """Return the eval run of this name; NAME also finds NAME.BENCHMARK."""
+    return find_run(session, name, EVAL)
 
 
 def config_name(run: Run) -> str:
@@ -178,9 +135,3 @@ def config_name(run: Run) -> str:
             f"Rename it first, as in `tagrpo runs rename {run.name} {run.name}{suffix}`."
         )
     return run.name.removesuffix(suffix)
-
-
-def check_kind(run: Run) -> None:
-    """Raise `InputError` for a run that is no eval run."""
-    if run.kind != EVAL:
-        raise InputError(f"run {run.name} is not an eval run. See `tagrpo runs list`.") from None

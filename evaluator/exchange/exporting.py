@@ -1,4 +1,4 @@
-"""Writes the samples of an eval run as rows: JSON Lines, parquet, or a data set for the Hub."""
+"""Writes the samples of an eval run as rows: JSON Lines or parquet."""
 
 import json
 from collections import Counter
@@ -19,12 +19,10 @@ from service.errors import InputError
 from service.questions.images import Image, data_address, image_loader, parquet_cell
 from service.runs.store import Run
 from service.telling import TellProgress
-from service.writing import write_file, write_folder
+from service.writing import write_file
 
-SamplesFormat: TypeAlias = Literal["jsonl", "parquet", "hf"]
+SamplesFormat: TypeAlias = Literal["jsonl", "parquet"]
 
-DATA_FILE = "data/train-00000-of-00001.parquet"
-MANIFEST = "tagrpo.json"
 _PER_GROUP = 500
 _SAME = ("stop_reason", "prompt_tokens", "completion_tokens", "seed")  # columns and fields of a sample
 _NUMBERS = ("position", "copy", "variant", "sample", "seed", "prompt_tokens", "completion_tokens")
@@ -46,26 +44,15 @@ def export_samples(
     if not count and form != "jsonl":
         raise InputError("the run has no samples yet, so there is nothing to write.")
 
-    def write_lines(path: Path) -> None:
+    def write(path: Path) -> None:
+        if form == "parquet":
+            _write_parquet(path, _rows(db, run, report, parquet_cell))
+            return
         with path.open("w", encoding="utf-8", newline="\n") as file:
             for row in _rows(db, run, report, data_address):
                 file.write(json.dumps(row) + "\n")
 
-    def write_table(path: Path) -> None:
-        _write_parquet(path, _rows(db, run, report, parquet_cell))
-
-    def write_data_set(folder: Path) -> None:
-        (folder / DATA_FILE).parent.mkdir()
-        write_table(folder / DATA_FILE)
-        about = {name: getattr(run, name) for name in ("id", "spec", "versions")}
-        text = json.dumps({"run": run.name, **about, "samples": count}, ensure_ascii=False, indent=2) + "\n"
-        (folder / MANIFEST).write_text(text, encoding="utf-8")
-        (folder / "README.md").write_text(_card(run, count), encoding="utf-8")
-
-    if form == "hf":
-        write_folder(target, write_data_set, overwrite=overwrite, mark=MANIFEST)
-    else:
-        write_file(target, write_lines if form == "jsonl" else write_table, overwrite=overwrite)
+    write_file(target, write, overwrite=overwrite)
     return count
 
 
@@ -142,23 +129,3 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
                     "store. Write JSON Lines instead."
                 ) from error
             writer.write_table(table)
-
-
-def _card(run: Run, samples: int) -> str:
-    return f"""---
-configs:
-- config_name: default
-  data_files:
-  - split: train
-    path: {DATA_FILE}
-tags:
-- tagrpo
-- evaluation
----
-# Responses of {run.spec["model"]} to {run.spec["problems"]}
-
-{samples:,} responses of the evaluation `{run.name}`, one per row, with the grades of tagrpo's grader.
-`tagrpo.json` contains the settings. The problems come from the benchmark and keep its licence.
-
-`tagrpo eval import {DATA_FILE} --model NAME` imports them again.
-"""

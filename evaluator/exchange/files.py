@@ -9,8 +9,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from evaluator.exchange import lm_eval
-from evaluator.exchange.lighteval import read_details
+from evaluator.exchange.harnesses import LM_EVAL_COLUMNS, read_lighteval, read_lm_eval
 from evaluator.exchange.responses import (
     Format,
     OutsideResponse,
@@ -20,14 +19,13 @@ from evaluator.exchange.responses import (
     read_responses,
 )
 from evaluator.grading.extraction import open_thought
-from service.errors import InputError
+from service.errors import InputError, first_lines
 from service.questions.columns import RowProblem, value_at
 from service.questions.files import BadRow, RawRow, Source, open_file
 
 _ROWS_LOOKED_AT = 200
 """Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
 
-_BAD_NAMED = 5
 _LM_EVAL_TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+")
 
 
@@ -83,18 +81,23 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
 
         return open_log(path, scorer)
     source = open_file(path)
-    present = source.columns or _columns_of(source)
+    rows = () if source.columns else islice(source.rows, _ROWS_LOOKED_AT)
+    present = source.columns or tuple(
+        dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values)
+    )
+    if not present:
+        list(_read(source, (), _refuse_row, None))  # says what is wrong with which rows
     if form is None:
         if {"doc", "model_response"} <= {*present} or {"__doc__", "__model_response__"} <= {*present}:
             form = "lighteval"
         else:
-            form = "lm-eval" if {*present} >= lm_eval.COLUMNS else "rows"
+            form = "lm-eval" if {*present} >= LM_EVAL_COLUMNS else "rows"
     task, names = None, None
     parts: Parts
     if form == "lighteval":
-        wanted, parts, scorer = read_details(source, present, scorer)
+        wanted, parts, scorer = read_lighteval(source, present, scorer)
     elif form == "lm-eval":
-        wanted, parts, scorer = lm_eval.read_samples(source, scorer)
+        wanted, parts, scorer = read_lm_eval(source, scorer)
         task = _LM_EVAL_TASK.fullmatch(path.stem)
     else:
         names = choose_columns(columns, present, source.name)
@@ -135,20 +138,17 @@ def _read(
         else:
             if not bad:
                 yield from read
-    if bad or not number:
-        raise _unusable(source.name, bad, f"{len(bad)} of {number} rows")
+    if not number:
+        raise InputError(f"{source.name}: contains no rows.")
+    if bad:
+        raise InputError(
+            f"{source.name}: {len(bad)} of {number} rows cannot be used:{first_lines(bad)}\nA file is "
+            "imported completely or not at all; fix these rows."
+        )
 
 
-def _unusable(name: str, bad: Sequence[str], which: str) -> InputError:
-    """Return the error of a file with rows that cannot be used, or with none; `which` rows these are."""
-    if not bad:
-        return InputError(f"{name}: contains no rows.")
-    more = f"\n  and {len(bad) - _BAD_NAMED} more" if len(bad) > _BAD_NAMED else ""
-    listed = "\n  ".join(bad[:_BAD_NAMED])
-    return InputError(
-        f"{name}: {which} cannot be used:\n  {listed}{more}\nA file is imported completely or not at all; "
-        "fix these rows."
-    )
+def _refuse_row(_row: Mapping[str, Any]) -> None:
+    raise RowProblem("it has no columns")
 
 
 def _is_json_log(path: Path) -> bool:
@@ -158,15 +158,3 @@ def _is_json_log(path: Path) -> bool:
     with path.open("rb") as file:
         begin = file.read(4096)
     return b'"version"' in begin and b'"eval"' in begin and b'"run_id"' in begin
-
-
-def _columns_of(source: Source) -> tuple[str, ...]:
-    rows = list(islice(source.rows, _ROWS_LOOKED_AT))
-    columns = tuple(dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values))
-    if not columns:
-        bad = [
-            f"{row.place}: {row.problem if isinstance(row, BadRow) else 'it has no columns'}" for row in rows
-        ]
-        first = "the first " if len(rows) == _ROWS_LOOKED_AT else f"{len(rows)} of "
-        raise _unusable(source.name, bad, f"{first}{len(rows)} rows")
-    return columns

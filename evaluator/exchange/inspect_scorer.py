@@ -22,9 +22,10 @@ except ImportError as error:
 
 _VALUES = {
     GradeValue.CORRECT: {"correct": 1.0, "unknown": 0.0},
-    GradeValue.WRONG: {"correct": 0.0, "unknown": 0.0},
     GradeValue.UNKNOWN: {"correct": math.nan, "unknown": 1.0},
+    GradeValue.WRONG: {"correct": 0.0, "unknown": 0.0},
 }
+"""The best grade first."""
 
 
 @scorer(metrics={"correct": [mean(), stderr()], "unknown": [mean()]})  # type: ignore[untyped-decorator]
@@ -43,7 +44,7 @@ def math_answer(kind: str = "latex", tolerance: str | None = None, boxed_only: b
     async def score(state: TaskState, target: Target) -> Score:
         response: Any = state.output.completion
         grades = [await to_thread.run_sync(grade_one, response, gold) for gold in target]
-        best = min(grades, key=lambda each: _BEST_FIRST.index(each.value))
+        best = min(grades, key=lambda each: [*_VALUES].index(each.value))
         return Score(
             value=dict(_VALUES[best.value]),
             answer=best.extracted,
@@ -52,6 +53,3 @@ def math_answer(kind: str = "latex", tolerance: str | None = None, boxed_only: b
         )
 
     return score
-
-
-_BEST_FIRST = (GradeValue.CORRECT, GradeValue.UNKNOWN, GradeValue.WRONG)

@@ -1,7 +1,7 @@
 """Grade the stored samples of a run again: by the rules, an own grader, or a judge model."""
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
@@ -20,7 +20,7 @@ from evaluator.evals.running import sample_seed
 from evaluator.evals.runs import find_eval_run, model_slug, run_answers, run_version
 from evaluator.evals.samples import read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow
-from evaluator.grading import Grader
+from evaluator.grading import Grader, GradeValue
 from evaluator.grading.versions import (
     JUDGE_REASON,
     find_grader,
@@ -30,11 +30,11 @@ from evaluator.grading.versions import (
 )
 from evaluator.grading.workers.own import own_name, own_version
 from evaluator.judging.asking import PROMPT_VERSION, SYSTEM, JudgeQuestion, read_verdict, shown_response
-from service.asks.ask import Asker, Failed, Models, Outcome
-from service.asks.request import prompt_request
-from service.asks.store import Store, add_tasks
+from service.asks.ask import Asker, Failed
+from service.asks.request import Request, prompt_request
+from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
-from service.asks.work import work_on
+from service.asks.work import work_on_run
 from service.database import Database, in_parts
 from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
 from service.errors import InputError
@@ -42,7 +42,7 @@ from service.hashing import content_id
 from service.models.estimate import Estimate, between, priced, tokens
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.spending import hold_cap, read_ledger
-from service.runs.store import Run, check_name, finish_run, keep_config, open_run, package_versions
+from service.runs.store import Run, check_name, keep_config, open_run
 from service.telling import TellStage
 
 JUDGE = "judge"
@@ -103,6 +103,7 @@ async def score_by_judge(
     with db.read() as session:
         judge = Judge(session, config)
     own = config.grader or own_name(run_version(judge.run))
+    counts = Counter[str]()
     async with OpenModels(engine_logs(db), config) as models:
         endpoint = await models.open(remote_model(config, judge.model))
         endpoint.check(prompt_request(judge.model, judge.prompt, judge.sampling, "?"))
@@ -111,17 +112,55 @@ async def score_by_judge(
         with db.write() as session:
             judging = judge.open_run(session)
             keep_config(session, judging.id, config.stored())
+            judge_row = grader_id(session, judge.version)
         hold_cap(db, [judging], config.max_usd, note)
-        counts, outcome = await judge.work(db, judging, models.models(), report)
+        items, other_rows = list[str](), list[Row]()
+        with db.read() as session:
+            for row, question in judge.read_pending(session):
+                if question is not None:
+                    items.append(str(row["sample_id"]))
+                else:
+                    other_rows.append({**row, "grader_id": judge_row})
+                    counts["empty"] += row["value"] in _CHOSEN[judge.asked]
+        for part in in_parts(other_rows, SAMPLES_AT_ONCE):
+            with db.write() as session:
+                insert_grades(session, part)
+        with db.write() as session:
+            add_tasks(session, judging.id, items)
+
+        async def ask(asker: Asker, sample_id: str) -> None:
+            row, question = await asker.store.read_together(judge.read, int(sample_id))
+            assert question is not None
+            verdict, failure = None, None
+            try:
+                choice = (await asker.ask(judge.request(question))).choices[0]
+                verdict = read_verdict(choice.full_text, truncated=choice.finish_reason == "length")
+            except Failed as error:
+                if not error.final:
+                    raise
+                failure = error
+            no_verdict = {
+                None: ("silent", f"{row['reason']}; no verdict of {judge.reason}"),
+                GradeValue.UNKNOWN: ("unsure", f"{row['reason']}; unsure: {judge.reason}"),
+            }
+            name, reason = no_verdict.get(verdict, (str(verdict), judge.reason))
+            value = row["value"] if verdict in no_verdict else name
+            new_row = {**row, "grader_id": judge_row, "value": value, "reason": reason}
+            await asker.store.write_together(insert_grades, new_row)
+            counts[name] += 1
+            if failure is not None:
+                raise failure
+
+        outcome = await work_on_run(db, judging.id, ask, models.models(), partial(report, "asking the judge"))
     with db.read() as session:
         before = load_result(session, judge.run, judge.base)
-        after = None if counts["waiting"] else load_result(session, judge.run, judge.version)
-        outcomes = ("correct", "wrong", "unsure", "silent", "empty", "waiting")
+        after = None if outcome.open else load_result(session, judge.run, judge.version)
         return {
             "run": judge.run.name,
             "judge_run": judging.name,
             "grader": judge.version,
-            **{name: counts[name] for name in outcomes},
+            **{name: counts[name] for name in ("correct", "wrong", "unsure", "silent", "empty")},
+            "waiting": outcome.open,
             "stopped": outcome.stopped,
             "message": outcome.message,
             "failures": outcome.failures,
@@ -141,7 +180,8 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     """
     with db.read() as session:
         judge = Judge(session, config)
-        lengths = judge.read_pending(session, find_grader(session, judge.version) or -1)[2]
+        questions = (question for _, question in judge.read_pending(session) if question is not None)
+        lengths = {question.id: len(question.text) for question in questions}
         replied = select(AskRow.about).where(
             AskRow.scope == judge.id, AskRow.kind == JUDGE, AskRow.state.in_((ANSWERED, FINAL))
         )
@@ -196,9 +236,21 @@ class Judge:
                     kind=JUDGE,
                     spec=spec,
                     question_ids=[],
-                    versions=package_versions(),
                 )[0]
         raise AssertionError("unreachable")
+
+    def request(self, question: JudgeQuestion) -> Request:
+        """Return the request about a sample; equal questions give the same one, which is sent once."""
+        return prompt_request(
+            self.model,
+            self.prompt,
+            self.sampling,
+            question.text,
+            seed=sample_seed(0, question.id, 0),
+            scope=self.id,
+            kind=JUDGE,
+            about=question.id,
+        )
 
     def read(self, session: Session, sample_ids: Sequence[int]) -> list[tuple[Row, JudgeQuestion | None]]:
         """Return the grades of samples by the base version, and what the judge is asked about each."""
@@ -219,15 +271,9 @@ class Judge:
                 )
         return [(rows[id], questions.get(id)) for id in sample_ids]
 
-    def read_pending(
-        self, session: Session, judge_row: int
-    ) -> tuple[dict[str, list[Row]], list[Row], dict[str, int]]:
-        """Return the grades without one of the judge's version, as rows of that version.
-
-        Those that the judge is asked about come by question, the others in a list; then the characters of
-        each question.
-        """
-        base_row = find_grader(session, self.base)
+    def read_pending(self, session: Session) -> Iterator[tuple[Row, JudgeQuestion | None]]:
+        """Yield what `read` returns for the samples that have no grade of the judge's version."""
+        base_row, judge_row = find_grader(session, self.base), find_grader(session, self.version)
         if base_row is None:
             name = self.run.name
             raise InputError(
@@ -244,76 +290,5 @@ class Judge:
             )
             .order_by(RunProblemRow.position, GradeRow.sample_id)
         )
-        asked: dict[str, list[Row]] = defaultdict(list)
-        kept, lengths = [], {}
         for part in in_parts(session.scalars(pending).all(), SAMPLES_AT_ONCE):
-            for row, question in self.read(session, part):
-                row["grader_id"] = judge_row
-                if question is None:
-                    kept.append(row)
-                else:
-                    asked[question.id].append(row)
-                    lengths[question.id] = len(question.text)
-        return asked, kept, lengths
-
-    async def work(
-        self, db: Database, judging: Run, models: Models, report: TellStage
-    ) -> tuple[Counter[str], Outcome]:
-        """Ask about the samples without a grade of the judge's version; count them by what came of it.
-
-        They are `correct` and `wrong`; `unsure`, `silent` (no verdict in the reply, or no reply for good) and
-        `empty` (nothing to judge), which keep their grade; and `waiting`.
-        """
-        with db.write() as session:
-            judge_row = grader_id(session, self.version)
-            finish_run(session, judging.id, finished=False)
-        with db.read() as session:
-            asked, kept, _ = self.read_pending(session, judge_row)
-        counts = Counter(empty=sum(row["value"] in _CHOSEN[self.asked] for row in kept))
-        for part in in_parts(kept, SAMPLES_AT_ONCE):
-            with db.write() as session:
-                insert_grades(session, part)
-        with db.write() as session:
-            add_tasks(session, judging.id, [str(rows[0]["sample_id"]) for rows in asked.values()])
-        store = Store(db)
-
-        async def ask(asker: Asker, sample_id: str) -> None:
-            _, question = await store.read(self.read, int(sample_id))
-            assert question is not None
-            request = prompt_request(
-                self.model,
-                self.prompt,
-                self.sampling,
-                question.text,
-                seed=sample_seed(0, question.id, 0),
-                scope=self.id,
-                kind=JUDGE,
-                about=question.id,
-            )
-            try:
-                choice = (await asker.ask(request)).choices[0]
-            except Failed as failed:
-                if failed.final:
-                    await grade(question.id, "silent")
-                raise
-            verdict = read_verdict(choice.full_text, truncated=choice.finish_reason == "length")
-            await grade(question.id, {None: "silent", "unknown": "unsure"}.get(verdict, str(verdict)))
-
-        async def grade(question: str, outcome: str) -> None:
-            """Store the judge's grade of the samples with a question; without a verdict they keep theirs."""
-            notes = {"silent": f"; no verdict of {self.reason}", "unsure": f"; unsure: {self.reason}"}
-            for row in asked.pop(question, ()):
-                changed = {"value": outcome, "reason": self.reason}
-                if outcome in notes:
-                    changed = {"reason": row["reason"] + notes[outcome]}
-                await store.write(insert_grades, {**row, **changed})
-                counts[outcome] += 1
-
-        try:
-            outcome = await work_on(store, judging.id, ask, models, partial(report, "asking the judge"))
-        finally:
-            store.close()
-        counts["waiting"] = sum(map(len, asked.values()))
-        with db.write() as session:
-            finish_run(session, judging.id, finished=not counts["waiting"])
-        return counts, outcome
+            yield from self.read(session, part)

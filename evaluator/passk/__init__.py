@@ -1,41 +1,19 @@
 """pass@k and related metrics, with intervals named by the question they answer."""
 
-from evaluator.passk.comparison import Comparison, ComparisonPoint, compare, holm
-from evaluator.passk.counts import Counts, pool
-from evaluator.passk.curves import curve
-from evaluator.passk.estimators import (
-    g_pass_at_k,
-    mg_pass_at_k,
-    pass_at_k,
-    pass_hat_k,
-    with_replacement,
-)
-from evaluator.passk.intervals import (
-    NEW_PROBLEMS,
-    RERUN,
-    SAME_PROBLEMS,
-    new_problems_interval,
-    same_problems_interval,
-)
-from evaluator.passk.majority import maj_at_k
-
-__all__ = [
-    "NEW_PROBLEMS",
-    "RERUN",
-    "SAME_PROBLEMS",
-    "Comparison",
-    "ComparisonPoint",
-    "Counts",
-    "compare",
-    "curve",
-    "g_pass_at_k",
-    "holm",
-    "maj_at_k",
-    "mg_pass_at_k",
-    "new_problems_interval",
-    "pass_at_k",
-    "pass_hat_k",
-    "pool",
-    "same_problems_interval",
-    "with_replacement",
-]
+from evaluator.passk.comparison import Comparison as Comparison
+from evaluator.passk.comparison import compare as compare
+from evaluator.passk.comparison import holm as holm
+from evaluator.passk.counts import Counts as Counts
+from evaluator.passk.counts import pool as pool
+from evaluator.passk.curves import curve as curve
+from evaluator.passk.estimators import g_pass_at_k as g_pass_at_k
+from evaluator.passk.estimators import mg_pass_at_k as mg_pass_at_k
+from evaluator.passk.estimators import pass_at_k as pass_at_k
+from evaluator.passk.estimators import pass_hat_k as pass_hat_k
+from evaluator.passk.estimators import with_replacement as with_replacement
+from evaluator.passk.intervals import NEW_PROBLEMS as NEW_PROBLEMS
+from evaluator.passk.intervals import RERUN as RERUN
+from evaluator.passk.intervals import SAME_PROBLEMS as SAME_PROBLEMS
+from evaluator.passk.intervals import new_problems_interval as new_problems_interval
+from evaluator.passk.intervals import same_problems_interval as same_problems_interval
+from evaluator.passk.majority import maj_at_k as maj_at_k

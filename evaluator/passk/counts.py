@@ -2,36 +2,41 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.passk.estimators import Integers, Ints, whole_numbers
+from evaluator.passk.estimators import IntegerArray, Ints, whole_numbers
 from service.errors import InputError
 
 _NAMED = 5  # maximum ids in a message
 
 
-@dataclass(frozen=True, eq=False)
 class Counts:
-    """Counts of M problems, at least one; sequences are accepted and become read-only int64 arrays."""
+    """Counts of M problems, at least one, as read-only int64 arrays in the order of the ids.
 
-    problem_ids: tuple[str, ...]  # M different ids; all arrays are in their order
-    n: Ints  # samples [M]: correct, wrong and unknown ones. 0 is allowed here, but not in a curve
-    correct: Ints  # samples graded correct [M]
-    # samples without a known grade [M]: the grader ran out of time, or they were requested but are missing
-    unknown: Ints
+    Args:
+        problem_ids: M different ids.
+        n: Samples [M]: correct, wrong and unknown ones. 0 is allowed here, but not in a curve.
+        correct: Samples graded correct [M].
+        unknown: Samples without a known grade [M]: the grader ran out of time, or they were requested but are
+            missing. Without it, all grades are known.
+    """
 
-    def __post_init__(self) -> None:
-        ids = tuple(self.problem_ids)
+    def __init__(
+        self,
+        problem_ids: Iterable[str],
+        n: IntegerArray,
+        correct: IntegerArray,
+        unknown: IntegerArray | None = None,
+    ) -> None:
+        self.problem_ids = ids = tuple(problem_ids)
         if not ids:
             raise InputError("the counts contain no problems, so there is nothing to estimate")
-        object.__setattr__(self, "problem_ids", ids)
         if repeated := [key for key, times in Counter(ids).items() if times > 1]:
             raise InputError(f"problem ids are repeated: {named(repeated)}. Add their counts with pool first")
-        for name in ("n", "correct", "unknown"):
-            object.__setattr__(self, name, self._column(name))
+        self.n, self.correct = self._column("n", n), self._column("correct", correct)
+        self.unknown = self._column("unknown", [0] * len(ids) if unknown is None else unknown)
         wrong = self.n - self.correct - self.unknown
         if wrong.min() < 0:
             at = int(np.argmin(wrong))
@@ -40,9 +45,9 @@ class Counts:
                 f"its {self.n[at]} samples"
             )
 
-    def _column(self, name: str) -> Ints:
+    def _column(self, name: str, values: IntegerArray) -> Ints:
         try:
-            column = whole_numbers(name, getattr(self, name))
+            column = whole_numbers(name, values)
         except ValueError as error:
             raise InputError(f"counts: {error}") from None
         if column.shape != (len(self.problem_ids),):
@@ -56,21 +61,6 @@ class Counts:
             )
         column.flags.writeable = False
         return column
-
-    @classmethod
-    def from_columns(
-        cls,
-        problem_ids: Iterable[str],
-        n: Integers,
-        correct: Integers,
-        unknown: Integers | None = None,
-    ) -> "Counts":
-        """Return counts from columns with one row per problem; without `unknown`, all grades are known."""
-        ids = tuple(problem_ids)
-        none = np.zeros(len(ids), dtype=np.int64)
-        return cls(
-            ids, *(np.asarray(column) for column in (n, correct, none if unknown is None else unknown))
-        )
 
     @property
     def problems(self) -> int:

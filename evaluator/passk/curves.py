@@ -8,9 +8,6 @@ import numpy as np
 from evaluator.passk.counts import Counts, with_enough
 from evaluator.passk.estimators import Floats, Ints, pass_at_k, whole_numbers
 from evaluator.passk.intervals import (
-    NEW_PROBLEMS,
-    RERUN,
-    SAME_PROBLEMS,
     Interval,
     interval_around,
     new_problems_bounds,
@@ -46,23 +43,19 @@ def curve(counts: Counts, ks: Iterable[int]) -> dict[int, CurvePoint]:
     error_low = same_problems_errors(kept.n, kept.correct, wanted)
     error_high = same_problems_errors(kept.n, kept.most_correct, wanted) if kept.unknown.any() else error_low
 
-    def same(row: int, rerun: bool) -> Interval:
-        bottom, _ = interval_around(float(low[row].mean()), float(error_low[row]), rerun)
-        _, top = interval_around(float(high[row].mean()), float(error_high[row]), rerun)
-        return Interval(bottom, top, RERUN if rerun else SAME_PROBLEMS)
-
-    return {
-        k: CurvePoint(
-            k,
-            float(low[row].mean()),
-            float(high[row].mean()),
-            Interval(float(new_low[row]), float(new_high[row]), NEW_PROBLEMS),
-            same(row, rerun=False),
-            same(row, rerun=True),
-            kept.problems,
+    points = {}
+    for row, k in enumerate(wanted):
+        value, value_high = float(low[row].mean()), float(high[row].mean())
+        same, rerun = (
+            Interval(
+                interval_around(value, float(error_low[row]), again).low,
+                interval_around(value_high, float(error_high[row]), again).high,
+            )
+            for again in (False, True)
         )
-        for row, k in enumerate(wanted)
-    }
+        new = Interval(float(new_low[row]), float(new_high[row]))
+        points[k] = CurvePoint(k, value, value_high, new, same, rerun, kept.problems)
+    return points
 
 
 def values_over_k(n: Ints, c: Ints, ks: tuple[int, ...]) -> Floats:

@@ -1,4 +1,4 @@
-"""Two intervals of a mean over problems, each named by the question it answers.
+"""Intervals of a share of trials, and two of a mean over problems, each named by the question it answers.
 
 - "new problems": the score on other problems like these. The M problems are a sample.
 - "same problems, new samples": the score on exactly these problems. Only the n samples vary.
@@ -8,8 +8,7 @@ coverage.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +26,11 @@ _LEAST_SPREAD, _MOST_SPREAD = 0.02, 0.98
 _CELLS_AT_ONCE = 4_000_000
 
 
-@dataclass(frozen=True)
-class Interval:
-    """A 95% interval with the question it answers."""
+class Interval(NamedTuple):
+    """A 95% interval."""
 
     low: float
     high: float
-    question: str
 
 
 def new_problems_interval(values: Sequence[float] | NDArray[Any]) -> Interval:
@@ -51,7 +48,7 @@ def new_problems_interval(values: Sequence[float] | NDArray[Any]) -> Interval:
     if not ((array >= -1e-12) & (array <= 1 + 1e-12)).all():
         raise ValueError("the value of each problem must be between 0 and 1")
     low, high = new_problems_bounds(array)
-    return Interval(float(low), float(high), NEW_PROBLEMS)
+    return Interval(float(low), float(high))
 
 
 def new_problems_bounds(values: Floats) -> tuple[Floats, Floats]:
@@ -90,16 +87,15 @@ def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
     if n.ndim != 1 or n.size == 0:
         raise ValueError(f"an interval needs one count per problem, not an array of shape {n.shape}")
     value = np.mean(pass_at_k(n, c, int(whole_numbers("k", k))))
-    low, high = interval_around(float(value), float(same_problems_errors(n, c, [k])[0]), rerun=False)
-    return Interval(low, high, SAME_PROBLEMS)
+    return interval_around(float(value), float(same_problems_errors(n, c, [k])[0]))
 
 
-def interval_around(value: float, error: float, rerun: bool) -> tuple[float, float]:
+def interval_around(value: float, error: float, rerun: bool = False) -> Interval:
     """Return value +- z errors, clipped to 0..1; times sqrt(2) for the range of another run of that size."""
     from scipy.special import ndtri
 
     half = float(ndtri(UPPER_TAIL)) * error * (2**0.5 if rerun else 1.0)
-    return max(0.0, value - half), min(1.0, value + half)
+    return Interval(max(0.0, value - half), min(1.0, value + half))
 
 
 def same_problems_errors(n: Ints, c: Ints, ks: Sequence[int]) -> Floats:
@@ -162,3 +158,21 @@ def estimate_variances(n: int, a: Floats, b: Floats, ks: Sequence[int]) -> Float
         result[start : start + step] = chances @ squares / chances.sum(axis=1, keepdims=True)
         result[start : start + step] -= factors[:, 2 * np.array(ks) - 1]
     return np.maximum(result, 0)
+
+
+def exact_interval(successes: int, trials: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the exact two-sided interval of a binomial share (Clopper and Pearson, Biometrika 1934).
+
+    It covers the true share with at least the confidence for every number of trials: it is never too short,
+    often slightly long.
+    """
+    if trials < 1 or not 0 <= successes <= trials:
+        raise ValueError(f"{successes} successes in {trials} trials are impossible, so there is no interval")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be between 0 and 1, but is {confidence}")
+    from scipy.special import betaincinv
+
+    tail = (1 - confidence) / 2
+    low = 0.0 if successes == 0 else float(betaincinv(successes, trials - successes + 1, tail))
+    high = 1.0 if successes == trials else float(betaincinv(successes + 1, trials - successes, 1 - tail))
+    return low, high

@@ -1,30 +1,33 @@
 """Compare two methods on the same problems: paired differences by benchmark, k and problem."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-import numpy as np
 from sqlalchemy.orm import Session
 
-from evaluator.evals.counts import ProblemCounts, count_samples
-from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import RunProblem, read_problems
-from evaluator.evals.results import problem_keys
 from evaluator.evals.tables import RunProblemRow
 from evaluator.passk import Comparison, compare, holm, pass_at_k
 from evaluator.passk.comparison import FLIPS, SEED
+from evaluator.passk.curves import check_ks
 from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.notes import human_notes, judge_notes, run_notes
 from evaluator.reports.published import in_order
-from evaluator.reports.report import DEFAULT_K
+from evaluator.reports.report import curve_ks, usual_k
 from service.errors import InputError
 
 CHANGES_SHOWN = 5
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5
 """A run solves a problem if at least this share of the draws of k samples has a correct one."""
+_WHICH: dict[tuple[bool, bool], Which] = {
+    (True, True): "both",
+    (True, False): "first only",
+    (False, True): "second only",
+    (False, False): "neither",
+}
 
 
 @dataclass(frozen=True)
@@ -53,7 +56,7 @@ class MethodComparison:
     parts: tuple[BenchmarkComparison, ...]
     only_a: tuple[str, ...]  # benchmarks of one side only
     only_b: tuple[str, ...]
-    chosen: str
+    remarks: tuple[str, ...]  # on the choice of k
 
     @property
     def rows(self) -> list[dict[str, Any]]:
@@ -85,7 +88,11 @@ def compare_methods(
             f"{a.label} and {b.label} have no common benchmark: {a.label} has {', '.join(a.entries)}, "
             f"{b.label} has {', '.join(b.entries)}."
         )
-    wanted, chosen = _choose_ks([side.entries[name] for side in (a, b) for name in shared], ks)
+    if ks is None:
+        most, chosen = usual_k((side.label, side.entries[name]) for side in (a, b) for name in shared)
+        wanted = curve_ks(most)
+    else:
+        wanted, chosen = check_ks(ks), []
     compared: dict[str, Comparison] = {}
     for name in shared:
         counts = a.entries[name].counts, b.entries[name].counts
@@ -114,7 +121,9 @@ def compare_methods(
             }
             for point in comparison.points.values()
         ]
-        changes = _changes(name, entry_a, entry_b, comparison.problem_ids)
+        changes = [
+            {"benchmark": name, **change} for change in _changes(entry_a, entry_b, comparison.problem_ids)
+        ]
         parts.append(BenchmarkComparison(name, entry_a, entry_b, comparison, rows, changes))
     only_a, only_b = (tuple(name for name in side.entries if name not in shared) for side in (a, b))
     return MethodComparison(
@@ -124,19 +133,19 @@ def compare_methods(
         parts=tuple(parts),
         only_a=only_a,
         only_b=only_b,
-        chosen=chosen,
+        remarks=tuple(chosen),
     )
 
 
-def _changes(name: str, entry_a: Entry, entry_b: Entry, ids: Sequence[str]) -> list[dict[str, Any]]:
-    """Return each problem's correct samples, its place in the (first) run of A, and the change."""
+def _changes(entry_a: Entry, entry_b: Entry, ids: Iterable[str]) -> list[dict[str, Any]]:
+    """Return each problem's correct samples, its place in the (first) run of A and of B, and the change."""
     a, b = entry_a.counts, entry_b.counts
     at_a, at_b = ({id: place for place, id in enumerate(side.problem_ids)} for side in (a, b))
     changes: list[dict[str, Any]] = [
         {
-            "benchmark": name,
             "problem_id": id,
             "position": entry_a.positions[i],
+            "position_b": entry_b.positions[j],
             "correct_a": int(a.correct[i]),
             "n_a": int(a.n[i]),
             "correct_b": int(b.correct[j]),
@@ -146,20 +155,6 @@ def _changes(name: str, entry_a: Entry, entry_b: Entry, ids: Sequence[str]) -> l
         for id, i, j in ((id, at_a[id], at_b[id]) for id in ids)
     ]
     return sorted(changes, key=lambda change: (-change["change"], change["position"]))
-
-
-def _choose_ks(entries: Sequence[Entry], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
-    if ks is not None:
-        return tuple(sorted(set(ks))), ""
-    least = max(1, min(int(np.min(entry.counts.n)) for entry in entries))
-    most = min(DEFAULT_K, least)
-    powers = tuple(2**power for power in range(most.bit_length()))
-    note = (
-        f"k goes up to {powers[-1]}, because some problems have only {least} graded samples."
-        if least < DEFAULT_K
-        else ""
-    )
-    return powers, note
 
 
 def comparison_document(
@@ -249,7 +244,7 @@ def _changes_table(comparison: MethodComparison, most: int) -> Table:
 
 def comparison_notes(comparison: MethodComparison) -> list[str]:
     """Return what has to be said of these runs and of what was compared, in sentences."""
-    notes = [comparison.chosen] if comparison.chosen else []
+    notes = [*comparison.remarks]
     sides = [
         pair
         for part in comparison.parts
@@ -319,80 +314,25 @@ def _p(value: float) -> str:
     return "<.001" if value < 0.001 else f"{value:.3f}"
 
 
-@dataclass(frozen=True)
-class Contrast:
-    """A problem in two runs, with its pass@k in each, unknown grades counted wrong."""
+def contrast_problems(a: Entry, b: Entry, k: int) -> tuple[list[dict[str, Any]], int]:
+    """Return the common problems of two entries with pass@k in each, and how many have fewer samples.
 
-    counts: tuple[ProblemCounts, ProblemCounts]
-    values: tuple[float, float]
-
-    @property
-    def problem_id(self) -> str:
-        return self.counts[0].problem_id
-
-    @property
-    def difference(self) -> float:
-        return self.values[1] - self.values[0]
-
-    @property
-    def which(self) -> Which:
-        """Which run solves it."""
-        first, second = (value >= SOLVED for value in self.values)
-        if first and second:
-            return "both"
-        return "first only" if first else "second only" if second else "neither"
-
-
-@dataclass(frozen=True)
-class Contrasts:
-    """Problems that two runs share, those with the largest difference first."""
-
-    k: int
-    problems: tuple[Contrast, ...]
-    only_first: int  # problems that one run holds and the other does not
-    only_second: int
-    too_few: int  # problems for which a run has fewer than k graded samples
-
-
-def contrast_runs(session: Session, first_id: str, second_id: str, k: int) -> Contrasts:
-    """Compare the original questions of two eval runs at k, with the grades that each of them shows.
-
-    A problem that is several times in a run is matched copy by copy, in order. Equal differences are ordered
-    by the difference of the shares of correct samples, then as in the first run.
+    Those with the largest difference come first. Unknown grades count as wrong.
     """
     if k < 1:
         raise InputError(f"k is {k}, but must be at least 1.")
-    first, second = (_shown_counts(session, run_id) for run_id in (first_id, second_id))
-    shared = [key for key in first if key in second]
-    pairs = [(first[key], second[key]) for key in shared if min(first[key].asked, second[key].asked) >= k]
-
-    def values(side: int) -> list[float]:
-        counts = [pair[side] for pair in pairs]
-        rates = pass_at_k([each.asked for each in counts], [each.correct for each in counts], k)
-        return list(np.atleast_1d(rates).tolist())
-
-    problems = [Contrast(pair, (a, b)) for pair, a, b in zip(pairs, values(0), values(1), strict=True)]
-
-    def rank(contrast: Contrast) -> tuple[float, float]:
-        a, b = contrast.counts
-        return -abs(contrast.difference), -abs(a.correct / a.asked - b.correct / b.asked)
-
-    return Contrasts(
-        k=k,
-        problems=tuple(sorted(problems, key=rank)),
-        only_first=len(first) - len(shared),
-        only_second=len(second) - len(shared),
-        too_few=len(shared) - len(pairs),
-    )
+    samples = [dict(zip(of.counts.problem_ids, of.counts.n, strict=True)) for of in (a, b)]
+    common = [id for id in samples[0] if id in samples[1]]
+    rows = _changes(a, b, (id for id in common if min(samples[0][id], samples[1][id]) >= k))
+    for row in rows:
+        value_a, value_b = (float(pass_at_k(row[f"n_{side}"], row[f"correct_{side}"], k)) for side in "ab")
+        which = _WHICH[value_a >= SOLVED, value_b >= SOLVED]
+        row |= {"value_a": value_a, "value_b": value_b, "which": which}
+    rows.sort(key=lambda row: (-abs(row["value_b"] - row["value_a"]), -abs(row["change"]), row["position"]))
+    return rows, len(common) - len(rows)
 
 
-def contrast_texts(session: Session, contrasts: Sequence[Contrast]) -> dict[int, RunProblem]:
-    """Return the problems of contrasts with their texts and places in both runs, by `run_problem_id`."""
-    ids = {counts.run_problem_id for contrast in contrasts for counts in contrast.counts}
-    return {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
-
-
-def _shown_counts(session: Session, run_id: str) -> dict[str, ProblemCounts]:
-    counts = count_samples(session, run_id, shown_grader(session, run_id))
-    originals = [problem for problem in counts if problem.variant == 0]
-    return dict(zip(problem_keys(problem.problem_id for problem in originals), originals, strict=True))
+def contrast_texts(session: Session, run_id: str, positions: Sequence[int]) -> dict[int, RunProblem]:
+    """Return problems of a run with their texts, by position."""
+    chosen = (RunProblemRow.run_id == run_id) & RunProblemRow.position.in_(positions)
+    return {problem.position: problem for problem in read_problems(session, chosen)}

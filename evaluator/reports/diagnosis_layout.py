@@ -17,8 +17,9 @@ from evaluator.reports.documents.document import (
     table_of,
 )
 from evaluator.signal.diagnosis import Diagnosis
+from evaluator.signal.difficulty import FDR
 from evaluator.signal.diversity import EMBEDDING
-from evaluator.signal.forecast import GroupShape
+from evaluator.signal.shapes import GroupShape
 
 Row = Mapping[str, Any]
 Columns = list[tuple[str, str | Callable[[Row], str | int | None]]]
@@ -39,7 +40,7 @@ def diagnosis_document(diagnosis: Diagnosis) -> Document:
         if rows := tables.get("forecast"):
             blocks += _forecast(diagnosis, label, rows)
         if rows := tables.get("choices"):
-            blocks += choice_blocks(rows, diagnosis.g, diagnosis.forecasts[label].questions)
+            blocks += _choices(diagnosis, label, rows)
         if tables.get("difficulty_tests"):
             blocks += _difficulty(diagnosis, label, tables)
     if diagnosis.tables.get("diversity"):
@@ -56,9 +57,11 @@ def _tables_of(diagnosis: Diagnosis, label: str) -> dict[str, list[Row]]:
     }
 
 
-def choice_blocks(rows: Sequence[Row], g: int, questions: int) -> list[Block]:
-    """Return what numbers of neighbors yield."""
-    heading = f"How many mixed groups does each number of neighbors give? {questions:,} questions, G={g}"
+def _choices(diagnosis: Diagnosis, label: str, rows: Sequence[Row]) -> Iterator[Block]:
+    questions = diagnosis.forecasts[label].questions
+    yield Heading(
+        f"How many mixed groups does each number of neighbors give? {questions:,} questions, G={diagnosis.g}"
+    )
     columns: Columns = [
         ("neighbors", "choice"),
         ("questions with", lambda row: percent(row["with_neighbors"])),
@@ -68,7 +71,7 @@ def choice_blocks(rows: Sequence[Row], g: int, questions: int) -> list[Block]:
         (f"mixed groups, all at {rows[0]['equal_responses']}", lambda row: percent(row["equal_mixed"])),
         ("per 100", lambda row: f"{row['equal_per_hundred_responses']:.2f}"),
     ]
-    return [Heading(heading), table_of(rows, columns)]
+    yield table_of(rows, columns)
 
 
 def _shares(diagnosis: Diagnosis) -> Iterator[Block]:
@@ -170,8 +173,8 @@ def _difficulty(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[
     ]
     yield table_of(tables["difficulty_strategies"], columns)
     flagged = [row for row in diagnosis.flagged if row["checkpoint"] == label]
-    false = percent(diagnosis.settings.fdr)
-    yield Heading(f"Which neighbors have an implausible success rate? (false-discovery rate at most {false})")
+    rate = f"false-discovery rate at most {percent(FDR)}"
+    yield Heading(f"Which neighbors have an implausible success rate? ({rate})")
     if not flagged:
         yield Text("none")
         return

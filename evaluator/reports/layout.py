@@ -7,15 +7,17 @@ from evaluator.evals.counts import CORRECT_SHARE, PLACES
 from evaluator.grading.versions import answers_of
 from evaluator.reports import published
 from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, joined, span, table_of
-from evaluator.reports.notes import report_notes
+from evaluator.reports.notes import least_and_most, report_notes
 from evaluator.reports.published import PaperColumn
 from evaluator.reports.report import PASS_AT_K, Metric, Report, ReportLine, Score
 
 RUNS, AVERAGE = "runs", "average"
 """Values of the column `source`, next to the names of papers."""
 
-_OF_SCORE = ("k", "value", "value_high", "low", "high", "interval", "problems")
-_OF_CURVE = ("run", "label", "benchmark", *_OF_SCORE, "samples")
+_OF_CURVE = (
+    *("run", "label", "benchmark", "k", "value", "value_high", "low", "high", "interval", "problems"),
+    "samples",
+)
 
 
 def report_document(report: Report, extra_notes: Sequence[str] = ()) -> Document:
@@ -78,7 +80,7 @@ def _basis(report: Report) -> Table:
         ("benchmark", lambda line: line.entry.benchmark),
         ("run", lambda line: " + ".join(line.entry.runs)),
         ("problems", _problems),
-        ("samples per problem", _samples),
+        ("samples per problem", lambda line: least_and_most(line.counts.n)),
         ("truncated %", lambda line: _percent_or_unknown(line.entry.share(line.entry.truncated))),
         ("unknown %", lambda line: _percent_or_unknown(line.entry.share(line.entry.unknown), 2)),
     ]
@@ -97,11 +99,6 @@ def _basis(report: Report) -> Table:
 
 def _problems(line: ReportLine) -> str:
     return str(line.counts.problems) + (f" of {line.entry.counts.problems}" if line.left_out else "")
-
-
-def _samples(line: ReportLine) -> str:
-    least, most = int(line.counts.n.min()), int(line.counts.n.max())
-    return str(least) if least == most else f"{least} to {most}"
 
 
 def _percent_or_unknown(share: float | None, digits: int = 1) -> str:
@@ -130,7 +127,7 @@ def records(report: Report) -> list[dict[str, Any]]:
             "label": label,
             "benchmark": _average_of(next(each.of for each in report.layout if each.key == column)),
             "metric": report.metric.name,
-            **_of_score(score),
+            **vars(score),
         }
         for (label, column), scores in report.averages.items()
         for score in scores
@@ -158,7 +155,7 @@ def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
         "model": entry.spec.model,
         "benchmark": entry.benchmark,
         "metric": metric.name,
-        **_of_score(score),
+        **vars(score),
         "samples": int(line.counts.n.min()),
         "samples_most": int(line.counts.n.max()),
         "left_out": line.left_out,
@@ -179,10 +176,6 @@ def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
         "judge_points": judged and judged.points,
         "problems_hash": entry.spec.problems_hash,
     }
-
-
-def _of_score(score: Score) -> dict[str, Any]:
-    return {key: getattr(score, key) for key in _OF_SCORE}
 
 
 def _of_paper(model: str, ks: Sequence[int]) -> list[dict[str, Any]]:

@@ -10,11 +10,11 @@ from sqlalchemy.orm import Session
 from evaluator.evals.counts import Grades, Sources
 from evaluator.evals.overview import RunOverview, choose_version, runs_overview
 from evaluator.evals.results import Judged, RunResult, load_result
-from evaluator.evals.runs import EvalSpec, list_eval_runs, matching_runs
+from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.grading.types import Answers
 from evaluator.passk import pool
 from service.errors import InputError
-from service.runs.store import Run
+from service.runs.store import Run, matching_runs
 
 _FREE = ("sampling.seed", "sampling.samples_per_request", "answers")
 """Settings in which pooled runs may differ."""
@@ -85,9 +85,8 @@ def load_methods(
     """
     if not references:
         raise InputError("give at least one run. `tagrpo runs list` lists them.")
-    runs = list_eval_runs(session)
     parsed = {reference: _parse(reference) for reference in references}
-    matching = {name: matching_runs(runs, name) for _, names in parsed.values() for name in names}
+    matching = {name: matching_runs(session, name, EVAL) for _, names in parsed.values() for name in names}
     measured_runs = [run for group in matching.values() for run in group]
     parts = {each.run.id: each.benchmark for each in runs_overview(session, measured_runs)}
     groups: dict[str, dict[str, list[Run]]] = {}

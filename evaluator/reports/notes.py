@@ -9,6 +9,7 @@ from evaluator.evals.counts import CORRECT_SHARE
 from evaluator.evals.runs import is_imported
 from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
+from evaluator.passk.estimators import Ints
 from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
@@ -47,6 +48,11 @@ def report_notes(report: Report) -> list[str]:
     ]
 
 
+def least_and_most(numbers: Ints) -> str:
+    least, most = int(numbers.min()), int(numbers.max())
+    return f"{least:,}" if least == most else f"{least:,} to {most:,}"
+
+
 def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str]:
     """Return a note for each question set known to repeat problems of a benchmark of the methods."""
     entries = {entry.spec.problems_hash: entry for method in methods for entry in method.entries.values()}
@@ -63,8 +69,7 @@ def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str
 
 
 def _choices(report: Report) -> Iterator[str]:
-    if report.chosen:
-        yield report.chosen
+    yield from report.remarks
     yield _INTERVALS[report.interval == NEW_PROBLEMS]
     if report.metric.name == MAJ_AT_K:
         yield (
@@ -76,7 +81,6 @@ def _choices(report: Report) -> Iterator[str]:
             "The averages weight all benchmarks equally; their intervals treat the columns as independent "
             "estimates (Zou and Donner 2008)."
         )
-    yield from report.no_average
     scores = [line.at(k) for line in report.lines for k in report.ks]
     if any(hundredths(score.value_high) != hundredths(score.value) for score in scores):
         yield (
@@ -107,10 +111,10 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
     notes = []
     for result in results:
         if result.run.finished_at is None:
-            fewest, most = int(result.counts.n.min()), int(result.counts.n.max())
-            uneven = f" ({fewest:,} to {most:,} per problem)" if fewest < most else ""
+            drawn = least_and_most(result.counts.n)
             notes.append(
-                f"Run {result.run.name} is not finished. The report uses its current samples{uneven}."
+                f"Run {result.run.name} is not finished. The report uses its current samples ({drawn} per "
+                "problem)."
             )
     for number in dict.fromkeys(result.neighbors for result in results if result.neighbors):
         names = [result.run.name for result in results if result.neighbors == number]
@@ -196,8 +200,8 @@ def _comparability(report: Report) -> Iterator[str]:
         if len({frozenset(line.entry.counts.problem_ids) for line in lines}) > 1:
             held = ", ".join(f"{line.label} {line.entry.counts.problems}" for line in lines)
             yield (
-                f"{benchmark}: the rows have different problems ({held}) and are not comparable. Problems "
-                "also differ if their options were shuffled with different seeds."
+                f"{benchmark}: the rows have different problems ({held}), so they are not comparable and "
+                "have no average. Problems also differ if their options were shuffled with different seeds."
             )
     for benchmark, lines in by_benchmark.items():
         specs = {line.label: line.entry.spec for line in lines}
@@ -211,12 +215,6 @@ def _comparability(report: Report) -> Iterator[str]:
 
 
 def _paper(report: Report) -> Iterator[str]:
-    if report.withheld is not None:
-        ks = published.paper_of(report.withheld).ks(report.withheld)
-        yield (
-            f"{report.withheld} reports only pass@{joined([str(k) for k in ks])}, so its figures do not "
-            "appear for another k or metric."
-        )
     if report.paper is None:
         return
     paper = published.paper_of(report.paper)
@@ -247,10 +245,8 @@ def _unlike_the_paper(
 ) -> list[str]:
     """Say in what a line differs from its paper, as far as that tells its settings."""
     spec = line.entry.spec
-    sampling, differences = spec.sampling, []
-    least, most = int(line.counts.n.min()), int(line.counts.n.max())
-    if settings.get("n", least) != least or settings.get("n", most) != most:
-        drawn = f"{least}" if least == most else f"{least} to {most}"
+    sampling, differences, drawn = spec.sampling, [], least_and_most(line.counts.n)
+    if "n" in settings and f"{settings['n']:,}" != drawn:
         differences.append(f"{drawn} samples per problem")
     if is_imported(line.entry.run):
         differences.append("prompt and settings of another tool")

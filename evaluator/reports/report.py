@@ -1,28 +1,32 @@
 """A report: methods by benchmarks at given k, averages, curves and notes."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
+from typing import Any
 
 import numpy as np
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
-from evaluator.evals.votes import Votes, majority_values, make_votes, read_answers
+from evaluator.evals.votes import majority_values, make_votes, read_answers
 from evaluator.grading import Grader
 from evaluator.passk import (
     NEW_PROBLEMS,
     SAME_PROBLEMS,
     Counts,
-    curve,
     g_pass_at_k,
     new_problems_interval,
+    pass_at_k,
     pass_hat_k,
     same_problems_interval,
 )
 from evaluator.passk.counts import with_enough
+from evaluator.passk.curves import check_ks
 from evaluator.passk.estimators import Floats
 from evaluator.reports import published
+from evaluator.reports.documents.document import joined
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import PaperColumn
 from service.errors import InputError
@@ -78,10 +82,6 @@ class Score:
     problems: int  # that it rests on
 
 
-Majority = Callable[[Entry, Sequence[str], Sequence[int]], tuple[Score, ...]]
-"""Scores of maj@k on problems by id at some k; it needs the answers, which counts do not hold."""
-
-
 @dataclass(frozen=True)
 class ReportLine:
     """A method on one benchmark."""
@@ -105,14 +105,11 @@ class Report:
     metric: Metric
     interval: str
     ks: tuple[int, ...]  # the ks of its tables, ascending
-    chosen: str
     lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
     # by label and column, at the ks of the tables; only of methods that have all benchmarks of the column
     averages: Mapping[tuple[str, str], tuple[Score, ...]]
     paper: str | None  # the model whose published figures are shown, if any
-    # the model whose published figures are not shown, because they are of another k or metric
-    withheld: str | None = None
-    no_average: tuple[str, ...] = ()  # why averages are missing that could be expected; empty where none is
+    remarks: tuple[str, ...]  # on its k and on published figures that it does not show
 
     @property
     def layout(self) -> tuple[PaperColumn, ...]:
@@ -141,19 +138,26 @@ def build_report(
     interval: str = NEW_PROBLEMS,
     paper: str | None = None,
     allow_missing: bool = False,
-    majority: Majority | None = None,
+    session: Session | None = None,
 ) -> Report:
     """Return the report of methods.
 
     Args:
-        ks: Of the tables; by default 32, or the largest power of two for which every problem has samples,
-            and the largest k below with figures of the paper.
+        ks: Of the tables; by default that of `usual_k`, and the largest k below with figures of the paper.
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`.
         paper: A model that a paper has figures of, `NO_PAPER`, or None for the runs' own model.
         allow_missing: Leave problems with fewer than max(ks) samples out, for all methods alike.
-        majority: Scores of maj@k; needed for that metric only.
+        session: To read answers, which only maj@k needs.
     """
-    wanted, chosen = _choose_ks(methods, ks)
+    if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
+        raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
+    remarks: list[str] = []
+    if ks is None:
+        usual, reason = usual_k((m.label, entry) for m in methods for entry in m.entries.values())
+        wanted: tuple[int, ...] = (usual,)
+        remarks += reason
+    else:
+        wanted = check_ks(ks)
     model = _paper(methods, paper)
     printed = () if model is None or metric.name != PASS_AT_K else published.paper_of(model).ks(model)
     if ks is None and not set(printed) & set(wanted):
@@ -166,72 +170,63 @@ def build_report(
             kept = counts[method.label, benchmark]
             try:
                 if metric.name == MAJ_AT_K:
-                    if majority is None:
-                        raise InputError("maj@k is a vote of the runs' answers. Pass the argument majority.")
-                    scores = majority(entry, kept.problem_ids, wanted)
+                    scores = _vote_scores(session, entry, kept.problem_ids, wanted)
                 else:
-                    at = curve_ks(int(kept.n.min()), wanted)
-                    scores = score(kept, metric, at, interval)
+                    scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
             except InputError as error:
                 raise InputError(f"{method.label}, {benchmark}: {error}") from error
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
     paper = model if set(printed) & set(wanted) else None
-    averages, missing = _averages(lines, wanted, published.layout_of(paper))
-    return Report(
-        metric,
-        interval,
-        wanted,
-        chosen,
-        tuple(lines),
-        averages,
-        paper,
-        withheld=None if paper else model,
-        no_average=missing,
-    )
+    if model is not None and paper is None:
+        known = joined([str(k) for k in published.paper_of(model).ks(model)])
+        remarks.append(
+            f"{model} reports only pass@{known}, so its figures do not appear for another k or metric."
+        )
+    averages = _averages(lines, wanted, published.layout_of(paper))
+    return Report(metric, interval, wanted, tuple(lines), averages, paper, tuple(remarks))
 
 
-def score_votes(
-    session: Session, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
+def _vote_scores(
+    session: Session | None, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
 ) -> tuple[Score, ...]:
     """Return the scores of maj@k from the stored answers, grouped by the grader."""
+    if session is None:
+        raise InputError("maj@k is a vote of the runs' answers. Pass the argument session.")
     answers = [
         read_answers(session, result.run.id, result.grader_version, result.grades) for result in entry.results
     ]
     with Grader() as grader:
-        return score_majority(make_votes(answers, grader.cluster_many), problem_ids, ks)
+        votes = make_votes(answers, grader.cluster_many)
+    chosen = {id: votes[id] for id in problem_ids}
+    return tuple(_over_problems(k, *majority_values(chosen, k)) for k in ks)
 
 
-def curve_ks(most: int, wanted: Sequence[int]) -> tuple[int, ...]:
+def curve_ks(most: int, wanted: Sequence[int] = ()) -> tuple[int, ...]:
     """Return the ks of a curve: powers of two up to `most` samples, and those wanted."""
     powers = [2**power for power in range(max(most, 1).bit_length())]
     return tuple(sorted({*powers, *wanted}))
 
 
-def _choose_ks(methods: Sequence[Method], ks: Sequence[int] | None) -> tuple[tuple[int, ...], str]:
-    """Return the ks of the tables, and a word on the choice where there is something to say."""
-    if ks is not None:
-        wanted = tuple(sorted(set(ks)))
-        if not wanted or wanted[0] < 1:
-            raise InputError("k must be an integer of at least 1.")
-        return wanted, ""
-    entries = [(method.label, entry) for method in methods for entry in method.entries.values()]
-    if not entries:
-        raise InputError("no runs to report. Give at least one run.")
+def usual_k(entries: Iterable[tuple[str, Entry]]) -> tuple[int, list[str]]:
+    """Return 32 or the largest power of two for which every problem has samples, and why if it is smaller.
+
+    `entries` come with the label of their method.
+    """
     fewest, label, entry = min(
         ((int(min(filter(None, entry.counts.n), default=1)), label, entry) for label, entry in entries),
         key=lambda row: row[0],
     )
     if fewest >= DEFAULT_K:
-        return (DEFAULT_K,), ""
+        return DEFAULT_K, []
     k = 2 ** (fewest.bit_length() - 1)
     reason = (
         f"k = {k}, not {DEFAULT_K}: {label} has only {fewest} graded sample{'s' * (fewest != 1)} for "
         f"some problem of {entry.benchmark}."
     )
-    if is_imported(entry.run):
-        return (k,), reason
-    return (k,), f"{reason} To sample more, run `tagrpo eval run` with a larger --n."
+    if not is_imported(entry.run):
+        reason += " To sample more, run `tagrpo eval run` with a larger --n."
+    return k, [reason]
 
 
 def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tuple[str, str], Counts]:
@@ -239,65 +234,57 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
     counts = {(m.label, name): entry.counts for m in methods for name, entry in m.entries.items()}
     if not allow_missing:
         return counts
-    for benchmark in {benchmark for _, benchmark in counts}:
-        keys = [key for key in counts if key[1] == benchmark]
-        # Different problems cannot be made alike by leaving some out.
-        alike = len({frozenset(counts[key].problem_ids) for key in keys}) == 1
-        for group in [keys] if alike else [[key] for key in keys]:
-            enough = [
-                {id for id, n in zip(counts[key].problem_ids, counts[key].n, strict=True) if n >= k}
-                for key in group
-            ]
-            common = set.intersection(*enough)
-            if not common:
-                labels = ", ".join(label for label, _ in group)
-                raise InputError(f"{labels}: no problem of {benchmark} has {k} graded samples.")
-            for key in group:
-                counts[key] = counts[key].select(np.array([id in common for id in counts[key].problem_ids]))
+    short = {
+        (name, id)
+        for (_, name), each in counts.items()
+        for id, n in zip(each.problem_ids, each.n, strict=True)
+        if n < k
+    }
+    for (label, name), each in counts.items():
+        enough = np.array([(name, id) not in short for id in each.problem_ids])
+        if not enough.any():
+            raise InputError(f"{label}: no problem of {name} has {k} graded samples.")
+        counts[label, name] = each.select(enough)
     return counts
 
 
 def _averages(
     lines: Sequence[ReportLine], ks: Sequence[int], layout: Sequence[PaperColumn]
-) -> tuple[dict[tuple[str, str], tuple[Score, ...]], tuple[str, ...]]:
-    """Return the averages, and why some that could be expected are missing."""
+) -> dict[tuple[str, str], tuple[Score, ...]]:
+    """Return the averages by label and column, without those over different problems."""
     by_method: dict[str, dict[str, ReportLine]] = {}
     for line in lines:
         by_method.setdefault(line.label, {})[line.entry.benchmark] = line
     averages: dict[tuple[str, str], tuple[Score, ...]] = {}
-    missing = []
-    titles = {column.key: column.title for column in layout}
     for column in layout:
         complete = {label: mine for label, mine in by_method.items() if column.of and {*column.of} <= {*mine}}
-        mixed = [
-            name
+        ids = {
+            (name, frozenset(mine[name].counts.problem_ids))
+            for mine in complete.values()
             for name in column.of
-            if len({frozenset(mine[name].counts.problem_ids) for mine in complete.values()}) > 1
-        ]
-        if mixed:
-            missing.append(
-                f"no average over {', '.join(titles[name] for name in column.of)}: the rows "
-                f"contain different problems of {', '.join(mixed)}."
-            )
-            continue
-        for label, mine in complete.items():
-            averages[label, column.key] = tuple(average([mine[name].at(k) for name in column.of]) for k in ks)
-    return averages, tuple(missing)
+        }
+        if len(ids) == len(column.of):
+            for label, mine in complete.items():
+                averages[label, column.key] = tuple(
+                    average([mine[name].at(k) for name in column.of]) for k in ks
+                )
+    return averages
 
 
 def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
+    """Return the model whose published figures belong to the report, if any."""
     if asked == NO_PAPER:
         return None
     if asked is not None:
-        model: str | None = published.find_model(asked)
-    else:
-        entries = [entry for method in methods for entry in method.entries.values()]
-        named = {published.recognise(entry.spec.model) for entry in entries}
-        model = named.pop() if len(named) == 1 else None
-        columns = {column.key for column in published.layout_of(model)}
-        if all(entry.benchmark not in columns for entry in entries):
-            model = None
-    return model
+        if (known := published.recognise(asked)) is None:
+            available = ", ".join(published.models())
+            raise InputError(f"no paper reports the model {asked!r}. Available: {available}.")
+        return known
+    entries = [entry for method in methods for entry in method.entries.values()]
+    named = {published.recognise(entry.spec.model) for entry in entries}
+    model = named.pop() if len(named) == 1 else None
+    columns = {column.key for column in published.layout_of(model)}
+    return model if any(entry.benchmark in columns for entry in entries) else None
 
 
 def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[Score, ...]:
@@ -306,50 +293,25 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     Args:
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`; the latter for pass@k and pass^k only.
     """
-    check_interval(metric, interval)
-    if metric.name == PASS_AT_K:
-        points = curve(counts, ks).values()
-        spans = [p.new_problems if interval == NEW_PROBLEMS else p.same_problems for p in points]
-        return tuple(
-            Score(p.k, p.value, p.value_high, span.low, span.high, interval, p.problems)
-            for p, span in zip(points, spans, strict=True)
-        )
     kept, _ = with_enough(counts, max(ks), allow_missing=False)
+    formulas: dict[str, Callable[..., Any]] = {PASS_AT_K: pass_at_k, PASS_HAT_K: pass_hat_k}
+    formula = formulas.get(metric.name, partial(g_pass_at_k, tau=metric.tau))
+    bounds = kept.correct, kept.most_correct
     scores = []
-    for k in sorted(set(ks)):
-        low, high = (
-            np.asarray(
-                g_pass_at_k(kept.n, correct, k, metric.tau)
-                if metric.name == G_PASS_AT_K
-                else pass_hat_k(kept.n, correct, k)
-            )
-            for correct in (kept.correct, kept.most_correct)
-        )
-        score = over_problems(k, low, high)
-        if interval == SAME_PROBLEMS:
+    for k in ks:
+        score = _over_problems(k, *(np.asarray(formula(kept.n, correct, k)) for correct in bounds))
+        if interval == SAME_PROBLEMS and metric.name == PASS_AT_K:
+            low, high = (same_problems_interval(kept.n, correct, k) for correct in bounds)
+            score = replace(score, low=low.low, high=high.high, interval=interval)
+        elif interval == SAME_PROBLEMS:
             # pass^k of c correct is one minus pass@k of the n - c others, and so is its interval.
-            below, above = (
-                same_problems_interval(kept.n, kept.n - correct, k)
-                for correct in (kept.correct, kept.most_correct)
-            )
-            score = replace(score, low=1 - below.high, high=1 - above.low, interval=SAME_PROBLEMS)
+            low, high = (same_problems_interval(kept.n, kept.n - correct, k) for correct in bounds)
+            score = replace(score, low=1 - low.high, high=1 - high.low, interval=interval)
         scores.append(score)
     return tuple(scores)
 
 
-def score_majority(votes: Votes, problem_ids: Sequence[str], ks: Sequence[int]) -> tuple[Score, ...]:
-    """Return maj@k on the problems named."""
-    chosen = {id: votes[id] for id in problem_ids}
-    return tuple(over_problems(k, *majority_values(chosen, k)) for k in sorted(set(ks), reverse=True))[::-1]
-
-
-def check_interval(metric: Metric, interval: str) -> None:
-    """Refuse an interval that a metric has not."""
-    if interval == SAME_PROBLEMS and metric.name not in (PASS_AT_K, PASS_HAT_K):
-        raise InputError(f'{metric.name} has no "{SAME_PROBLEMS}" interval. Use --interval new-problems.')
-
-
-def over_problems(k: int, low: Floats, high: Floats) -> Score:
+def _over_problems(k: int, low: Floats, high: Floats) -> Score:
     """Return the score of per-problem values, with unknown grades counted wrong and right: "new problems"."""
     below, above = new_problems_interval(low), new_problems_interval(high)
     return Score(k, float(low.mean()), float(high.mean()), below.low, above.high, NEW_PROBLEMS, len(low))

@@ -5,9 +5,9 @@ import binascii
 import hmac
 import json
 import math
+import re
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import Annotated, Any, TypeVar
 
@@ -18,9 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.serving.desk import Desk
-from evaluator.serving.trainers import response_of, text_of
 from service.errors import InputError
-from service.hashing import whole_characters
 from service.web.listening import run_until_signal
 
 _PROBLEMS_NAMED = 5
@@ -35,6 +33,14 @@ _UNSAID = (
     "or --unknown-reward of `tagrpo eval serve`."
 )
 _NO_TOKEN = "a token is required: send Authorization: Bearer TOKEN, or http://tagrpo:TOKEN@HOST:PORT."
+_SPECIAL = re.compile(
+    r"(?:<\|[^<>|\s]{1,40}\|>|<｜[^<>｜\s]{1,40}｜>|</s>|<eos>|<pad>|<end_of_turn>|<turn\|>)\Z"
+)
+_LONGEST_SPECIAL = 44
+_TAIL = 200
+"""Characters of a prompt's end by which it is found in a query, blanks aside."""
+_BEFORE = 1_000
+"""Characters that a query may have before and inside its prompt, beyond twice the prompt's own."""
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -94,7 +100,6 @@ def grading_app(
     unknown_reward: float | None,
     boxed_only: bool,
     token: str | None,
-    ready: Callable[[], None],
 ) -> FastAPI:
     """Return the server: `/grade`, `/openrlhf`, `/verify`, `/health`, `/docs`.
 
@@ -103,15 +108,9 @@ def grading_app(
         most_body_bytes: of one body.
         unknown_reward, boxed_only: of the trainers' routes, unless the address of a request states them.
         token: None admits everybody.
-        ready: called when the server is about to take requests.
     """
 
-    @asynccontextmanager
-    async def started(_app: FastAPI) -> AsyncIterator[None]:
-        ready()
-        yield
-
-    app = FastAPI(title="tagrpo grader", version=version("tagrpo"), lifespan=started)
+    app = FastAPI(title="tagrpo grader", version=version("tagrpo"))
     in_flight = {"cases": 0, "bytes": 0}
 
     async def grade_all(cases: Sequence[GradeCase]) -> list[Grade]:
@@ -296,17 +295,10 @@ def _read_json(body: bytearray) -> Any:
     others of its batch from being graded.
     """
 
-    def whole(value: Any) -> Any:
-        if isinstance(value, str):
-            return whole_characters(value)
-        if isinstance(value, list):
-            return [whole(inner) for inner in value]
-        if isinstance(value, dict):
-            return {whole(name): whole(inner) for name, inner in value.items()}
-        return value
-
     try:
-        return whole(json.loads(body.decode("utf-8", "replace")))
+        sent = json.loads(body.decode("utf-8", "replace"))
+        # Halves of surrogate pairs become question marks.
+        return json.loads(json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError as error:
         raise InputError("the body is nested too deeply.") from error
     except ValueError as error:
@@ -330,3 +322,52 @@ def _reply(grade: Grade) -> dict[str, Any]:
 
 def _reward(grade: Grade, unknown: float) -> float:
     return unknown if grade.value is GradeValue.UNKNOWN else float(grade.value is GradeValue.CORRECT)
+
+
+def response_of(query: str, prompt: str) -> str | None:
+    """Return the response in a query of OpenRLHF, None where the prompt does not stand in it.
+
+    The query is decoded from tokens: a token of its own may come before the prompt, blanks may differ, and
+    the beginning of a long prompt may be cut off. Special tokens at the end are no part of the response.
+    """
+    if query.startswith(prompt):
+        start = len(prompt)
+    else:
+        # Behind the prompt a response may be as long as it likes: it is not looked at.
+        beginning = query[: 2 * len(prompt) + _BEFORE]
+        places = [place for place, char in enumerate(beginning) if not char.isspace()]
+        squeezed = "".join(query[place] for place in places)
+        tail = "".join(prompt.split())[-_TAIL:]
+        at = squeezed.find(tail)
+        if not tail or at < 0:
+            return None
+        start = places[at + len(tail) - 1] + 1
+    return _without_special(query[start:])
+
+
+def _without_special(text: str) -> str:
+    """Return a text without special tokens at its end and the blanks around them, in time linear in it."""
+    end = len(text)
+    while True:
+        last = end
+        while last and text[last - 1].isspace():
+            last -= 1
+        token = _SPECIAL.search(text, max(0, last - _LONGEST_SPECIAL), last)
+        if token is None:
+            return text if end == len(text) else text[:last]
+        end = token.start()
+
+
+def text_of(response: Mapping[str, Any]) -> str:
+    """Return the text of the messages in a response of the Responses API; reasoning and calls are none."""
+    return "".join(
+        str(part.get("text") or "")
+        for item in _dicts(response.get("output"))
+        if item.get("type") == "message"
+        for part in _dicts(item.get("content"))
+        if part.get("type") == "output_text"
+    )
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

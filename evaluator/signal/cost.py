@@ -2,15 +2,15 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.signal.forecast import Forecast, GroupShape, RescueShape
-from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, count_groups
+from evaluator.signal.forecast import Forecast
+from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, Row, count_groups
 from evaluator.signal.rate_model import RateModel, make_pilot
-from evaluator.signal.rates import rates
-from evaluator.signal.zero_gradient import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP
+from evaluator.signal.rates import RATES
+from evaluator.signal.shapes import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP, GroupShape, RescueShape
 from service.errors import InputError
 
 ADAPTIVE = "adaptive"
@@ -47,7 +47,7 @@ def needs_neighbors(right: int, drawn: int, g: int, unmixed: float = UNMIXED) ->
 
 def compare_choices(
     groups: Sequence[QuestionGroup], model: RateModel, g: int, n: int, *, unmixed: float = UNMIXED
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Return what 0 to n neighbors yield, and n for the questions that need them (`needs_neighbors`).
 
     A group is mixed if it has a right and a wrong response. `mixed` is its share at G responses to each
@@ -127,9 +127,7 @@ def mean_tokens(checkpoint: CheckpointGroups) -> tuple[float | None, float | Non
     return means[0], means[1]
 
 
-def cost_report(
-    predicted: Forecast, g: int, n: int, tokens: TokenCosts
-) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> tuple[list[Row], Row | None]:
     """Return what a mixed-reward group costs each way, and where sampling the original alone breaks even.
 
     The ways are GRPO at G, at (N+1)G and at the break-even G, TA-GRPO with G to each prompt and, if G is
@@ -176,15 +174,15 @@ def _rescue_yield(predicted: Forecast, rescue: RescueShape) -> dict[str, float]:
     dead = model.mixture.weights * rescue.dead_chances()
     share = float(dead.sum())
     right = 1 - rescue.unsolved_chances(model.shift)
-    alone = 1 - (1 - rates()) ** (rescue.g - rescue.g // 2)
+    alone = 1 - (1 - RATES) ** (rescue.g - rescue.g // 2)
     revived, unaided = (float(dead @ chances) / share if share > 0 else 0.0 for chances in (right, alone))
     return {"dead": share, "revived": revived, "unaided": unaided}
 
 
-def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> dict[str, Any]:
+def _row(predicted: Forecast, shape: GroupShape, tokens: TokenCosts) -> Row:
     """Return what one way of sampling costs per mixed group; None if that is unknown or impossible."""
     equal = predicted.row(shape)
-    mixed, low, high = 1 - equal.share, 1 - equal.high, 1 - equal.low
+    mixed, low, high = (1 - equal[name] for name in ("share", "high", "low"))
     of_question = _question_tokens(predicted, shape, tokens)
 
     def per_group(amount: float | None, share: float) -> float | None:

@@ -1,25 +1,29 @@
 """Diagnose the training signal from a source of responses, for commands, pages and the demo."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal, get_args
 
 import numpy as np
 
 from evaluator.signal.cost import ASSUMPTIONS, TokenCosts, compare_choices, cost_report, mean_tokens
 from evaluator.signal.cost import usd_per_token as token_price
-from evaluator.signal.difficulty import FDR, audit_difficulty
-from evaluator.signal.diversity import EMBEDDING, REMARK, densities, diversity, fit_tf_idf
-from evaluator.signal.forecast import Forecast, forecast, paper_shapes
+from evaluator.signal.difficulty import audit_difficulty
+from evaluator.signal.diversity import EMBEDDING, REMARK, Embed, diversity, fit_tf_idf
+from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import (
     ORIGINAL,
     CheckpointGroups,
+    PartTables,
     ResponseSource,
+    Row,
     count_groups,
     most_frequent,
     pool_visits,
 )
 from evaluator.signal.rates import Shift
+from evaluator.signal.shapes import paper_shapes
 from evaluator.signal.zero_gradient import zero_gradient
 from service.errors import InputError
 
@@ -30,10 +34,11 @@ OPTIONAL: dict[Part, tuple[str, ...]] = {
     "diversity": ("diversity", "diversity_means", "diversity_densities"),
 }
 """What not all responses allow, with its tables: they may have no neighbors, or no texts."""
+_EVERY_CHECKPOINT = ("zero_gradient", "diversity")
+"""Parts that compare checkpoints, whatever other parts are asked for."""
 
-Row = dict[str, Any]
 USUAL_G = 8
-QUESTIONS = 500
+QUESTIONS = 500  # whose texts are compared, at most, drawn by the seed
 
 
 @dataclass(frozen=True)
@@ -43,9 +48,7 @@ class DiagnosisSettings:
     # responses to each prompt in a group; by default 8, or as many as most prompts have if those are fewer
     g: int | None = None
     n: int | None = None  # neighbors of a question; by default as many as most have
-    fdr: float = FDR  # largest share of false alarms among flagged neighbors
     shift_sd: float | None = None  # for a pilot without neighbors: standard deviation of their logit shift
-    questions: int = QUESTIONS  # whose texts are compared, at most, drawn by the seed
     usd_per_gpu_hour: float | None = None
     tokens_per_second: float | None = None
     seed: int = 0  # of everything that is drawn
@@ -108,151 +111,125 @@ def diagnose(
         raise InputError("--assume-shift-sd needs --n N, the planned number of neighbors.")
     neighbors = (sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
     n = most_frequent(neighbors) if settings.n is None else settings.n
-    several = len(parts) > 1
-    made = _Parts(source, source.checkpoints[:1] if several else source.checkpoints, g, n, settings)
+    several, computing = len(parts) > 1, _Parts(source, g, n, settings)
     tables: dict[str, list[Row]] = {}
     left_out: dict[Part, str] = {}
+    notes = [*source.notes]
     for part in parts:
         try:
-            tables |= getattr(made, part)()
+            for checkpoint in source.checkpoints[: 1 if several and part not in _EVERY_CHECKPOINT else None]:
+                made, remarks = getattr(computing, part)(checkpoint)
+                notes += remarks
+                for name, rows in made.items():
+                    tables.setdefault(name, []).extend({"checkpoint": checkpoint.label, **r} for r in rows)
         except InputError as error:
             if not several or part not in OPTIONAL:
                 raise
             left_out[part] = str(error)
             tables |= {name: [] for name in OPTIONAL[part]}
-    remarks = [*source.notes, *made.notes, *(f"{part} is skipped: {why}" for part, why in left_out.items())]
+    notes += [f"{part} is skipped: {why}" for part, why in left_out.items()]
     return Diagnosis(
         source=source.name,
         g=g,
         n=n,
         settings=settings,
         tables=tables,
-        forecasts=made.forecasts,
-        remarks=tuple(dict.fromkeys(remarks)),
+        forecasts=computing.forecasts,
+        remarks=tuple(dict.fromkeys(notes)),
         left_out=left_out,
     )
 
 
 @dataclass
 class _Parts:
-    """The parts of a diagnosis, each a method that returns its tables."""
+    """The parts of a diagnosis, each a method that returns its tables for a checkpoint."""
 
     source: ResponseSource
-    pilots: Sequence[CheckpointGroups]
     g: int
     n: int
     settings: DiagnosisSettings
-    notes: list[str] = field(default_factory=list)
     forecasts: dict[str, Forecast] = field(default_factory=dict)
 
-    def zero_gradient(self) -> dict[str, list[Row]]:
-        results = [(each.label, zero_gradient(each, self.g, self.n)) for each in self.source.checkpoints]
-        self.notes += [f"{label}: {note}" for label, result in results for note in result.notes]
-        return {
-            "zero_gradient": [row for _, result in results for row in result.shares],
-            "zero_gradient_gaps": [row for _, result in results for row in result.gaps],
-        }
+    def zero_gradient(self, checkpoint: CheckpointGroups) -> PartTables:
+        return zero_gradient(checkpoint, self.g, self.n)
 
-    def forecast(self) -> dict[str, list[Row]]:
-        rows, models = [], []
-        for pilot in self.pilots:
-            fitted, shapes = self._fit(pilot), paper_shapes(self.g, self.n)
-            shift = fitted.model.shift
-            rows += [{"checkpoint": pilot.label, **asdict(fitted.row(shape))} for shape in shapes]
-            if (largest := max(shape.g for shape in shapes)) > fitted.samples[0]:
-                self.notes.append(
-                    f"G={largest} exceeds the {fitted.samples[0]} responses of the pilot, so the interval "
-                    "also covers other distributions of success rates"
-                )
-            models.append(
-                {
-                    "checkpoint": pilot.label,
-                    "family": fitted.model.mixture.family,
-                    "questions": fitted.questions,
-                    "fewest_samples": fitted.samples[0],
-                    "most_samples": fitted.samples[1],
-                    "shift_mean": None if shift is None else shift.mean,
-                    "shift_sd": None if shift is None else shift.sd,
-                    "shift_assumed": shift is not None and shift.assumed,
-                    "stray_share": None if shift is None else shift.stray,
-                    "at_bound": "" if shift is None else shift.at_bound,
-                }
+    def forecast(self, pilot: CheckpointGroups) -> PartTables:
+        fitted, shapes, notes = self._fit(pilot), paper_shapes(self.g, self.n), []
+        shift, (fewest, most) = fitted.model.shift, fitted.samples
+        if (largest := max(shape.g for shape in shapes)) > fewest:
+            notes.append(
+                f"G={largest} exceeds the {fewest} responses of the pilot, so the interval also covers other "
+                "distributions of success rates"
             )
-        return {"forecast": rows, "forecast_models": models}
+        model = {
+            "family": fitted.model.mixture.family,
+            "questions": fitted.questions,
+            "fewest_samples": fewest,
+            "most_samples": most,
+            "shift_mean": None if shift is None else shift.mean,
+            "shift_sd": None if shift is None else shift.sd,
+            "shift_assumed": shift is not None and shift.assumed,
+            "stray_share": None if shift is None else shift.stray,
+            "at_bound": "" if shift is None else shift.at_bound,
+        }
+        return {"forecast": [fitted.row(shape) for shape in shapes], "forecast_models": [model]}, notes
 
-    def choices(self) -> dict[str, list[Row]]:
-        rows = []
-        for pilot in self.pilots:
-            groups, model = pool_visits(pilot.groups), self._fit(pilot).model
-            for row in compare_choices(groups, model, self.g, self.n if model.shift else 0):
-                rows.append({"checkpoint": pilot.label, **row})
-        return {"choices": rows}
+    def choices(self, pilot: CheckpointGroups) -> PartTables:
+        groups, model = pool_visits(pilot.groups), self._fit(pilot).model
+        return {"choices": compare_choices(groups, model, self.g, self.n if model.shift else 0)}, []
 
-    def difficulty(self) -> dict[str, list[Row]]:
-        made: dict[str, list[Row]] = {}
-        for pilot in self.pilots:
-            audit = audit_difficulty(pilot, fdr=self.settings.fdr, seed=self.settings.seed)
-            for name, rows in audit.items():
-                made.setdefault(name, []).extend(rows)
-        return made
+    def difficulty(self, pilot: CheckpointGroups) -> PartTables:
+        return audit_difficulty(pilot, seed=self.settings.seed), []
 
-    def diversity(self) -> dict[str, list[Row]]:
-        rng = np.random.default_rng(self.settings.seed)
-        drawn = {}
+    def diversity(self, checkpoint: CheckpointGroups) -> PartTables:
+        questions, seed = self._compared[checkpoint.label], self.settings.seed
+        tables, notes = diversity(
+            checkpoint.label,
+            self.source.texts(checkpoint.label, questions),
+            self._embed,
+            self.g,
+            self.n,
+            seed=seed,
+        )
+        every = len({group.group_id for group in checkpoint.groups})
+        if len(questions) < every:
+            notes.insert(
+                0,
+                f"{checkpoint.label}: diversity uses the responses to {len(questions):,} of {every:,} "
+                f"questions, sampled with seed {seed}",
+            )
+        return tables, notes
+
+    @cached_property
+    def _compared(self) -> dict[str, list[str]]:
+        """The questions whose texts are compared, by checkpoint."""
+        rng, drawn = np.random.default_rng(self.settings.seed), {}
         for checkpoint in self.source.checkpoints:
             ids = list(dict.fromkeys(group.group_id for group in checkpoint.groups))
-            places = sorted(rng.permutation(len(ids))[: self.settings.questions].tolist())
+            places = sorted(rng.permutation(len(ids))[:QUESTIONS].tolist())
             drawn[checkpoint.label] = [ids[place] for place in places]
-            if len(places) < len(ids):
-                self.notes.append(
-                    f"{checkpoint.label}: diversity uses the responses to {len(places):,} of {len(ids):,} "
-                    f"questions, sampled with seed {self.settings.seed}"
-                )
-        embed = fit_tf_idf(
+        return drawn
+
+    @cached_property
+    def _embed(self) -> Embed:
+        return fit_tf_idf(
             text
-            for label, ids in drawn.items()
+            for label, ids in self._compared.items()
             for _, prompts in self.source.texts(label, ids)
             for responses in prompts.values()
             for text in responses
         )
-        results = {
-            label: diversity(
-                label, self.source.texts(label, ids), embed, self.g, self.n, seed=self.settings.seed
-            )
-            for label, ids in drawn.items()
-        }
-        for label, result in results.items():
-            if result.left_out:
-                self.notes.append(
-                    f"{label}: {result.left_out:,} questions with too few responses are excluded"
-                )
-            if result.without_vector:
-                self.notes.append(
-                    f"{label}: {result.without_vector:,} responses are excluded, because they contain no "
-                    "words or formulas"
-                )
-        self.notes.append(REMARK)
-        return {
-            "diversity": [row for result in results.values() for row in result.rows],
-            "diversity_means": [row for result in results.values() for row in result.means],
-            "diversity_densities": [row for result in results.values() for row in densities(result.rows)],
-        }
 
-    def cost(self) -> dict[str, list[Row]]:
+    def cost(self, pilot: CheckpointGroups) -> PartTables:
         price = token_price(self.settings.usd_per_gpu_hour, self.settings.tokens_per_second)
-        rows, even_rows = [], []
-        for pilot in self.pilots:
-            tokens = TokenCosts(*mean_tokens(pilot), price)
-            ways, even = cost_report(self._fit(pilot), self.g, self.n, tokens)
-            rows += [{"checkpoint": pilot.label, **row} for row in ways]
-            even_rows += [{"checkpoint": pilot.label, **even}] if even else []
-            self.notes += [f"assumed: {assumption}" for assumption in ASSUMPTIONS]
-            if tokens.original is None:
-                self.notes.append(
-                    "token counts are unknown, because neither the run nor the rollouts record response "
-                    "lengths"
-                )
-        return {"cost": rows, "cost_break_even": even_rows}
+        tokens = TokenCosts(*mean_tokens(pilot), price)
+        rows, even = cost_report(self._fit(pilot), self.g, self.n, tokens)
+        notes = [f"assumed: {assumption}" for assumption in ASSUMPTIONS]
+        if tokens.original is None:
+            notes.append(
+                "token counts are unknown, because neither the run nor the rollouts record response lengths"
+            )
+        return {"cost": rows, "cost_break_even": [even] if even else []}, notes
 
     def _fit(self, pilot: CheckpointGroups) -> Forecast:
         if pilot.label not in self.forecasts:

@@ -2,9 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from evaluator.passk.comparison import holm
 from evaluator.signal.forecast import Forecast, forecast
@@ -15,35 +15,33 @@ from evaluator.signal.groups import (
     GroupCounts,
     Ints,
     QuestionGroup,
+    Row,
     count_groups,
     difference_estimate,
     pool_visits,
 )
 from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
-from evaluator.signal.rates import USUAL_STRAY, rates
+from evaluator.signal.rates import RATES, USUAL_STRAY
 from service.errors import InputError
 
 FDR = 0.05
+"""False-discovery rate: the largest share of false alarms among flagged neighbors."""
 EVERY_STRATEGY = "all neighbors"
 UNNAMED = "no strategy named"
 DRAWS = 499
 _CELLS_AT_ONCE = 2_000_000
 
 
-def audit_difficulty(
-    checkpoint: CheckpointGroups, *, fdr: float = FDR, seed: int = 0
-) -> dict[str, list[dict[str, Any]]]:
+def audit_difficulty(checkpoint: CheckpointGroups, *, seed: int = 0) -> dict[str, list[Row]]:
     """Return the rows of the audit: tests of equal rates, the spread of shifts, strategies, odd neighbors.
 
     A neighbor has the p-value of counts at least as odd as its own, given the question's other prompts
-    (two-sided), `adjusted` over all neighbors (Benjamini-Hochberg), and a flag if that is at most the FDR:
+    (two-sided), `adjusted` over all neighbors (Benjamini-Hochberg), and a flag if that is at most `FDR`:
     the answer may leak, or may have changed. Visits of a question are pooled. Questions without an original
     or without neighbors are left out, and so are unknown grades.
     """
     from scipy.stats import false_discovery_control
 
-    if not 0 < fdr < 1:
-        raise InputError(f"the false-discovery rate is {fdr}, but must be between 0 and 1.")
     groups = []
     for group in pool_visits(checkpoint.groups):
         variants = [prompt.variant for prompt in group.prompts if prompt.known]
@@ -61,7 +59,7 @@ def audit_difficulty(
     p_values = np.minimum(1.0, 2 * np.minimum(low, high))
     adjusted, tested = np.full_like(p_values, np.nan), ~np.isnan(p_values)
     adjusted[tested] = false_discovery_control(p_values[tested])
-    neighbors: list[dict[str, Any]] = []
+    neighbors: list[Row] = []
     for place, group in enumerate(groups):
         original = group.prompts[0]
         for prompt in group.prompts[1:]:
@@ -82,14 +80,14 @@ def audit_difficulty(
                     "original_known": original.known,
                     "p_value": float(p_values[at]),
                     "adjusted": float(adjusted[at]),
-                    "flag": direction if adjusted[at] <= fdr else None,
+                    "flag": direction if adjusted[at] <= FDR else None,
                     "rate": prompt.correct / prompt.known,
                     "original_rate": original.correct / original.known,
                 }
             )
     only_neighbors = homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed)
     with_original = homogeneity(counts.correct, counts.known, seed=seed)
-    tables: dict[str, list[dict[str, Any]]] = {
+    return {
         "difficulty_tests": [
             {"prompts": "neighbors", **only_neighbors},
             {"prompts": "original and neighbors", **with_original},
@@ -98,10 +96,9 @@ def audit_difficulty(
         "difficulty_strategies": strategy_shifts(groups),
         "difficulty_neighbors": neighbors,
     }
-    return {name: [{"checkpoint": checkpoint.label, **row} for row in rows] for name, rows in tables.items()}
 
 
-def _spread(fitted: Forecast) -> dict[str, Any]:
+def _spread(fitted: Forecast) -> Row:
     """Return the departure of neighbors' rates from their questions', in logits; intervals by bootstrap."""
     shift = fitted.model.shift
     if shift is None:
@@ -139,15 +136,13 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     distinct, pairs = number_pairs(counts)
     related = model.shift.related() if model.shift.stray <= USUAL_STRAY else model.shift.chances()
     logs = np.log(np.maximum(pilot.neighbor(model.shift), 1e-300))
-    own = np.concatenate([pilot.own, np.ones((1, pilot.own.shape[1]))])[pairs[:, 0]]
-    there = counts.known > 0
+    own, there = pilot.own[pairs[:, 0]], counts.known > 0
     total = np.zeros_like(own)
     for column in range(1, counts.correct.shape[1]):
-        total += np.where(there[:, column, None], logs[pairs[:, column]], 0.0)
+        total += logs[pairs[:, column]]
     correct, wrong = distinct[:, 0, None], distinct[:, 1, None]
-    grid = rates()
-    few = bdtr(correct.astype(np.float64), correct + wrong, grid) @ related.T  # [U, J], given the question's
-    at_least = np.where(correct > 0, bdtrc(np.maximum(correct - 1.0, 0), correct + wrong, grid), 1.0)
+    few = bdtr(correct.astype(np.float64), correct + wrong, RATES) @ related.T  # [U, J], given the question's
+    at_least = np.where(correct > 0, bdtrc(np.maximum(correct - 1.0, 0), correct + wrong, RATES), 1.0)
     many = at_least @ related.T
     low, high = np.full((2, len(own), counts.neighbors), np.nan)
     others = there.sum(axis=1) >= 2
@@ -162,7 +157,7 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
     return np.clip(low, 0, 1), np.clip(high, 0, 1)
 
 
-def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0) -> dict[str, Any]:
+def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0) -> Row:
     """Test whether all prompts of each question have one success rate; arrays [V, P], a row a question.
 
     The `statistic` is twice the log-likelihood ratio of one rate per prompt to one rate per question, summed
@@ -179,7 +174,7 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
     totals, samples = correct.sum(axis=1), known.sum(axis=1)
     telling = ((known > 0).sum(axis=1) >= 2) & (totals > 0) & (totals < samples)
     correct, known = correct[telling], known[telling]
-    test: dict[str, Any] = {"statistic": 0.0, "expected": 0.0, "p_value": None}
+    test: Row = {"statistic": 0.0, "expected": 0.0, "p_value": None}
     test |= {"questions": len(correct), "draws": draws}
     if not len(correct):
         return test
@@ -220,7 +215,7 @@ def _ratios(correct: Ints, known: Ints) -> Floats:
     return ratios
 
 
-def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[dict[str, Any]]:
+def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[Row]:
     """Return how all neighbors, and those of each strategy, differ from their originals; above 0: easier.
 
     Questions are strata, so that a strategy used on hard questions does not look hard: the Mantel-Haenszel
@@ -230,54 +225,42 @@ def strategy_shifts(groups: Sequence[QuestionGroup]) -> list[dict[str, Any]]:
     `adjusted` is the p-value of "no shift", Holm-corrected over the strategies; `rate_value` is the mean
     difference of success rates. Groups without an original, and prompts without known grades, are left out.
     """
-    strategies = Counter(
-        prompt.strategy or UNNAMED
-        for group in groups
-        for prompt in group.prompts
-        if prompt.variant != ORIGINAL and prompt.known
-    )
-    names = sorted(strategies, key=lambda name: (-strategies[name], name))
-    rows = [row for name in (None, *names) if (row := _shift(groups, name)) is not None]
+    counts = count_groups(groups)
+    names = np.full(counts.known.shape, "", object)
+    for place, group in enumerate(groups):
+        for prompt in group.prompts:
+            names[place, prompt.variant] = prompt.strategy or UNNAMED
+    used = (counts.known > 0) & (counts.known[:, :1] > 0)
+    used[:, ORIGINAL] = False
+    strategies = Counter(names[used].tolist())
+    ordered = sorted(strategies, key=lambda name: (-strategies[name], name))
+    chosen = {EVERY_STRATEGY: used} | {name: used & (names == name) for name in ordered}
+    rows = [_shift(counts, name, prompts) for name, prompts in chosen.items() if prompts.any()]
     tested = [row for row in rows[1:] if row["p_value"] is not None]
     for row, adjusted in zip(tested, holm([row["p_value"] for row in tested]), strict=True):
         row["adjusted"] = float(adjusted)
     return rows
 
 
-def _shift(groups: Sequence[QuestionGroup], strategy: str | None) -> dict[str, Any] | None:
-    blocks, differences, neighbors = [], [], 0
-    for group in groups:
-        original = group.prompts[0]
-        if original.variant != ORIGINAL or not original.known:
-            continue
-        chosen = [
-            prompt
-            for prompt in group.prompts[1:]
-            if prompt.known and (strategy is None or (prompt.strategy or UNNAMED) == strategy)
-        ]
-        if not chosen:
-            continue
-        neighbors += len(chosen)
-        blocks.append(
-            (
-                sum(prompt.correct * original.wrong / (prompt.known + original.known) for prompt in chosen),
-                sum(original.correct * prompt.wrong / (prompt.known + original.known) for prompt in chosen),
-            )
-        )
-        rates = [prompt.correct / prompt.known for prompt in chosen]
-        differences.append(float(np.mean(rates)) - original.correct / original.known)
-    if not blocks:
-        return None
-    easier, harder = np.array(blocks).T
+def _shift(counts: GroupCounts, strategy: str, chosen: NDArray[np.bool_]) -> Row:
+    """Return the shift of the chosen neighbors [V, 1 + K], which have an original."""
+    samples = np.maximum(counts.known + counts.known[:, :1], 1)
+    blocks = chosen.any(axis=1)
+    easier, harder = (
+        np.where(chosen, right * wrong / samples, 0.0).sum(axis=1)[blocks]
+        for right, wrong in ((counts.correct, counts.wrong[:, :1]), (counts.correct[:, :1], counts.wrong))
+    )
     telling = (easier + harder) > 0
     shift = low = high = p_value = None
     if easier.sum() > 0 and harder.sum() > 0 and telling.sum() > 1:
         shift, low, high, p_value = _log_odds(easier[telling], harder[telling])
-    rate = difference_estimate(np.array(differences))
+    rates = counts.correct / np.maximum(counts.known, 1)
+    means = np.where(chosen, rates, 0.0).sum(axis=1)[blocks] / chosen.sum(axis=1)[blocks]
+    rate = difference_estimate(means - rates[blocks, ORIGINAL])
     return {
-        "strategy": strategy or EVERY_STRATEGY,
-        "neighbors": neighbors,
-        "questions": len(blocks),
+        "strategy": strategy,
+        "neighbors": int(chosen.sum()),
+        "questions": int(blocks.sum()),
         "informative": int(telling.sum()),
         "logit_shift": shift,
         "low": low,

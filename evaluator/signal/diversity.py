@@ -7,11 +7,19 @@ formulas: two wordings of one idea are far apart.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from evaluator.signal.groups import ORIGINAL, Floats, MeanEstimate, Texts, mean_estimate
+from evaluator.signal.groups import (
+    ORIGINAL,
+    Floats,
+    MeanEstimate,
+    PartTables,
+    Row,
+    Texts,
+    mean_estimate,
+)
 from service.errors import InputError
 
 ORIGINAL_PAIRS = "original, G"
@@ -22,7 +30,7 @@ SERIES = {
     "neighbors, as many pairs as the original": "matched",
     "original against neighbors": "between",
 }
-"""Series of distances, with their column in `Diversity.rows`.
+"""Series of distances, with their column in the table `diversity`.
 
 `original`: among G responses to the question. `neighbor`: among G responses to one neighbor, mean over
 neighbors. `neighbors`: among all N*G responses to its neighbors. `matched`: among G of those, spread evenly
@@ -36,15 +44,6 @@ TOKENS = r"\\[A-Za-z]+|[^\W\d_]+|\d+(?:\.\d+)?|[^\w\s]"
 
 Embed = Callable[[Sequence[str]], Any]
 """From texts to rows of length 1; the row of a text without any token is 0."""
-
-
-class Diversity(NamedTuple):
-    """Distances of one checkpoint per question, and means by series; `minus`: paired differences."""
-
-    rows: list[dict[str, Any]]
-    means: list[dict[str, Any]]
-    left_out: int  # questions
-    without_vector: int  # responses
 
 
 def fit_tf_idf(texts: Iterable[str]) -> Embed:
@@ -61,8 +60,8 @@ def fit_tf_idf(texts: Iterable[str]) -> Embed:
 
 def diversity(
     checkpoint: str, texts: Iterable[Texts], embed: Embed, g: int, n: int, *, seed: int = 0
-) -> Diversity:
-    """Return the distances for G responses per prompt and N neighbors per question.
+) -> PartTables:
+    """Return distances by question, means and densities, for G responses a prompt and N neighbors a question.
 
     Of more responses, G are drawn by the seed; of more neighbors, the first N are taken. Questions with fewer
     are left out and counted, and so are responses without a vector.
@@ -71,7 +70,8 @@ def diversity(
 
     if g < 2 or n < 0:
         raise InputError(f"--g {g} and --n {n}: give a G of at least 2 and an N of at least 0.")
-    rows, left_out, empty = [], 0, 0
+    rows: list[Row] = []
+    left_out = empty = 0
     for group_id, prompts in texts:
         # The random draw for a question must not depend on the questions before it.
         rng = np.random.default_rng([seed, *group_id.encode()])
@@ -92,8 +92,7 @@ def diversity(
         ]
         stacked = sparse.vstack(drawn)
         distances = 1 - (stacked @ stacked.T).toarray()
-        row = _means(distances, g, n)
-        rows.append({"checkpoint": checkpoint, "group_id": group_id, **row})
+        rows.append({"group_id": group_id, **_means(distances, g, n)})
     if not rows:
         raise InputError(
             f"{checkpoint}: no question has {g} responses to its original"
@@ -107,11 +106,16 @@ def diversity(
     estimates += [
         (name, ORIGINAL_PAIRS, mean_estimate(values[name] - values[ORIGINAL_PAIRS])) for name in names[1:]
     ]
-    means = [
-        {"checkpoint": checkpoint, "series": name, "minus": minus, **vars(estimate)}
-        for name, minus, estimate in estimates
-    ]
-    return Diversity(rows, means, left_out, empty)
+    means = [{"series": name, "minus": minus, **vars(estimate)} for name, minus, estimate in estimates]
+    notes = []
+    if left_out:
+        notes.append(f"{checkpoint}: {left_out:,} questions with too few responses are excluded")
+    if empty:
+        notes.append(
+            f"{checkpoint}: {empty:,} responses are excluded, because they contain no words or formulas"
+        )
+    tables = {"diversity": rows, "diversity_means": means, "diversity_densities": densities(values)}
+    return tables, [*notes, REMARK]
 
 
 def _means(distances: Floats, g: int, n: int) -> dict[str, float | None]:
@@ -135,23 +139,19 @@ def _means(distances: Floats, g: int, n: int) -> dict[str, float | None]:
     }
 
 
-def densities(rows: Sequence[Mapping[str, Any]], *, points: int = 101) -> list[dict[str, Any]]:
+def densities(values: Mapping[str, Floats], *, points: int = 101) -> list[Row]:
     """Return the density over questions of each series, on one axis: a Gaussian kernel, Silverman's width.
 
     A series whose questions all have one distance has no density and is left out.
     """
     from scipy.stats import gaussian_kde
 
-    columns = {
-        name: np.array([row[column] for row in rows], dtype=np.float64) for name, column in SERIES.items()
-    }
-    values = {name: series for name, series in columns.items() if not np.isnan(series).any()}
     widths = {name: width for name, series in values.items() if (width := _width(series))}
     joined = np.concatenate(list(values.values()))
     widest = max(widths.values(), default=0.0)
     axis = np.linspace(max(0.0, joined.min() - 3 * widest), joined.max() + 3 * widest, points)
     return [
-        {"checkpoint": rows[0]["checkpoint"], "series": name, "distance": float(x), "density": float(y)}
+        {"series": name, "distance": float(x), "density": float(y)}
         for name, width in widths.items()
         for x, y in zip(axis, gaussian_kde(values[name], width / values[name].std(ddof=1))(axis), strict=True)
     ]

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,10 @@ from evaluator.passk.estimators import Ints as Ints
 from evaluator.passk.intervals import RARE, new_problems_interval
 
 ORIGINAL = 0
+
+Row = dict[str, Any]
+PartTables = tuple[dict[str, list[Row]], list[str]]
+"""Rows of a part of a diagnosis for one checkpoint, by table, and notes on them."""
 
 
 @dataclass(frozen=True)
@@ -30,15 +35,12 @@ class PromptSample:
 
     def __add__(self, other: "PromptSample") -> "PromptSample":
         """Return the responses of both; strategy and source are those of the first that names them."""
-        return PromptSample(
-            self.variant,
-            self.correct + other.correct,
-            self.wrong + other.wrong,
-            self.unknown + other.unknown,
-            self.strategy or other.strategy,
-            self.source_id or other.source_id,
-            self.tokens + other.tokens,
-            self.token_samples + other.token_samples,
+        counts = ("correct", "wrong", "unknown", "tokens", "token_samples")
+        return replace(
+            self,
+            strategy=self.strategy or other.strategy,
+            source_id=self.source_id or other.source_id,
+            **{name: getattr(self, name) + getattr(other, name) for name in counts},
         )
 
     @property

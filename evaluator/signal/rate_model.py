@@ -36,8 +36,8 @@ _STRAY_STEPS = 10
 class Pilot:
     """Distinct rows of counts as numbers of distinct (correct, wrong) pairs, with likelihoods on the grid."""
 
-    own: Floats  # likelihoods of a pair given its prompt's rate [U, J]
-    original: Ints  # numbers of pairs [R]; -1 for a prompt that is not there
+    own: Floats  # likelihoods of a pair given its prompt's rate [U + 1, J]; the last row is of no counts: 1
+    original: Ints  # numbers of pairs [R]; -1, so the last row, for a prompt that is not there
     neighbors: Ints  # likewise [R, K]
     times: Floats  # how often the row occurs [R]
     row_of: Ints  # from the groups to the rows [V]
@@ -60,25 +60,23 @@ class Pilot:
         )
 
     def neighbor(self, shift: Shift) -> Floats:
-        """Return the likelihood of a neighbor's counts given its question's rate [U, J]."""
+        """Return the likelihood of a neighbor's counts given its question's rate [U + 1, J]."""
         table: Floats = self.own @ shift.chances().T
         return table
 
     def rows(self, shift: Shift | None) -> Floats:
         """Return the likelihood of each row given the question's rate [R, J], up to a factor."""
-        # One more row of ones, for prompts that are not there.
-        originals = np.concatenate([self.own, np.ones((1, self.own.shape[1]))])[self.original]
+        originals: Floats = self.own[self.original]
         if shift is None or not self.has_neighbors:
             return originals
         logs = np.log(np.maximum(self.neighbor(shift), 1e-300))
-        logs = np.concatenate([logs, np.zeros((1, logs.shape[1]))])
         total = np.zeros_like(originals)
         for column in self.neighbors.T:
             total += logs[column]
         return np.asarray(originals * np.exp(np.maximum(total, -600.0)))
 
     def expected(self, posterior: Floats) -> Floats:
-        """Return how often each pair of counts is a neighbor's at each rate of its question [U, J]."""
+        """Return how often each pair of counts is a neighbor's at each rate of its question [U + 1, J]."""
         used = np.zeros_like(self.own)
         weighted = posterior * self.times[:, None]
         for column in self.neighbors.T:
@@ -101,6 +99,7 @@ def make_pilot(counts: GroupCounts) -> Pilot:
     numbers[:, 1:] = np.sort(numbers[:, 1:], axis=1)
     rows, row_of, times = np.unique(numbers, axis=0, return_inverse=True, return_counts=True)
     own = binomial_table(pairs[:, 0], pairs[:, 1])
+    own = np.concatenate([own, np.ones((1, own.shape[1]))])
     return Pilot(own, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
 
 
@@ -160,7 +159,7 @@ def fit_given(
 
 
 def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
-    """Return a likelier shift, given how often each pair of counts is a neighbor's at each rate [U, J].
+    """Return a likelier shift, given how often each pair of counts is a neighbor's at each rate [U + 1, J].
 
     EM: the share of strays and their rates, then mean and deviation of the others by the simplex method.
     """

@@ -9,7 +9,6 @@ the rates (Lord, Psychometrika 1969), so it widens beyond them.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -30,51 +29,28 @@ _SMALLEST = 1e-300
 _STEPS, _HALVINGS, _ENDS, _GAIN, _HEAVY = 30, 20, 10, 1e-3, 1e3  # of `profile_interval`
 
 
-@cache
-def logits() -> Floats:
-    """Return the grid of logits [J]: -7 to 7 by a quarter, and at its ends rates of exactly 0 and 1."""
-    inner = np.arange(-HIGHEST_LOGIT, HIGHEST_LOGIT + STEP / 2, STEP)
-    return np.concatenate([[-np.inf], inner, [np.inf]])
-
-
-@cache
-def rates() -> Floats:
-    """Return the success rates of the grid [J], 0 and 1 included."""
-    from scipy.special import expit
-
-    grid: Floats = expit(logits())
-    return grid
-
-
-@cache
-def edges() -> Floats:
-    """Return the logits between neighboring cells of the grid [J - 1]."""
-    inner = logits()[1:-1]
-    return np.concatenate([inner - STEP / 2, [inner[-1] + STEP / 2]])
-
-
-@cache
-def _offsets() -> tuple[Floats, Ints]:
-    """Return the different distances between a rate and an edge, and which one leads from rate to edge."""
-    number = len(edges()) - 1
-    steps = STEP * (np.arange(1 - number, number + 1, dtype=np.float64) - 0.5)
-    places: Ints = np.arange(number + 1)[None, :] - np.arange(number)[:, None] + number - 1
-    return steps, places
+_INNER: Floats = np.arange(-HIGHEST_LOGIT, HIGHEST_LOGIT + STEP / 2, STEP)
+RATES: Floats = np.concatenate([[0.0], 1 / (1 + np.exp(-_INNER)), [1.0]])
+"""The success rates of the grid [J]: of logits -7 to 7 by a quarter, and at its ends exactly 0 and 1."""
+_EDGES: Floats = np.append(_INNER, HIGHEST_LOGIT + STEP) - STEP / 2
+"""The logits between neighboring cells of the grid [J - 1]."""
+# The different distances between a rate and an edge, and which one leads from rate to edge.
+_DISTANCES: Floats = STEP * (np.arange(1 - len(_INNER), len(_INNER) + 1, dtype=np.float64) - 0.5)
+_DISTANCE_OF = np.arange(len(_EDGES))[None, :] - np.arange(len(_INNER))[:, None] + len(_INNER) - 1
 
 
 def beta_cells(a: float, b: float) -> Floats:
     """Return the mass of Beta(a, b) in each cell of the grid [J]; what lies beyond logit 7 is rate 0 or 1."""
     from scipy.special import betainc, expit
 
-    return np.diff(np.concatenate([[0.0], betainc(a, b, expit(edges())), [1.0]]))
+    return np.diff(np.concatenate([[0.0], betainc(a, b, expit(_EDGES)), [1.0]]))
 
 
 def binomial_table(correct: Ints, wrong: Ints) -> Floats:
     """Return the binomial likelihood p^c (1-p)^w [..., J] on the grid, each row scaled to a maximum of 1."""
     from scipy.special import xlog1py, xlogy
 
-    grid = rates()
-    logs = xlogy(correct[..., None], grid) + xlog1py(wrong[..., None], -grid)
+    logs = xlogy(correct[..., None], RATES) + xlog1py(wrong[..., None], -RATES)
     table: Floats = np.exp(logs - logs.max(axis=-1, keepdims=True))
     return table
 
@@ -105,8 +81,7 @@ class Shift:
         """Return the chance [J, J] of each rate of a neighbor (columns) given the question's (rows)."""
         from scipy.special import ndtr
 
-        steps, edge_of = _offsets()
-        below = ndtr((steps - self.mean) / max(self.sd, 1e-3))[edge_of]
+        below = ndtr((_DISTANCES - self.mean) / max(self.sd, 1e-3))[_DISTANCE_OF]
         size = len(below) + 2
         chances = np.zeros((size, size))
         chances[0, 0] = chances[-1, -1] = 1.0
@@ -122,23 +97,6 @@ class Shift:
     def stray_weights(self) -> Floats:
         """Return the chance of each rate of a neighbor that has nothing to do with its question [J]."""
         return beta_cells(0.5, 0.5) if self.strays is None else np.array(self.strays)
-
-
-def equal_chances(shift: Shift | None, first: int, each: int, n: int) -> Floats:
-    """Return per rate of a question [J] the chance that the rewards of a group are all equal.
-
-    The group has `first` responses to the question and `each` to each of N neighbors.
-    """
-    grid = rates()
-    right, wrong = grid**first, (1 - grid) ** first
-    if n:
-        if shift is None:
-            raise ValueError("neighbors need a shift")
-        chances = shift.chances()
-        right = right * (chances @ grid**each) ** n
-        wrong = wrong * (chances @ (1 - grid) ** each) ** n
-    equal: Floats = right + wrong
-    return equal
 
 
 @dataclass(frozen=True)
@@ -200,7 +158,7 @@ def nelder_mead(loss: Callable[[Floats], float], start: Floats, **options: Any) 
 
 
 def _free_weights(likelihoods: Floats, share: Floats, start: Mixture | None, steps: int) -> Floats:
-    weights = np.full(len(rates()), 1 / len(rates())) if start is None else start.weights
+    weights = np.full(len(RATES), 1 / len(RATES)) if start is None else start.weights
     best = -np.inf
     for _ in range(steps):
         density = np.maximum(likelihoods @ weights, _SMALLEST)

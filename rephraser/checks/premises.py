@@ -1,9 +1,7 @@
 """Ask a model whether a candidate keeps the question's premises, which answers may not reveal."""
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from evaluator.grading.extraction import after_thinking
 from service.asks.request import Message
@@ -57,11 +55,6 @@ class Premises:
             for name, differing in zip(_FINDINGS, (self.dropped, self.changed), strict=True)
             if differing
         ]
-
-
-def structural_findings(evidence: Mapping[str, Any]) -> list[Mapping[str, str]]:
-    """Return the findings of a verdict's evidence without those about premises."""
-    return [finding for finding in evidence["findings"] if finding["name"] not in _FINDINGS]
 
 
 def parse_premises(text: str, *, truncated: bool = False) -> Premises:

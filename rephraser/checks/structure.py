@@ -52,6 +52,7 @@ def check_candidate(
     candidate: str,
     *,
     answer: str | None = None,
+    names: Sequence[str] | None = None,
     siblings: Sequence[str] = (),
     token_limit: int = 512,
     min_distance: float = 0.0,
@@ -61,6 +62,9 @@ def check_candidate(
     A candidate with a fatal finding is to be rejected. With the gold `answer`, candidates that state it are
     found; a candidate must differ from its `siblings`, in wording by `min_distance`. No text raises an error;
     texts longer than `LONGEST_TEXT` are only checked for equality.
+
+    With `names`, the question asks for functions or classes of these names. Then numbers and formulas are not
+    compared: in code they are examples, and the tests see what was changed.
     """
     images = list(_check_images(question, candidate))
     question, candidate, *siblings = (
@@ -76,6 +80,10 @@ def check_candidate(
         return tuple(findings)
     findings += check_chatter(question, candidate)
     findings += _check_sameness(question, candidate, siblings, min_distance)
+    if names is not None:
+        # A function without its body ends in the middle, as far as prose is concerned.
+        findings = [finding for finding in findings if finding.name != "truncated"]
+        return tuple(dict.fromkeys([*findings, *_check_program(question, candidate, names)]))
     if other := find_other_language(question, candidate):
         findings.append(Finding("language_changed", other))
     findings += _check_parts(question, candidate)
@@ -450,34 +458,16 @@ _EXAMPLE = re.compile(r"^[ \t]*((?:>>>|assert)[ \t].+)$", re.MULTILINE)
 _STATEMENT = re.compile(r"^[ \t]+(?:return|yield|for .+:|while .+:|if .+:|[\w, ]+ [-+*/]?= .+)", re.MULTILINE)
 
 
-def check_program(
-    question: str,
-    candidate: str,
-    *,
-    names: Sequence[str] = (),
-    siblings: Sequence[str] = (),
-    token_limit: int = 512,
-    min_distance: float = 0.0,
-) -> tuple[Finding, ...]:
-    """Compare a candidate with a question that asks for functions or classes of these names.
-
-    Numbers and formulas are not compared: in code they are examples, and the tests see what was changed.
-    """
-    # A function without its body ends in the middle, as far as prose is concerned.
-    findings = [each for each in _check_shape(question, candidate, token_limit) if each.name != "truncated"]
-    if any(each.name in {"empty", "too_long"} for each in findings):
-        return tuple(findings)
-    findings += check_chatter(question, candidate)
-    findings += _check_sameness(question, candidate, siblings, min_distance)
+def _check_program(question: str, candidate: str, names: Sequence[str]) -> Iterator[Finding]:
+    """Compare the signatures of the functions and classes of these names, the examples, and the code."""
     flat = _flat(candidate)
     changed = (_changed_signature(question, candidate, flat, name) for name in names)
     if detail := next(filter(None, changed), None):
-        findings.append(Finding("signature_changed", detail))
+        yield Finding("signature_changed", detail)
     if added := sorted(_statements(candidate) - _statements(question)):
-        findings.append(Finding("solution_included", f"the candidate contains solution code: {added[0]}"))
+        yield Finding("solution_included", f"the candidate contains solution code: {added[0]}")
     if missing := [line for line in _EXAMPLE.findall(question) if _flat(line) not in flat]:
-        findings.append(Finding("example_missing", f"an example is missing: {_shorten(missing[0])}"))
-    return tuple(dict.fromkeys(findings))
+        yield Finding("example_missing", f"an example is missing: {_shorten(missing[0])}")
 
 
 def _changed_signature(question: str, candidate: str, flat: str, name: str) -> str | None:

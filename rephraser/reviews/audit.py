@@ -1,14 +1,14 @@
 """Audits in the database: drawn once, read again, reported as far as they are reviewed."""
 
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
-from sqlalchemy import insert, select
+from sqlalchemy import Select, insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.rates import STRATA, AuditMember, draw, draw_groups, error_rates, group_rate
-from rephraser.reviews.store import counts
+from rephraser.reviews.store import read_reviews
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, utc_now
 from service.errors import InputError, NotFoundError
@@ -16,7 +16,13 @@ from service.runs.store import Run
 from service.runs.tables import RunRow
 
 Kind = Literal["candidates", "groups"]
-_AUDITS = select(AuditRow, RunRow.name).join(RunRow, RunRow.id == AuditRow.run_id).order_by(AuditRow.id)
+_AUDITS: Select[*tuple[Any, ...]] = (
+    select(
+        AuditRow.id, RunRow.id, RunRow.name, AuditRow.kind, AuditRow.seed, AuditRow.size, AuditRow.created_at
+    )
+    .join(RunRow, RunRow.id == AuditRow.run_id)
+    .order_by(AuditRow.id)
+)
 
 
 @dataclass(frozen=True)
@@ -32,8 +38,8 @@ class Audit:
     kind: Kind
     seed: int
     size: int
-    members: tuple[AuditMember, ...]
     created_at: str
+    members: tuple[AuditMember, ...] = ()
 
 
 def open_audit(
@@ -83,7 +89,7 @@ def get_audit(session: Session, audit_id: int) -> Audit:
     """Return an audit by number."""
     stored = session.execute(_AUDITS.where(AuditRow.id == audit_id)).one_or_none()
     if stored is None:
-        audits_there = ", ".join(f"{row.id} (of {name})" for row, name in session.execute(_AUDITS))
+        audits_there = ", ".join(f"{id} (of {run})" for id, _, run, *_ in session.execute(_AUDITS))
         hint = audits_there or "none yet. Create one with `tagrpo rephrase audit`"
         raise NotFoundError(f"there is no audit {audit_id}. Available: {hint}.")
     members = session.execute(
@@ -91,43 +97,29 @@ def get_audit(session: Session, audit_id: int) -> Audit:
         .where(AuditMemberRow.audit_id == audit_id)
         .order_by(AuditMemberRow.position)
     )
-    return _audit(*stored, *(AuditMember(*member) for member in members))
+    return replace(Audit(*stored), members=tuple(AuditMember(*member) for member in members))
 
 
 def list_audits(session: Session, run_id: str) -> list[Audit]:
     """Return the audits of a run, oldest first, without their members."""
-    return [_audit(row, name) for row, name in session.execute(_AUDITS.where(AuditRow.run_id == run_id))]
-
-
-def _audit(row: AuditRow, run: str, *members: AuditMember) -> Audit:
-    kind = cast(Kind, row.kind)
-    return Audit(row.id, row.run_id, run, kind, row.seed, row.size, members, row.created_at)
+    return [Audit(*row) for row in session.execute(_AUDITS.where(AuditRow.run_id == run_id))]
 
 
 def audit_rates(session: Session, audit: Audit) -> dict[str, Any]:
-    """Return the error rates from the decisions made for this audit so far."""
-    return error_rates(audit.members, audit_reviews(session, audit.id))
+    """Return the error rates from the decisions made for this audit so far.
+
+    `groups` is the share of groups with a broken neighbor; None for an audit of candidates.
+    """
+    reviews, groups = read_reviews(session, ReviewRow.audit_id == audit.id), None
+    if audit.kind == "groups":
+        row, member = CandidateRow, AuditMemberRow
+        query = select(row.id, row.question_id).join(member, member.candidate_id == row.id)
+        questions = dict(session.execute(query.where(member.audit_id == audit.id)).all())
+        groups = group_rate(audit.members, questions, reviews)
+    return {**error_rates(audit.members, reviews), "groups": groups}
 
 
-def audit_groups(session: Session, audit: Audit) -> dict[str, Any] | None:
-    """Return the share of groups with a broken neighbor so far; None of an audit of candidates."""
-    if audit.kind != "groups":
-        return None
-    row, member = CandidateRow, AuditMemberRow
-    query = select(row.id, row.question_id).join(member, member.candidate_id == row.id)
-    questions = dict(session.execute(query.where(member.audit_id == audit.id)).all())
-    return group_rate(audit.members, questions, audit_reviews(session, audit.id))
-
-
-def audit_reviews(session: Session, audit_id: int) -> list[ReviewRow]:
-    """Return the decisions made for an audit so far that count, the oldest first."""
-    query = select(ReviewRow).where(ReviewRow.audit_id == audit_id, counts()).order_by(ReviewRow.id)
-    return list(session.scalars(query))
-
-
-def audit_record(
-    audit: Audit, rates: dict[str, Any], groups: dict[str, Any] | None, *, new: bool
-) -> dict[str, Any]:
+def audit_record(audit: Audit, rates: dict[str, Any], *, new: bool) -> dict[str, Any]:
     """Return an audit and its rates as one JSON object; members are in the order of review.
 
     Verdicts, and which groups are broken, are left out until the audit is complete. Errors within a question
@@ -135,6 +127,7 @@ def audit_record(
     """
     hidden = set[str]() if rates["complete"] else {"false_accepts", "false_rejects", "broken_groups"}
     record = dict(rates)
+    groups = record.pop("groups")
     if groups is not None:
         hidden |= {"strata", "broken", "false_accept", "false_reject", "false_rejects"}
         record["broken_neighbors"] = {name: rates["false_accept"][name] for name in ("count", "reviewed")}

@@ -7,8 +7,8 @@ from rephraser.reviews.status import CandidateStatus, status_query
 from rephraser.reviews.store import find_candidate
 from rephraser.run.judge import check_structure
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import Checked, find_neighbor_run, read_candidates, read_subjects, store_checked
-from rephraser.tables import ProposalRow, StandingRow, candidate_id, candidate_row
+from rephraser.run.store import find_neighbor_run, read_candidates, read_questions, store_checked
+from rephraser.tables import ProposalRow, StandingRow, candidate_id
 from service.asks.tables import OPEN, TaskRow
 from service.errors import InputError, NotFoundError
 from service.hashing import canonical_text
@@ -36,18 +36,16 @@ def mend_candidate(
     if not text:
         raise InputError(f"{origin.id}: the edited text is empty.")
     proposal = _proposal(session, origin.id, run)
-    [question] = read_subjects(session, [origin.question_id])
+    [(question, _)] = read_questions(session, [origin.question_id])
     if text == canonical_text(question.text):
         raise InputError(f"{origin.id}: the edited text equals the question. Change its wording.")
     stored, identity = find_run(session, proposal.run_id), candidate_id(question.id, text)
-    [candidates] = read_candidates(session, [(stored.id, question.id)])
+    candidates = read_candidates(session, stored.id, question.id)
     if identity in {each.candidate_id for each in candidates}:
         same = "exactly this text" if identity == origin.id else f"this text as {identity}"
         raise InputError(f"run {stored.name!r} already has {same}, so nothing was stored.")
-    kept = ("run_id", "question_id", "strategy", "strategy_hash", "model", "round")
     columns = {
-        **{name: getattr(proposal, name) for name in kept},
-        "candidate_id": identity,
+        **{name: getattr(proposal, name) for name in ("strategy", "strategy_hash", "model", "round")},
         "proposer": MENDER,
         "ordinal": max(_FIRST_PLACE, candidates[-1].ordinal + 1),
         "mended_from": origin.id,
@@ -57,9 +55,8 @@ def mend_candidate(
     siblings = [
         each.text for each in candidates if each.status != "rejected" and each.candidate_id != origin.id
     ]
-    verdict = check_structure(stored.id, spec, question, identity, text, siblings)
-    row = candidate_row(question.id, question.text, text)
-    store_checked(session, [([Checked(row, columns, verdict)], None, None)])
+    checked = check_structure(stored.id, spec, question, text, siblings, columns)
+    store_checked(session, [checked], None, None)
     session.execute(
         update(TaskRow)
         .where(TaskRow.run_id == stored.id, TaskRow.item == question.id)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 
-from sqlalchemy import ColumnElement, Select, exists, func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.store import counts
+from rephraser.reviews.store import of_run, read_reviews
 from rephraser.tables import CandidateRow, ReviewRow, StandingRow
 from service.database import in_parts
 from service.questions.tables import QuestionRow
@@ -40,8 +40,7 @@ class ReviewProgress:
 
 def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
     """Return the ids of the audit's candidates that this reviewer has not decided for it, in its order."""
-    query = _decided_by(reviewer).where(ReviewRow.audit_id == audit.id)
-    decided = set(session.scalars(query))
+    decided = _decisions_by(session, reviewer, ReviewRow.audit_id == audit.id)
     return [member.candidate_id for member in audit.members if member.candidate_id not in decided]
 
 
@@ -60,15 +59,17 @@ def open_queue(
     """
     row = StandingRow
     query = select(row.candidate_id).where(row.run_id == run_id, row.status.in_(statuses))
-    query = query.where(row.candidate_id.not_in(_decided_by(reviewer)))
-    ids = list(session.scalars(query.order_by(row.question_id, row.ordinal)))
+    decided = _decisions_by(session, reviewer)
+    ids = [id for id in session.scalars(query.order_by(row.question_id, row.ordinal)) if id not in decided]
     if seed is None:
         return ids
     return sorted(ids, key=lambda id: blake2b(f"{seed}|{id}".encode(), digest_size=8).digest())
 
 
-def _decided_by(reviewer: str) -> Select[str]:
-    return select(ReviewRow.candidate_id).where(ReviewRow.reviewer == reviewer, counts())
+def _decisions_by(session: Session, reviewer: str, *conditions: ColumnElement[bool]) -> dict[str, str]:
+    """Return a reviewer's newest decisions that meet the conditions, by candidate."""
+    reviews = read_reviews(session, ReviewRow.reviewer == reviewer, *conditions)
+    return {review.candidate_id: review.decision for review in reviews}
 
 
 def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewItem]:
@@ -89,38 +90,11 @@ def read_items(session: Session, candidate_ids: Sequence[str]) -> list[ReviewIte
 def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress:
     """Return the numbers of the reviewer's decisions on a run's candidates."""
     total = select(func.count()).where(StandingRow.run_id == run_id)
-    of_run = exists().where(StandingRow.candidate_id == ReviewRow.candidate_id, StandingRow.run_id == run_id)
-    return _progress(session, session.scalar(total) or 0, reviewer, of_run)
+    made = list(_decisions_by(session, reviewer, of_run(run_id)).values())
+    return ReviewProgress(session.scalar(total) or 0, made.count("accepted"), made.count("rejected"))
 
 
-def audit_progress(session: Session, audit_id: int, members: int, reviewer: str) -> ReviewProgress:
+def audit_progress(session: Session, audit: Audit, reviewer: str) -> ReviewProgress:
     """Return the numbers of the reviewer's decisions on an audit's members."""
-    return _progress(session, members, reviewer, ReviewRow.audit_id == audit_id)
-
-
-def read_decisions(
-    session: Session, candidate_ids: Sequence[str], audit_id: int | None = None
-) -> dict[str, dict[str, tuple[str, str]]]:
-    """Return each reviewer's newest decision with its reason, by candidate; those of an audit if given."""
-    of_audit = [] if audit_id is None else [ReviewRow.audit_id == audit_id]
-    decisions: dict[str, dict[str, tuple[str, str]]] = {}
-    for part in in_parts(candidate_ids):
-        rows = session.execute(
-            select(ReviewRow.candidate_id, ReviewRow.reviewer, ReviewRow.decision, ReviewRow.reason)
-            .where(ReviewRow.candidate_id.in_(part), counts(), *of_audit)
-            .order_by(ReviewRow.id)
-        )
-        for candidate_id, reviewer, decision, reason in rows:
-            decisions.setdefault(candidate_id, {})[reviewer] = (decision, reason)
-    return decisions
-
-
-def _progress(session: Session, total: int, reviewer: str, which: ColumnElement[bool]) -> ReviewProgress:
-    newest = select(func.max(ReviewRow.id)).where(ReviewRow.reviewer == reviewer, counts(), which)
-    rows = session.execute(
-        select(ReviewRow.decision, func.count())
-        .where(ReviewRow.id.in_(newest.group_by(ReviewRow.candidate_id)))
-        .group_by(ReviewRow.decision)
-    )
-    made = dict[str, int]((decision, number) for decision, number in rows)
-    return ReviewProgress(total, made.get("accepted", 0), made.get("rejected", 0))
+    made = list(_decisions_by(session, reviewer, ReviewRow.audit_id == audit.id).values())
+    return ReviewProgress(len(audit.members), made.count("accepted"), made.count("rejected"))

@@ -10,8 +10,8 @@ import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from evaluator.passk.exact_interval import exact_interval
-from rephraser.reviews.store import counts
+from evaluator.passk.intervals import exact_interval
+from rephraser.reviews.store import of_run, read_reviews
 from rephraser.tables import ReviewRow, StandingRow, VerdictRow
 from service.hashing import content_hash
 
@@ -122,31 +122,22 @@ def run_agreement(session: Session, run_id: str) -> Record:
     candidates on which reviewers differ, `against_verdict` those on which a reviewer differs from the verdict
     outside of audits, whose findings stay hidden until they are complete.
     """
-    of_run = (StandingRow.candidate_id == ReviewRow.candidate_id) & (StandingRow.run_id == run_id)
-    rows = session.execute(
-        select(
-            *(ReviewRow.reviewer, ReviewRow.candidate_id, ReviewRow.decision, ReviewRow.audit_id),
-            VerdictRow.status,
-        )
-        .join(StandingRow, of_run)
-        .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-        .where(counts())
-        .order_by(ReviewRow.id)
+    reviews = read_reviews(session, of_run(run_id))
+    verdicts = (
+        select(VerdictRow.candidate_id, VerdictRow.status)
+        .join(StandingRow, StandingRow.verdict_id == VerdictRow.id)
+        .where(StandingRow.run_id == run_id, StandingRow.review_id.is_not(None))
+        .where(VerdictRow.status.in_(("accepted", "rejected")))
     )
+    judged = dict(session.execute(verdicts).all())
     by_reviewer: dict[str, dict[str, str]] = {}
-    outside: dict[tuple[str, str], str] = {}
-    judged: dict[str, str] = {}
-    for reviewer, candidate_id, decision, audit_id, status in rows:
-        by_reviewer.setdefault(reviewer, {})[candidate_id] = decision
-        if audit_id is None:
-            outside[candidate_id, reviewer] = decision
-        if status in ("accepted", "rejected"):
-            judged[candidate_id] = status
-    reviewed = sorted({id for made in by_reviewer.values() for id in made})
+    for review in reviews:
+        by_reviewer.setdefault(review.reviewer, {})[review.candidate_id] = review.decision
+    outside = {(each.candidate_id, each.reviewer): each.decision for each in reviews if each.audit_id is None}
     against = {id for (id, _), decision in outside.items() if judged.get(id, decision) != decision}
     return {
         "pairs": _agreements({**by_reviewer, VERDICT: judged}),
-        "disputed": _disputed(reviewed, by_reviewer),
+        "disputed": _disputed(sorted({review.candidate_id for review in reviews}), by_reviewer),
         "against_verdict": sorted(against),
     }
 

@@ -45,9 +45,15 @@ class Withdrawal:
     audit_id: int | None = None
 
 
-def counts() -> ColumnElement[bool]:
-    """Return the condition that a row of `ReviewRow` was not withdrawn."""
-    return ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id))
+def read_reviews(session: Session, *conditions: ColumnElement[bool]) -> list[ReviewRow]:
+    """Return the decisions that meet the conditions and were not withdrawn, oldest first."""
+    counting = ReviewRow.id.not_in(select(ReviewWithdrawalRow.review_id))
+    return list(session.scalars(select(ReviewRow).where(counting, *conditions).order_by(ReviewRow.id)))
+
+
+def of_run(run_id: str) -> ColumnElement[bool]:
+    """Return the condition that a decision is on a candidate of a run."""
+    return ReviewRow.candidate_id.in_(select(StandingRow.candidate_id).where(StandingRow.run_id == run_id))
 
 
 def find_candidate(session: Session, reference: str) -> CandidateRow:
@@ -84,11 +90,10 @@ def withdraw_review(session: Session, taken: Withdrawal) -> dict[str, Any] | Non
 
     It stays in the database, and the previous decision counts again.
     """
-    made = select(ReviewRow).filter_by(**vars(taken)).where(counts()).order_by(ReviewRow.id.desc())
-    row = session.scalar(made.limit(1))
-    if row is None:
+    made = read_reviews(session, *(getattr(ReviewRow, name) == value for name, value in vars(taken).items()))
+    if not made:
         return None
-    now = utc_now()
+    row, now = made[-1], utc_now()
     session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": now}])
     update_standings(session, [row.candidate_id])
     return _record(row, now)
@@ -108,8 +113,7 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
     standing: dict[str, list[Decision]] = defaultdict(list)
     names = [field.name for field in fields(Decision)]
     for part in in_parts(list(given)):
-        query = select(ReviewRow).where(ReviewRow.candidate_id.in_(part), counts()).order_by(ReviewRow.id)
-        for row in session.scalars(query):
+        for row in read_reviews(session, ReviewRow.candidate_id.in_(part)):
             standing[row.candidate_id].append(Decision(**{name: getattr(row, name) for name in names}))
     fresh: list[Decision] = []
     for key, made in given.items():
@@ -165,8 +169,7 @@ def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[st
         .order_by(ReviewRow.id)
     )
     if run_id is not None:
-        of_run = select(StandingRow.candidate_id).where(StandingRow.run_id == run_id)
-        query = query.where(ReviewRow.candidate_id.in_(of_run))
+        query = query.where(of_run(run_id))
     for row in session.execute(query):
         yield dict(row._mapping)
 

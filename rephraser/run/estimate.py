@@ -9,7 +9,7 @@ from rephraser.config import RephraseConfig
 from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_questions
 from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
-from rephraser.run.store import read_subjects
+from rephraser.run.store import KIND
 from service.database import Database
 from service.engines.opening import price_of
 from service.models.access import Model
@@ -44,19 +44,18 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     if config.premises is not None:
         asked.append(premise_model(config, config.premises))
     with db.read() as session:
-        ids = wanted_questions(session, spec, config.limit)
+        questions = wanted_questions(session, spec, config.limit)
         trials = [
             (len(run_question_ids(session, run.id)), run.name, run)
-            for run in list_runs(session)
+            for run in list_runs(session, KIND)
             if run.finished_at and run.spec == spec.to_json()
         ]
         if trials:
             count, _, trial = max(trials, key=lambda sized: sized[:2])
-            return scaled(session, trial, count, len(ids), len(ids) / count)
-        subjects = read_subjects(session, ids)
-    images = sum(len(subject.images) for subject in subjects)
-    stages = _from_questions(spec, [subject.text for subject in subjects], images, price_of(asked))
-    return Estimate(len(ids), stages, images=images)
+            return scaled(session, trial, count, len(questions), len(questions) / count)
+    images = sum(len(question.images) for question in questions)
+    stages = _from_questions(spec, [question.text for question in questions], images, price_of(asked))
+    return Estimate(len(questions), stages, images=images)
 
 
 def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: PriceOf) -> tuple[Stage, ...]:

@@ -27,27 +27,18 @@ from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Models, Outcome
 from service.asks.request import prompt_request
-from service.asks.store import Store, add_tasks, reopen_failed
-from service.asks.work import work_on
+from service.asks.store import add_tasks
+from service.asks.work import work_on_run
 from service.config import pick
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
-from service.models.prompts import PromptConfig
-from service.models.settings import PromptSpec, Sampling
-from service.questions import load_question_set
+from service.models.settings import PromptConfig, PromptSpec, Sampling
+from service.questions import Question, load_question_set
 from service.questions.store import set_kinds
 from service.runs.spending import hold_cap
-from service.runs.store import (
-    Run,
-    find_same_run,
-    finish_run,
-    keep_config,
-    open_run,
-    package_versions,
-    run_question_ids,
-)
+from service.runs.store import Run, keep_config, open_run
 from service.telling import TellStage
 
 
@@ -72,7 +63,17 @@ async def rephrase(
         spec = await _open(config, planned, models)
         if candidates is not None:
             spec = replace(spec, source=candidates.content)
-        run = _start_run(db, config, spec, note)
+        with db.write() as session:
+            ids = [question.id for question in wanted_questions(session, spec, config.limit)]
+            run, before = open_run(
+                session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=ids
+            )
+            add_tasks(session, run.id, ids)
+            keep_config(session, run.id, config.stored())
+        if before is not None:
+            note(f"resuming run {run.name}")
+            if len(ids) > before:
+                note(f"run {run.name} grows from {before:,} to {len(ids):,} questions")
         if candidates is not None and candidates.unmatched:
             note(
                 f"{candidates.source}: {candidates.unmatched:,} of {candidates.rows:,} rows match no "
@@ -93,23 +94,7 @@ async def rephrase(
     return run, outcome
 
 
-def _start_run(db: Database, config: RephraseConfig, spec: RunSpec, note: Callable[[str], None]) -> Run:
-    """Return the run of this name, made if there is none; it holds the usable questions of its set."""
-    with db.write() as session:
-        questions = wanted_questions(session, spec, config.limit)
-        run_of: dict[str, Any] = {"name": config.name, "kind": KIND, "spec": spec.to_json()}
-        run_of["question_ids"] = questions
-        if (known := find_same_run(session, **run_of)) is not None:
-            note(f"resuming run {config.name}")
-            if len(questions) > (before := len(run_question_ids(session, known.id))):
-                note(f"run {config.name} grows from {before:,} to {len(questions):,} questions")
-        run, _ = open_run(session, **run_of, versions=package_versions())
-        add_tasks(session, run.id, questions)
-        keep_config(session, run.id, config.stored())
-        return run
-
-
-def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[Question]:
     """Return the usable questions of a run's set, at most `limit`."""
     questions = load_question_set(session, spec.questions)[:limit]
     if not questions:
@@ -117,7 +102,7 @@ def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list
             f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
             f"{spec.questions} --held` lists the reasons."
         )
-    return [question.id for question in questions]
+    return questions
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
@@ -262,19 +247,17 @@ async def rephrase_run(
             return candidates.by_question.get(question_id, ())[:count]
         return propose_by_rules(text, count, seed=ask_seed(spec.seed, question_id) or 0)
 
-    with db.write() as session:
-        if retry_final:
-            reopen_failed(session, run.id)
-        finish_run(session, run.id, finished=False)
-    store = Store(db)
     with Grader(workers=grader_workers) as grader:
         no_model = None if spec.proposer == "llm" else source
-        rephrasing = Rephrasing(store, run.id, spec, grader, no_model, stop_below)
+        rephrasing = Rephrasing(run.id, spec, grader, no_model, stop_below)
         try:
-            outcome = await work_on(store, run.id, rephrasing.rephrase, models, partial(report, "questions"))
+            return await work_on_run(
+                db,
+                run.id,
+                rephrasing.rephrase,
+                models,
+                partial(report, "questions"),
+                retry_final=retry_final,
+            )
         finally:
             rephrasing.judging.close()
-            store.close()
-    with db.write() as session:
-        finish_run(session, run.id, finished=not outcome.open)
-    return outcome

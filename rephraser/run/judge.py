@@ -5,6 +5,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
+from sqlalchemy import Row
+
 from evaluator.grading import (
     GRADER_VERSION,
     AnswerKind,
@@ -15,14 +17,16 @@ from evaluator.grading import (
     find_answer,
 )
 from rephraser.checks.premises import Premises
-from rephraser.checks.structure import CHECKS_VERSION, check_candidate, check_program
+from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import Subject
+from rephraser.run.store import Checked
+from rephraser.tables import candidate_row
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 from service.database import utc_now
 from service.program_gold import read_gold
+from service.questions import Question
 
 SHOWN_CLASS_LENGTH = 200
 TRUNCATED = ""
@@ -46,6 +50,14 @@ class CheckedCandidate:
     rejected: bool = False
     premises: Premises | None = None
 
+    @classmethod
+    def stored(cls, row: Row[Any]) -> "CheckedCandidate":
+        """Return a candidate of `candidates_query` that passed the structural checks."""
+        lists = row.evidence.get("premises")
+        states = ("kept", "changed", "dropped")
+        premises = None if lists is None else Premises(*(tuple(lists[state]) for state in states))
+        return cls(row.candidate_id, row.text, row.ordinal, row.evidence["findings"], premises=premises)
+
 
 @dataclass(frozen=True)
 class Case:
@@ -54,7 +66,7 @@ class Case:
     `closed`: too few of the question's own answers can be read, so no more are asked for.
     """
 
-    question: Subject
+    question: Question
     candidate: CheckedCandidate
     look: int  # how many looks were taken before
     original: Answers
@@ -75,22 +87,26 @@ def flat(answers: Answers) -> list[str | None]:
 def check_structure(
     run_id: str,
     spec: RunSpec,
-    question: Subject,
-    candidate_id: str,
+    question: Question,
     text: str,
     siblings: Sequence[str],
-) -> dict[str, Any]:
-    """Check a candidate against its question and its passing siblings; return the row of its first verdict.
+    proposal: dict[str, Any],
+) -> Checked:
+    """Check a candidate against its question and its passing siblings; return its rows and first verdict.
 
     A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
     without one for good. Without a solver, a candidate with any finding is undecided.
     """
-    limits: dict[str, Any] = {"token_limit": spec.token_limit, "min_distance": spec.min_distance}
-    if question.kind is AnswerKind.CODE:
-        names = read_gold(question.answer).names
-        findings = check_program(question.text, text, names=names, siblings=siblings, **limits)
-    else:
-        findings = check_candidate(question.text, text, answer=question.answer, siblings=siblings, **limits)
+    program = question.kind is AnswerKind.CODE
+    findings = check_candidate(
+        question.text,
+        text,
+        answer=question.answer,
+        names=read_gold(question.answer).names if program else None,
+        siblings=siblings,
+        token_limit=spec.token_limit,
+        min_distance=spec.min_distance,
+    )
     fatal = [finding for finding in findings if finding.severity == "fatal"]
     if fatal:
         status, reason = Verdict.REJECTED, "; ".join(finding.detail for finding in fatal)
@@ -109,7 +125,10 @@ def check_structure(
         ],
         "versions": {"checks": CHECKS_VERSION},
     }
-    return _verdict_row(run_id, candidate_id, status, reason, bool(fatal) or not spec.solvers, evidence)
+    row = candidate_row(question.id, question.text, text)
+    verdict = _verdict_row(run_id, row["id"], status, reason, bool(fatal) or not spec.solvers, evidence)
+    of_run = {"run_id": run_id, "question_id": question.id, "candidate_id": row["id"]}
+    return Checked(row, {**of_run, **proposal}, verdict)
 
 
 def _verdict_row(

@@ -6,16 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Row, insert, select
+from sqlalchemy import Row, insert
 
 from evaluator.grading import Grader
-from rephraser.checks.premises import Premises
 from rephraser.reviews.status import update_standings
 from rephraser.run.judge import CheckedCandidate
 from rephraser.run.rephrase import QuestionWork, Rephrasing
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import read_subjects
-from rephraser.tables import CandidateRow, StandingRow, VerdictRow
+from rephraser.run.store import candidates_query, read_questions
+from rephraser.tables import VerdictRow
 from rephraser.verdict import OverlapRule, rule_spec
 from service.asks.ask import Asker, Models
 from service.asks.store import Store
@@ -44,20 +43,10 @@ def judge_again(
         )
     spec = replace(spec, rule=rule)
     with db.read() as session:
-        candidates = session.execute(
-            select(
-                *(StandingRow.question_id, StandingRow.candidate_id, StandingRow.ordinal),
-                *(StandingRow.review_id, CandidateRow.text),
-                *(VerdictRow.status, VerdictRow.final, VerdictRow.evidence),
-            )
-            .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
-            .outerjoin(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-            .where(StandingRow.run_id == run.id)
-            .order_by(StandingRow.question_id, StandingRow.ordinal)
-        ).all()
-    final = [each for each in candidates if each.final]
+        candidates = session.execute(candidates_query(run.id)).all()
+    final = [each for each in candidates if each.verdict_final]
     compared = [each for each in final if "counts" in each.evidence]
-    before = {each.candidate_id: each.status for each in candidates if each.status is not None}
+    before = {each.candidate_id: each.verdict for each in candidates if each.verdict is not None}
     after: dict[str, str] = {}
     changes: list[dict[str, Any]] = []
     stored = looked_at = 0
@@ -68,11 +57,11 @@ def judge_again(
             if verdict is None:
                 continue
             after[each.candidate_id] = status = verdict["status"]
-            if status != each.status:
+            if status != each.verdict:
                 change = {"candidate_id": each.candidate_id, "question_id": each.question_id}
-                change |= {"before": each.status, "after": status, "reason": verdict["reason"]}
-                changes.append(change | {"reviewed": each.review_id is not None})  # which overrides both
-            if status != each.status or each.evidence.get("rule") != rule_spec(rule):
+                change |= {"before": each.verdict, "after": status, "reason": verdict["reason"]}
+                changes.append(change | {"reviewed": each.reviewed})  # which overrides both
+            if status != each.verdict or each.evidence.get("rule") != rule_spec(rule):
                 fresh.append(verdict | {"final": True})
         if fresh and not dry_run:
             with db.write() as session:
@@ -98,22 +87,14 @@ async def _judge(
 ) -> list[dict[str, Any] | None]:
     """Return the last verdict that the stored answers of each candidate allow; None without any."""
     with db.read() as session:
-        subjects = {each.id: each for each in read_subjects(session, [row.question_id for row in batch])}
+        asked = {each[0].id: each for each in read_questions(session, [row.question_id for row in batch])}
     store = Store(db)
-    rephrasing, replay = Rephrasing(store, run_id, spec, grader), Asker(store, run_id, 0, Models({}))
-    questions = {id: QuestionWork(rephrasing, replay, subject) for id, subject in subjects.items()}
+    rephrasing, replay = Rephrasing(run_id, spec, grader), Asker(store, run_id, 0, Models({}))
+    questions = {id: QuestionWork(rephrasing, replay, *question) for id, question in asked.items()}
     try:
         return await asyncio.gather(
-            *(questions[row.question_id].last_verdict(_checked(row)) for row in batch)
+            *(questions[row.question_id].last_verdict(CheckedCandidate.stored(row)) for row in batch)
         )
     finally:
         rephrasing.judging.close()
         store.close()
-
-
-def _checked(row: Row[Any]) -> CheckedCandidate:
-    stored = row.evidence.get("premises")
-    states = ("kept", "changed", "dropped")
-    premises = None if stored is None else Premises(*(tuple(stored[state]) for state in states))
-    findings = row.evidence["findings"]
-    return CheckedCandidate(row.candidate_id, row.text, row.ordinal, findings, premises=premises)

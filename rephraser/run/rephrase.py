@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from evaluator.grading import AnswerKind, Grader
-from rephraser.checks.premises import UNREADABLE, Premises, parse_premises, structural_findings
+from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.proposing.parsing import Outcome, parse_candidates
 from rephraser.run.judge import (
     Answers,
@@ -27,12 +27,14 @@ from rephraser.run.requests import (
     solving_request,
 )
 from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
-from rephraser.run.store import Checked, Subject, read_candidates, read_subjects, store_checked, store_look
-from rephraser.tables import candidate_row
+from rephraser.run.store import Checked, read_candidates, read_questions, store_checked, store_look
+from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
 from service.asks.request import Answer
-from service.asks.store import Grouped, Store
+from service.asks.store import Grouped
+from service.questions import Question
+from service.questions.images import Image
 
 Source = Callable[[str, str, int], Sequence[str]]
 """Returns the first `count` candidates of a question, given its id, its text and the count."""
@@ -51,22 +53,17 @@ class Rephrasing:
         stop_below: The run stops if a smaller share of its candidates is accepted.
     """
 
-    store: Store
     run_id: str
     spec: RunSpec
     grader: Grader
     source: Source | None = None
     stop_below: float | None = None
-    judging: Grouped = field(init=False)
+    judging: Grouped[Case, dict[str, Any]] = field(init=False)
     _judged: int = 0
     _accepted: int = 0
 
     def __post_init__(self) -> None:
-        self.judging = Grouped(
-            lambda groups: [
-                judge_cases(self.run_id, self.spec, cases, self.grader) for cases in groups.values()
-            ]
-        )
+        self.judging = Grouped(lambda cases: judge_cases(self.run_id, self.spec, cases, self.grader))
 
     async def rephrase(self, asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used.
@@ -74,7 +71,7 @@ class Rephrasing:
         Raises:
             Failed, Stopped: see `Asker.ask`. After a final failure the question is as far as it gets.
         """
-        question = QuestionWork(self, asker, await self.store.read(read_subjects, question_id))
+        question = QuestionWork(self, asker, *await asker.store.read_together(read_questions, question_id))
         for round_number in range(self.spec.rounds):
             await question.compare(await question.read_edited())
             missing = await question.missing(round_number)
@@ -93,7 +90,7 @@ class Rephrasing:
         """Stop the run if too few of its candidates are accepted."""
         if self.stop_below is None:
             return
-        candidates = await self.store.read(read_candidates, (self.run_id, question_id))
+        candidates = await asker.store.read(read_candidates, self.run_id, question_id)
         self._judged += len(candidates)
         self._accepted += sum(each.status in self.spec.counting for each in candidates)
         rate = self._accepted / self._judged if self._judged else 0.0
@@ -111,9 +108,9 @@ class QuestionWork:
     `failed` is the first request that failed for good; the question goes on without it.
     """
 
-    def __init__(self, run: Rephrasing, asker: Asker, question: Subject) -> None:
-        self._run, self._asker, self._question = run, asker, question
-        self._spec, self._store = run.spec, run.store
+    def __init__(self, run: Rephrasing, asker: Asker, question: Question, images: tuple[Image, ...]) -> None:
+        self._run, self._asker, self._question, self._images = run, asker, question, images
+        self._spec, self._store = run.spec, asker.store
         self._proposed: list[CheckedCandidate] = []
         self._failed_strategies: set[int] = set()
         self._original: asyncio.Task[Answers] | None = None
@@ -126,7 +123,7 @@ class QuestionWork:
         """
 
         async def look() -> dict[str, Any]:
-            stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
+            stored = await self._store.read(read_candidates, self._run.run_id, self._question.id)
             reasons = {each.ordinal: failure_reason(each) for each in stored}
             latest = [each.ordinal for each in self._proposed[-EARLIER_SHOWN:]]
             filled = [each.strategy for each in stored if each.status in self._spec.counting]
@@ -170,6 +167,7 @@ class QuestionWork:
                 self._run.run_id,
                 self._spec,
                 self._question,
+                self._images,
                 round_number=round_number,
                 strategy=strategy,
                 attempt=attempt,
@@ -210,17 +208,11 @@ class QuestionWork:
         new: list[CheckedCandidate] = []
         checked: list[Checked] = []
         for index, text in enumerate(texts):
-            row = candidate_row(question.id, question.text, text)
-            if row["id"] in {each.id for each in self._proposed}:
+            identity = candidate_id(question.id, text)
+            if identity in {each.id for each in self._proposed}:
                 continue
             siblings = [each.text for each in self._proposed if not each.rejected]
-            verdict = await asyncio.to_thread(
-                check_structure, *(self._run.run_id, self._spec, question, row["id"], text, siblings)
-            )
             proposal = {
-                "run_id": self._run.run_id,
-                "question_id": question.id,
-                "candidate_id": row["id"],
                 "ask_id": answer and answer.ask_id,
                 "proposer": self._spec.proposer,
                 "strategy": made_by.name,
@@ -229,24 +221,24 @@ class QuestionWork:
                 "round": round_number,
                 "ordinal": proposal_ordinal(round_number, strategy, attempt, index),
             }
-            findings, rejected = verdict["evidence"]["findings"], verdict["status"] == Verdict.REJECTED
-            new.append(CheckedCandidate(row["id"], text, proposal["ordinal"], findings, rejected))
+            rows = await asyncio.to_thread(
+                check_structure, self._run.run_id, self._spec, question, text, siblings, proposal
+            )
+            checked.append(rows)
+            findings = rows.verdict["evidence"]["findings"]
+            rejected = rows.verdict["status"] == Verdict.REJECTED
+            new.append(CheckedCandidate(identity, text, rows.proposal["ordinal"], findings, rejected))
             self._proposed.append(new[-1])
-            checked.append(Checked(row, proposal, verdict))
         if outcome is Outcome.OK and len(new) < len(texts):
             outcome = Outcome.PARTIAL
         ask_id = None if answer is None else answer.ask_id
-        await self._store.write(store_checked, (checked, ask_id, None if outcome is None else outcome.value))
+        await self._store.write(store_checked, checked, ask_id, None if outcome is None else outcome.value)
         return new
 
     async def read_edited(self) -> list[CheckedCandidate]:
         """Return the texts that people wrote for candidates of this question and that wait for answers."""
-        stored = await self._store.read(read_candidates, (self._run.run_id, self._question.id))
-        return [
-            CheckedCandidate(each.candidate_id, each.text, each.ordinal, structural_findings(each.evidence))
-            for each in stored
-            if each.mended_from and not each.final
-        ]
+        stored = await self._store.read(read_candidates, self._run.run_id, self._question.id)
+        return [CheckedCandidate.stored(each) for each in stored if each.mended_from and not each.final]
 
     async def compare(self, candidates: Sequence[CheckedCandidate]) -> None:
         """Compare the answers to candidates that passed the structural checks with the question's."""
@@ -254,12 +246,13 @@ class QuestionWork:
             await self._finish([self._compare(each) for each in candidates if not each.rejected])
 
     async def _compare(self, candidate: CheckedCandidate) -> None:
-        if self._spec.premises is not None and self._question.kind is not AnswerKind.CODE:
-            premises = await self._ask_premises(self._spec.premises, candidate)
+        asking, program = self._spec.premises, self._question.kind is AnswerKind.CODE
+        if asking is not None and candidate.premises is None and not program:
+            premises = await self._ask_premises(asking, candidate)
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
         async for look, verdict in self._looks(candidate):
-            if await self._store.write(store_look, (f"look {look} at {candidate.id}", verdict)):
+            if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
                 return
 
     async def last_verdict(self, candidate: CheckedCandidate) -> dict[str, Any] | None:
@@ -282,7 +275,7 @@ class QuestionWork:
         for look, samples in enumerate(self._spec.rule.looks):
             drawn = {} if closed else await self._answers(candidate.id, candidate.text, samples)
             case = Case(question, candidate, look, original, drawn, closed)
-            yield look, await self._run.judging.do("judge", case)  # with those of other candidates
+            yield look, await self._run.judging.do(case)  # with those of other candidates
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""
@@ -303,7 +296,7 @@ class QuestionWork:
         answers: list[str | None] = []
         while len(answers) < solver.samples_per_request:
             request = solving_request(
-                solver, subject_id, text, self._question.images, start=start, first=start + len(answers)
+                solver, subject_id, text, self._images, start=start, first=start + len(answers)
             )
             answer = await self._asker.ask(request)
             answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]

@@ -12,9 +12,9 @@ from sqlalchemy import Row
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.strategies import Strategy
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec
-from rephraser.run.store import Subject
 from service.asks.request import Message, Request, message_with_images, prompt_request
 from service.hashing import content_hash
+from service.questions import Question
 from service.questions.images import Image
 
 RESPONSE_SCHEMA: dict[str, Any] = {
@@ -101,7 +101,8 @@ _WITHOUT_DETAIL = {
 def proposing_request(
     run_id: str,
     spec: RunSpec,
-    question: Subject,
+    question: Question,
+    images: Sequence[Image],
     *,
     round_number: int,
     strategy: int,
@@ -118,11 +119,11 @@ def proposing_request(
         count,
         avoid=avoid,
         structured=structured,
-        images=len(question.images),
+        images=len(images),
     )
     return Request(
         spec.model_identity,
-        messages=(system, message_with_images(user.content, question.text, question.images)),
+        messages=(system, message_with_images(user.content, question.text, images)),
         sampling=spec.sampling.decoding,
         seed=ask_seed(spec.seed, question.id, round_number, strategy, attempt),
         draw=(round_number * 100 + strategy) * 100 + attempt,

@@ -148,7 +148,7 @@ class RunSpec:
 
     def slots(self) -> tuple[int, ...]:
         """Return the number of neighbors wanted from each strategy; n in all."""
-        return tuple(len(range(i, self.n, len(self.strategies))) for i in range(len(self.strategies)))
+        return _deal(self.n, len(self.strategies))
 
     @property
     def counting(self) -> frozenset[str]:
@@ -156,9 +156,8 @@ class RunSpec:
         return frozenset({"accepted"} if self.solvers else {"accepted", "unverified"})
 
     def shares(self, samples: int) -> tuple[int, ...]:
-        """Return how many of `samples` answers each solver draws: as even as can be."""
-        solvers = len(self.solvers)
-        return tuple(len(range(i, samples, solvers)) for i in range(solvers))
+        """Return how many of `samples` answers each solver draws."""
+        return _deal(samples, len(self.solvers))
 
     def to_json(self) -> dict[str, Any]:
         """Return the form that is stored, hashed and shown."""
@@ -179,6 +178,11 @@ class RunSpec:
     def from_json(cls, data: dict[str, Any]) -> "RunSpec":
         """Return the spec of a stored run."""
         return TypeAdapter(cls).validate_python(data | data["checks"])
+
+
+def _deal(number: int, among: int) -> tuple[int, ...]:
+    """Return shares of a number that are as even as can be."""
+    return tuple(len(range(place, number, among)) for place in range(among))
 
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:

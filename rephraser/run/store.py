@@ -1,79 +1,54 @@
 """What a rephrase run reads and stores: questions, candidates, verdicts. Every write may be repeated."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, Select, insert, select, update
 from sqlalchemy.orm import Session
 
-from evaluator.evals.runs import EVAL
-from evaluator.grading import AnswerKind
 from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
-from service.asks.store import one_by_one
 from service.asks.tables import AskRow, NoteRow
-from service.database import in_parts, upsert
-from service.errors import InputError
+from service.database import upsert
+from service.questions import Question
 from service.questions.images import Image, load_images
+from service.questions.store import as_question
 from service.questions.tables import QuestionRow
-from service.runs.store import Run, find_run, only_run
+from service.runs.store import Run, find_run
 
 KIND = "propose"
 
 
-def find_neighbor_run(session: Session, reference: str) -> Run:
-    """Return the run with this name or id, which has to be one of neighbors."""
-    run = find_run(session, reference)
-    if run.kind != KIND:
-        kind = "evaluates a model" if run.kind == EVAL else "is a training"
-        raise InputError(
-            f"run {run.name!r} {kind} and contains no neighbors. See `tagrpo runs show {run.name}`."
-        )
-    return run
+def find_neighbor_run(session: Session, reference: str | None) -> Run:
+    """Return the rephrase run of this name or id; without a reference, the only one."""
+    return find_run(session, reference, KIND)
 
 
-def choose_run(session: Session, reference: str | None) -> Run:
-    """Return the run named, or the only one of neighbors that there is."""
-    return only_run(session, KIND) if reference is None else find_neighbor_run(session, reference)
+def read_questions(session: Session, ids: Sequence[str]) -> list[tuple[Question, tuple[Image, ...]]]:
+    """Return the questions of these ids with their images, in their order."""
+    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(ids)))
+    questions = {row.id: as_question(row) for row in rows}
+    images = load_images(session, (id for each in questions.values() for id in each.images))
+    return [(questions[id], tuple(images[image] for image in questions[id].images)) for id in ids]
 
 
-@dataclass(frozen=True)
-class Subject:
-    """A question as a run works on it."""
-
-    id: str
-    text: str
-    answer: str
-    kind: AnswerKind
-    images: tuple[Image, ...]
-
-
-def read_subjects(session: Session, ids: Sequence[str]) -> list[Subject]:
-    """Return the questions of these ids, in their order."""
-    row = QuestionRow
-    subjects = {}
-    for part in in_parts(list(dict.fromkeys(ids))):
-        query = select(row.id, row.text, row.answer, row.kind, row.images).where(row.id.in_(part))
-        rows = session.execute(query).all()
-        pictures = load_images(session, (id for each in rows for id in each.images or ()))
-        for id, text, answer, kind, images in rows:
-            placed = tuple(pictures[image] for image in images or ())
-            subjects[id] = Subject(id, text, answer, AnswerKind(kind), placed)
-    return [subjects[id] for id in ids]
-
-
-@one_by_one
-def read_candidates(session: Session, key: tuple[str, str]) -> list[Row[Any]]:
-    """Return the candidates of a question by (run, question): their status, text and newest evidence."""
-    run_id, question_id = key
-    query = (
+def candidates_query(run_id: str) -> Select[*tuple[Any, ...]]:
+    """Return the query of a run's candidates: their status, text, and newest verdict with its evidence."""
+    verdict = (
+        VerdictRow.status.label("verdict"),
+        VerdictRow.final.label("verdict_final"),
+        VerdictRow.evidence,
+    )
+    return (
         status_query(run_id)
         .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
-        .add_columns(CandidateRow.text, VerdictRow.evidence)
-        .where(StandingRow.question_id == question_id)
+        .add_columns(CandidateRow.text, *verdict)
     )
-    return list(session.execute(query))
+
+
+def read_candidates(session: Session, run_id: str, question_id: str) -> list[Row[Any]]:
+    """Return a run's candidates of a question, as `candidates_query` has them."""
+    return list(session.execute(candidates_query(run_id).where(StandingRow.question_id == question_id)))
 
 
 class Checked(NamedTuple):
@@ -84,13 +59,11 @@ class Checked(NamedTuple):
     verdict: dict[str, Any]
 
 
-@one_by_one
-def store_checked(session: Session, reply: tuple[list[Checked], int | None, str | None]) -> None:
+def store_checked(session: Session, checked: list[Checked], ask_id: int | None, outcome: str | None) -> None:
     """Store candidates with their first verdicts, and what parsing found in the reply to an ask.
 
     A candidate that has a verdict in the run keeps it.
     """
-    checked, ask_id, outcome = reply
     if checked:
         candidates, proposals, verdicts = map(list, zip(*checked, strict=True))
         table: Any  # bare, since the ORM spends more on a statement than SQLite does
@@ -106,10 +79,8 @@ def store_checked(session: Session, reply: tuple[list[Checked], int | None, str 
         session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
 
 
-@one_by_one
-def store_look(session: Session, look: tuple[str, Mapping[str, Any]]) -> bool:
+def store_look(session: Session, name: str, verdict: Mapping[str, Any]) -> bool:
     """Store the verdict of a look, whose name tells it apart, unless it has one; return if it is final."""
-    name, verdict = look
     run_id, final = verdict["run_id"], bool(verdict["final"])
     note = {"": {"status": verdict["status"], "final": final}}
     adding = upsert(NoteRow).values(run_id=run_id, name=name, value=note).on_conflict_do_nothing()

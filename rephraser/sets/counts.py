@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from sqlalchemy.orm import Session
 
-from evaluator.passk.exact_interval import exact_interval
+from evaluator.passk.intervals import exact_interval
 from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.sets.types import SetEntry
 from service.hashing import content_hash

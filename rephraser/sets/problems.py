@@ -1,23 +1,17 @@
 """A published neighbor set as problems of an evaluation."""
 
-from collections.abc import Callable
-
-from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.evaluating import ProblemSet
 from evaluator.evals.problems import PlacedProblem, make_problem
-from evaluator.grading import Grader
 from rephraser.sets.store import find_set, load_entries
 from service.database import Database
 
 
-def load_neighbors(
-    config: EvalConfig, db: Database, note: Callable[[str], None], grader: Grader
-) -> list[ProblemSet]:
+def load_neighbors(config: EvalConfig, db: Database) -> ProblemSet:
     """Return the questions of the set that a config names, each with its neighbors as one group.
 
-    `config.limit` counts questions, not neighbors. The questions' golds are graded against themselves first.
+    `config.limit` counts questions, not neighbors.
     """
     assert config.neighbors is not None
     with db.read() as session:
@@ -27,8 +21,7 @@ def load_neighbors(
     originals = tuple(
         make_problem(each.text, each.answer, each.kind, images=each.images) for each in questions
     )
-    loaded = LoadedBenchmark(header.ref, originals[: config.limit])
-    require_golds(loaded, grader, note, allow=config.allow_bad_golds)
+    source = {"neighbor_set": header.id, "ref": header.ref, "content_hash": header.content_hash}
     placed = []
     for entry, original in zip(entries, originals, strict=True):
         question = entry.question
@@ -38,11 +31,5 @@ def load_neighbors(
             place = (question.id, variant, neighbor.candidate_id, neighbor.strategy)
             placed.append(PlacedProblem(problem, *place))
     first = {entry.question.id for entry in entries[: config.limit]}
-    problem_set = ProblemSet(
-        label=header.ref,
-        source={"neighbor_set": header.id, "ref": header.ref, "content_hash": header.content_hash},
-        size=len(entries),
-        placed=placed,
-        taken=[place for place in placed if place.group_id in first],
-    )
-    return [problem_set]
+    taken = [place for place in placed if place.group_id in first]
+    return ProblemSet(LoadedBenchmark(header.ref, originals, source), placed, taken)

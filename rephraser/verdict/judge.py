@@ -11,8 +11,7 @@ from enum import StrEnum
 from math import ceil
 
 from evaluator.grading import Clustering, Grade, GradeValue
-from rephraser.verdict.answer_counts import AnswerCounts
-from rephraser.verdict.overlap import OverlapRule, new_top, original_top, overlap
+from rephraser.verdict.overlap import AnswerCounts, OverlapRule, new_top, original_top, overlap
 from service.hashing import Json
 
 RULE = "overlap"

@@ -1,21 +1,75 @@
 """The OVERLAP rule: shared answers accept; no shared and a dominant new answer rejects."""
 
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil
 from typing import Self
 
-from rephraser.verdict.answer_counts import AnswerCounts
 from service.errors import InputError
 
 FEWEST_SHARED = 2  # one shared answer, or one new answer, is an accident, not evidence
-THRESHOLDS = (
-    "accept_overlap",
-    "accept_over_new",
-    "accept_gold_from",
-    "reject_new",
-    "reject_original_top",
-)
+
+
+@dataclass(frozen=True)
+class AnswerCounts:
+    """Counts by answer class of the original question and of a candidate, in the same arbitrary order.
+
+    A class is a set of mutually equal answers. `gold` is the place of the gold answer's class, which may have
+    no hits; None if it is unknown. Answers without a parsed result belong to no class: a response
+    cut off at its token limit says nothing about the problem. Truncated answers are those of cut responses.
+    Unsettled answers, whose comparison stayed unknown, are neither shared nor new.
+    """
+
+    original: tuple[int, ...]
+    candidate: tuple[int, ...]
+    gold: int | None
+    original_unparsed: int = 0
+    candidate_unparsed: int = 0
+    original_unsettled: int = 0
+    candidate_unsettled: int = 0
+    original_truncated: int = 0
+    candidate_truncated: int = 0
+
+    def drawn(self, side: str) -> int:
+        """Return the number of answers to a side ("original" or "candidate"), parsed or not."""
+        classes: tuple[int, ...] = getattr(self, side)
+        return sum(classes) + int(getattr(self, f"{side}_unparsed") + getattr(self, f"{side}_unsettled"))
+
+    def correct(self, side: str) -> int:
+        """Return the number of correct answers to a side; 0 if the gold class is unknown."""
+        classes: tuple[int, ...] = getattr(self, side)
+        return 0 if self.gold is None else classes[self.gold]
+
+    @property
+    def unsettled(self) -> int:
+        """Answers of either side whose class is uncertain."""
+        return self.original_unsettled + self.candidate_unsettled
+
+    def wrong(self) -> list[tuple[int, int]]:
+        """Return (original, candidate) counts of every class except the gold's."""
+        pairs = enumerate(zip(self.original, self.candidate, strict=True))
+        return [pair for place, pair in pairs if place != self.gold]
+
+
+def count_answers(
+    original: Sequence[Hashable | None], candidate: Sequence[Hashable | None], gold: Hashable | None
+) -> AnswerCounts:
+    """Count answers labelled by their class; None is an answer that could not be parsed.
+
+    `gold` is the label of the gold answer's class, also if no answer has it; None if it is unknown. Classes
+    are in order of first appearance, the gold's first.
+    """
+    counts_original, counts_candidate = Counter(original), Counter(candidate)
+    labels = dict.fromkeys([gold, *original, *candidate])
+    labels.pop(None, None)
+    return AnswerCounts(
+        original=tuple(counts_original[label] for label in labels),
+        candidate=tuple(counts_candidate[label] for label in labels),
+        gold=None if gold is None else 0,
+        original_unparsed=counts_original[None],
+        candidate_unparsed=counts_candidate[None],
+    )
 
 
 @dataclass(frozen=True)
@@ -36,11 +90,6 @@ class OverlapRule:
     max_unparsed_share: float = 0.5  # of either side; with more the verdict is undecided
 
     def __post_init__(self) -> None:
-        _check_sampling(self.original_samples, self.looks, self.max_unparsed_share)
-        for name in THRESHOLDS:
-            value: int | None = getattr(self, name)
-            if value is not None and value < 1:
-                raise InputError(f"overlap rule: {name} is {value}. Give at least 1")
         most = min(self.original_samples, self.looks[-1])
         if self.accept_overlap > most:
             raise InputError(
@@ -57,7 +106,6 @@ class OverlapRule:
         it. `accept_over_new` is a ratio and stays. The error rates were measured for the default sizes only.
         """
         base = cls()
-        _check_sampling(original_samples, looks, base.max_unparsed_share)
 
         def scale(threshold: int, samples: int, base_samples: int) -> int:
             return max(FEWEST_SHARED, ceil(threshold * samples / base_samples))
@@ -72,16 +120,6 @@ class OverlapRule:
             original_samples=original_samples,
             looks=looks,
         )
-
-
-def _check_sampling(original_samples: int, looks: tuple[int, ...], max_unparsed_share: float) -> None:
-    """Raise InputError if sample sizes or looks are invalid."""
-    if original_samples < 1:
-        raise InputError(f"verdict rule: original_samples is {original_samples}. Give at least 1")
-    if not looks or looks[0] < 1 or any(later <= earlier for earlier, later in pairwise(looks)):
-        raise InputError(f"verdict rule: looks {looks} must be one or more increasing positive numbers")
-    if not 0 <= max_unparsed_share < 1:
-        raise InputError(f"verdict rule: max_unparsed_share is {max_unparsed_share}. Give 0 or more, below 1")
 
 
 def overlap(counts: AnswerCounts) -> int:

@@ -49,7 +49,7 @@ def page_answers(
         .order_by(ask.place)
         .limit(limit)
     )
-    choices = [choice for reply in replies if reply is not None for choice in read_reply(reply)[0]]
+    choices = [choice for reply in replies if reply is not None for choice in read_reply(reply).choices]
     return [
         {
             "ordinal": ordinal,
@@ -66,7 +66,7 @@ def proposing_exchange(session: Session, ask_id: int) -> dict[str, Any]:
     body = session.get_one(AskBodyRow, ask_id)
     return {
         "prompt": json.loads(body.request)["messages"],
-        "text": None if body.reply is None else read_reply(body.reply)[0][0].text,
+        "text": None if body.reply is None else read_reply(body.reply).choices[0].text,
         "body": body.reply,
     }
 

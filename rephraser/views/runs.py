@@ -33,17 +33,16 @@ def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
         for row in (RunQuestionRow, ProposalRow)
     )
     records = []
-    for run in list_runs(session):
-        if run.kind == KIND:
-            record = {
-                "questions": questions.get(run.id, 0),
-                "proposer": run.spec["proposer"],
-                "model": run.spec["model"],
-                "solvers": [solver["model"] for solver in run.spec["solvers"]],
-                "candidates": candidates.get(run.id, 0),
-                "usd": known_cost(session, run.id),
-            }
-            records.append((run, record))
+    for run in list_runs(session, KIND):
+        record = {
+            "questions": questions.get(run.id, 0),
+            "proposer": run.spec["proposer"],
+            "model": run.spec["model"],
+            "solvers": [solver["model"] for solver in run.spec["solvers"]],
+            "candidates": candidates.get(run.id, 0),
+            "usd": known_cost(session, run.id),
+        }
+        records.append((run, record))
     return records
 
 

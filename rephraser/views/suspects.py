@@ -4,10 +4,10 @@ A wrong gold shows in this way, and so does a mistake that the solver always mak
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Integer, cast, select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import StandingRow, VerdictRow
@@ -29,69 +29,59 @@ def find_suspects(
     has at least 12 answers. Answers that could not be read or compared count as drawn, so that they never
     make a question suspect.
     """
-    sides = ("question", "neighbor")
-    suspects = [
-        suspect
-        for suspect in _agreed(session, run_id, question_id)
-        if all(
-            suspect[f"{side}_drawn"] >= MIN_ANSWERS
-            and suspect[f"{side}_agreeing"] >= AGREEMENT * suspect[f"{side}_drawn"]
-            for side in sides
+    evidence = VerdictRow.evidence
+    gold = evidence[("counts", "gold")].as_integer()
+    gold_given = cast(evidence[("counts", "original")].op("->>")(gold), Integer)
+    query = (
+        select(
+            *(StandingRow.run_id, StandingRow.question_id, QuestionRow.text, QuestionRow.answer),
+            evidence["counts"],
         )
-    ]
-    for suspect in suspects:
-        agreeing, drawn = (sum(suspect[f"{side}_{what}"] for side in sides) for what in ("agreeing", "drawn"))
-        suspect["share"] = round(agreeing / drawn, 4)
+        .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
+        .join(QuestionRow, QuestionRow.id == StandingRow.question_id)
+        .where(StandingRow.status == "accepted", gold_given < evidence["original_top"].as_integer())
+    )
+    for column, value in ((StandingRow.run_id, run_id), (StandingRow.question_id, question_id)):
+        if value is not None:
+            query = query.where(column == value)
+    by_question: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
+    for *key, counts in session.execute(query):
+        by_question[tuple(key)].append(counts)
+    named = {run for run, *_ in by_question}
+    runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
+    suspects = []
+    for (run, question, text, answer), verdicts in by_question.items():
+        # The answers to the question are those of the verdict with the most of them.
+        asked = max(verdicts, key=lambda counts: _drawn(counts, "original"))
+        top, drawn = _top(asked), _drawn(asked, "original")
+        neighbor_agreeing = sum(counts["candidate"][_top(counts)] for counts in verdicts)
+        neighbor_drawn = sum(_drawn(counts, "candidate") for counts in verdicts)
+        sides = ((asked["original"][top], drawn), (neighbor_agreeing, neighbor_drawn))
+        if any(of < MIN_ANSWERS or agreeing < AGREEMENT * of for agreeing, of in sides):
+            continue
+        suspects.append(
+            {
+                "run": runs[run].name,
+                "question_id": question,
+                "question": text,
+                "gold": answer,
+                "agreed": str(asked["classes"][top]),
+                "question_agreeing": asked["original"][top],
+                "question_drawn": drawn,
+                "neighbor_agreeing": neighbor_agreeing,
+                "neighbor_drawn": neighbor_drawn,
+                "gold_given": asked["original"][asked["gold"]]
+                + sum(counts["candidate"][counts["gold"]] for counts in verdicts),
+                "neighbors": len(verdicts),
+                "solvers": [solver_name(solver) for solver in runs[run].spec["solvers"]],
+                "share": round((asked["original"][top] + neighbor_agreeing) / (drawn + neighbor_drawn), 4),
+            }
+        )
     names = ("question_id", "run")
     return sorted(
         suspects,
         key=lambda each: (-each["share"], -each["neighbor_drawn"], *(each[name] for name in names)),
     )
-
-
-def _agreed(session: Session, of_run: str | None, of_question: str | None) -> Iterator[dict[str, Any]]:
-    """Every question with accepted neighbors whose most frequent answer is not the gold."""
-    query = (
-        select(
-            *(StandingRow.run_id, StandingRow.question_id, QuestionRow.text, QuestionRow.answer),
-            VerdictRow.evidence["counts"],
-        )
-        .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
-        .join(QuestionRow, QuestionRow.id == StandingRow.question_id)
-        .where(
-            StandingRow.status == "accepted",
-            VerdictRow.evidence[("counts", "gold")].as_integer().is_not(None),
-        )
-    )
-    if of_run is not None:
-        query = query.where(StandingRow.run_id == of_run)
-    if of_question is not None:
-        query = query.where(StandingRow.question_id == of_question)
-    by_question: dict[tuple[str, str, str, str], list[Mapping[str, Any]]] = defaultdict(list)
-    for run, question_id, text, answer, counts in session.execute(query):
-        if max(counts["original"]) > counts["original"][counts["gold"]]:
-            by_question[run, question_id, text, answer].append(counts)
-    named = {run for run, *_ in by_question}
-    runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
-    for (run, question_id, text, answer), verdicts in by_question.items():
-        # The answers to the question are those of the verdict with the most of them.
-        asked = max(verdicts, key=lambda counts: _drawn(counts, "original"))
-        top = _top(asked)
-        yield {
-            "run": runs[run].name,
-            "question_id": question_id,
-            "question": text,
-            "gold": answer,
-            "agreed": str(asked["classes"][top]),
-            "question_agreeing": asked["original"][top],
-            "question_drawn": _drawn(asked, "original"),
-            "neighbor_agreeing": sum(counts["candidate"][_top(counts)] for counts in verdicts),
-            "neighbor_drawn": sum(_drawn(counts, "candidate") for counts in verdicts),
-            "gold_given": asked["original"][asked["gold"]]
-            + sum(counts["candidate"][counts["gold"]] for counts in verdicts),
-            "neighbors": len(verdicts),
-            "solvers": [solver_name(solver) for solver in runs[run].spec["solvers"]],
-        }
 
 
 def _top(counts: Mapping[str, Any]) -> int:

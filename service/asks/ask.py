@@ -7,18 +7,18 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from service.asks import attempts
 from service.asks import request as kinds
 from service.asks.attempts import NO_ROOM, Attempt, Ended
-from service.asks.backend import Endpoint
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Reply, Request, read_reply
-from service.asks.store import Store, note, one_by_one, read_notes
+from service.asks.servers import Endpoint
+from service.asks.store import Store, note, read_note
 from service.asks.tables import ANSWERED, FAILED, FINAL
-from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
+from service.models.access import Budget
 from service.runs.spending import read_account
 
 if TYPE_CHECKING:
@@ -30,38 +30,27 @@ BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing"
 IN_A_JOB = "batch job"
 """Why a request fails that only a process with batch jobs can collect."""
 
+ATTEMPTS = 6
+LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 60.0, 300.0
+TIME_OUTS = 2
+"""A request that ran out of time so often has failed for good."""
 ELSEWHERE_POLL_S = 0.5
-READ_ACCOUNT = one_by_one(read_account)
 _LOG = logging.getLogger("tagrpo.asks")
 
 
-@dataclass(frozen=True)
-class RetryPolicy:
-    """Exponential pauses with jitter between the attempts of a request.
+def pause_s(fault: Fault, attempt: int, base_s: float) -> float | None:
+    """Return the seconds between an attempt that failed and the next one; None: give up.
 
-    Attempt k is followed by a pause from [half, 1] of `base_s * 2**(k-1)` seconds, at most `longest_s`. A
-    server's Retry-After is a lower bound; a server that asks for more than `longest_retry_after_s` is given
-    up. A request that ran out of time `time_outs` times has failed for good. `halt_after` requests that
-    failed in a row stop the run.
+    Exponential pauses with jitter: attempt k is followed by a pause from [half, 1] of `base_s * 2**(k-1)`
+    seconds. A server's Retry-After is a lower bound; a server that asks for more than
+    `LONGEST_RETRY_AFTER_S` is given up.
     """
-
-    attempts: int = 6
-    base_s: float = 1.0
-    longest_s: float = 60.0
-    longest_retry_after_s: float = 300.0
-    time_outs: int = 2
-    halt_after: int = HALT_AFTER
-
-    def pause_s(self, fault: Fault, attempt: int) -> float | None:
-        """Return the seconds before the next attempt; None: give up."""
-        asked = fault.retry_after_s
-        if fault.kind not in kinds.RETRIED or attempt >= self.attempts:
-            return None
-        if asked is not None and asked > self.longest_retry_after_s:
-            return None
-        pause = min(self.longest_s, self.base_s * 2.0 ** min(attempt - 1, 60)) * random.uniform(0.5, 1.0)
-        # The jitter on top keeps requests that were refused together from returning together.
-        return pause if asked is None else asked + pause * 0.1
+    asked = fault.retry_after_s
+    if fault.kind not in kinds.RETRIED or attempt >= ATTEMPTS or (asked or 0) > LONGEST_RETRY_AFTER_S:
+        return None
+    pause = min(LONGEST_PAUSE_S, base_s * 2.0 ** (attempt - 1)) * random.uniform(0.5, 1.0)
+    # The jitter on top keeps requests that were refused together from returning together.
+    return pause if asked is None else asked + pause * 0.1
 
 
 class Stopped(Exception):
@@ -86,20 +75,17 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Models:
-    """The open endpoints of a command by `Request.model`, and the rules for requests.
+    """The open endpoints of a command by `Request.model`, and the limits of its requests.
 
-    `backends` make what answers a run by batch jobs. `at_once` tasks are under way
-    at a time. After SIGTERM requests in flight get `grace_s` seconds. After `stall_s` seconds without an
-    answer a warning says what the run waits for.
+    `backends` make what answers a run by batch jobs. At most `at_once` tasks are under way at a time.
+    `retry_s` is the first pause between two attempts, see `pause_s`.
     """
 
     endpoints: Mapping[str, Endpoint]
     backends: Mapping[str, Callable[["Asker"], "BatchJobs"]] = field(default_factory=dict)
-    retries: RetryPolicy = field(default_factory=RetryPolicy)
-    max_requests: int | None = None
+    budget: Budget = field(default_factory=Budget)
     at_once: int = 256
-    grace_s: float = GRACE_S
-    stall_s: float = STALL_S
+    retry_s: float = 1.0
 
 
 @dataclass
@@ -136,12 +122,11 @@ class Asker:
         self.outcome = Outcome()
         self.answering: set[str] = set()  # the models that have answered the run
         self.last_answer_s = time.monotonic()
-        self._backends: dict[str, BatchJobs] = {}
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self.in_flight: set[int] = set()  # attempts that wait for a reply
-        self._begun = 0
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
         self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
+        self._backends = {model: make(self) for model, make in models.backends.items()}
 
     async def ask(self, request: Request) -> Answer:
         """Return the answer, from the store if it is there; raise `Failed`, `Stopped` or `NotStored`.
@@ -160,10 +145,10 @@ class Asker:
 
         Whatever can differ at a replay goes through here, so that a replay sends the same requests.
         """
-        kept = await self.store.read(read_notes, (self.run_id, name))
+        kept = await self.store.read(read_note, self.run_id, name)
         if kept is not None:
             return kept
-        return await self.store.write(note, (self.run_id, name, await compute()))
+        return await self.store.write(note, self.run_id, name, await compute())
 
     def stop(self, kind: str, message: str) -> None:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
@@ -189,14 +174,13 @@ class Asker:
 
     async def find(self, request: Request) -> Answer | None:
         """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
-        row = await self.store.read(attempts.find, request.key)
+        row = await self.store.read_together(attempts.find, request.key)
         if row is None:
             return None
         if row.state == FINAL:
             kind, _, message = row.error.partition(": ")
             raise Failed(kind, message, final=True)
-        choices, tokens, model = read_reply(row.reply)
-        return Answer(row.id, choices, model, *tokens, row.seeded)
+        return read_reply(row.reply, row.id, seeded=row.seeded)
 
     def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
         del self._under_way[key]
@@ -204,18 +188,14 @@ class Asker:
             done.exception()  # the callers have it
 
     async def _ask(self, request: Request) -> Answer:
+        """Look up, or send until there is an answer."""
         if (stored := await self.find(request)) is not None:
             return stored
-        if (make := self.models.backends.get(request.model)) is not None:
-            if request.model not in self._backends:
-                self._backends[request.model] = make(self)
-            return await self._backends[request.model].obtain(request)
+        if (backend := self._backends.get(request.model)) is not None:
+            return await backend.obtain(request)
         endpoint = self.models.endpoints.get(request.model)
         if endpoint is None:
             raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")
-        return await self._send_until_answered(request, endpoint)
-
-    async def _send_until_answered(self, request: Request, endpoint: Endpoint) -> Answer:
         faults: list[Fault] = []
         while True:
             sent = await self._attempt(request, endpoint, faults)
@@ -224,7 +204,7 @@ class Asker:
             if sent is None:  # another process sends it, or has just been answered
                 if (stored := await self.find(request)) is not None:
                     return stored
-                if await self.store.read(attempts.are_in_idle_jobs, request.key):
+                if await self.store.read(attempts.is_in_idle_job, request.key):
                     raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
             await self.pause(ELSEWHERE_POLL_S if sent is None else sent)
 
@@ -241,18 +221,14 @@ class Asker:
             if ask_id is None:
                 return None
             self.in_flight.add(ask_id)
-            self.outcome.sent += 1
             began = time.monotonic()
             try:
                 reply = await endpoint.send(request, server)
-                assert reply.content  # raises the fault of a reply that cannot be used
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
             except Exception:  # a crash: who waits for money goes on, and stops
-                async with self._settled:
-                    self.in_flight.discard(ask_id)
-                    self._settled.notify()
+                await self._land(ask_id)
                 raise
         seconds = time.monotonic() - began
         answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
@@ -264,18 +240,17 @@ class Asker:
         """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up."""
         faults.append(fault)
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
-        final = self.is_final(fault, request.model) or time_outs >= self.models.retries.time_outs
-        pause_s = self.models.retries.pause_s(fault, len(faults))
-        if final or self.stopping.is_set():
-            pause_s = None
-        if pause_s is None:
+        final = self.is_final(fault, request.model) or time_outs >= TIME_OUTS
+        gives_up = final or self.stopping.is_set()
+        pause = None if gives_up else pause_s(fault, len(faults), self.models.retry_s)
+        if pause is None:
             self.count_failure(fault, request.model)
-        then = "not retried" if pause_s is None else f"retrying in {pause_s:.1f} s"
+        then = "not retried" if pause is None else f"retrying in {pause:.1f} s"
         _LOG.info("%s request to %s, id %d: %s; %s", request.kind, request.model, ask_id, fault, then)
         await self.end_failed(ask_id, fault, final=final)
-        if pause_s is None:
+        if pause is None:
             raise Failed(fault.kind, fault.message, final=final)
-        return pause_s
+        return pause
 
     async def _begin(self, attempt: Attempt) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
@@ -283,7 +258,7 @@ class Asker:
             async with self._at_cap, self._settled:  # one at a time tries again
                 while (begun := await self._try(attempt)) == NO_ROOM:
                     if not self.in_flight:
-                        account = await self.store.read(READ_ACCOUNT, self.run_id)
+                        account = await self.store.read(read_account, self.run_id)
                         raise Stopped(
                             BUDGET,
                             f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next "
@@ -295,24 +270,26 @@ class Asker:
     async def _try(self, attempt: Attempt) -> int | str:
         if self.stopped is not None:
             raise self.stopped
-        if self.models.max_requests is not None and self._begun >= self.models.max_requests:
-            raise Stopped(REQUESTS, f"the limit max_requests={self.models.max_requests} is reached")
-        self._begun += 1
-        begun = await self.store.write(attempts.begin, attempt)
-        self._begun -= not isinstance(begun, int)
+        limit = self.models.budget.max_requests
+        if limit is not None and self.outcome.sent >= limit:
+            raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
+        self.outcome.sent += 1
+        begun = await self.store.write_together(attempts.begin, attempt)
+        self.outcome.sent -= not isinstance(begun, int)
         return begun
 
     async def keep(self, model: str, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
         """Store a reply and its cost before anyone can use it, unless it is a `Fault`."""
-        choices, tokens, answered_by = reply.content
+        answer = replace(reply.answer, ask_id=ask_id)
+        tokens = answer.prompt_tokens, answer.completion_tokens
         cost = cost_pico(price, *tokens) if any(tokens) else None
         await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, reply.body))
         self.outcome.answered += 1
-        self.answering.add(model)
-        self.outcome.completion_tokens += tokens[1]
+        self.outcome.completion_tokens += answer.completion_tokens
         self.outcome.pico_usd += cost or 0
+        self.answering.add(model)
         self._failed_in_a_row[model], self.last_answer_s = 0, time.monotonic()
-        return Answer(ask_id, choices, answered_by, *tokens, reply.seeded)
+        return answer
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
         """Store a failed attempt; a possible bill counts at its worst case."""
@@ -322,11 +299,14 @@ class Asker:
     async def end(self, ended: Ended) -> None:
         """Store the outcome of an attempt."""
         try:
-            await self.store.write(attempts.end, ended)
+            await self.store.write_together(attempts.end, ended)
         finally:
-            async with self._settled:  # who waits for room sees the money and the attempt change together
-                self.in_flight.discard(ended.ask_id)
-                self._settled.notify()
+            await self._land(ended.ask_id)
+
+    async def _land(self, ask_id: int) -> None:
+        async with self._settled:  # who waits for room sees the money and the attempt change together
+            self.in_flight.discard(ask_id)
+            self._settled.notify()
 
     def is_final(self, fault: Fault, model: str) -> bool:
         """Return whether the same request would fail again.
@@ -340,11 +320,9 @@ class Asker:
         self.outcome.failures[fault.kind] += 1
         if fault.kind in kinds.FATAL:
             self.stop(fault.kind, fault.message)
-        elif fault.kind != kinds.CONTENT_FILTER and not (
-            fault.kind == kinds.CONTEXT_LENGTH and model in self.answering
-        ):
+        elif not self.is_final(fault, model):
             self._failed_in_a_row[model] += 1
-            if (failed := self._failed_in_a_row[model]) >= self.models.retries.halt_after:
+            if (failed := self._failed_in_a_row[model]) >= self.models.budget.halt_after:
                 words = f"{failed} consecutive requests failed, last: {fault.message}"
                 if fault.kind == kinds.CONTEXT_LENGTH:
                     words += ". Lower max_tokens, or serve the model with a longer context."

@@ -15,7 +15,7 @@ from sqlalchemy import Table, bindparam, case, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.request import Request
-from service.asks.store import dead_workers, one_by_one
+from service.asks.store import dead_workers
 from service.asks.tables import ANSWERED, FINAL, LOST, SENT, AskBodyRow, AskRow, JobRow
 from service.database import upsert
 from service.runs.tables import CapRow, RunRow
@@ -76,53 +76,24 @@ class Ended:
     error: str | None = None
 
 
-_FIND = (
-    select(_asks.c.key, _asks.c.id, _asks.c.state, _asks.c.error, _asks.c.seeded, _bodies.c.reply)
-    .outerjoin(_bodies, _bodies.c.ask_id == _asks.c.id)
-    .where(_asks.c.key.in_(bindparam("keys", expanding=True)), _asks.c.state.in_((ANSWERED, FINAL)))
-)
-_END = (
-    update(_asks)
-    .where(_asks.c.id == bindparam("new_ask_id"))
-    .values(
-        # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
-        state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
-        key=case((bindparam("keeps_key"), _asks.c.key), else_=None),
-        **{
-            name: bindparam(f"new_{name}")
-            for name in ("cost_pico", "prompt_tokens", "completion_tokens", "seconds", "seeded", "error")
-        },
-        ended_at=bindparam("new_ended_at"),
-    )
-)
-_REPLY = (
-    update(_bodies).where(_bodies.c.ask_id == bindparam("new_ask_id")).values(reply=bindparam("new_reply"))
-)
-_BEGUN = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico).where(
-    _asks.c.id.in_(bindparam("ids", expanding=True))
-)
-
-
 def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     """Return (key, id, state, error, seeded, reply) of each answered or finally failed ask, else None."""
-    rows = session.connection().execute(_FIND, {"keys": list(set(keys))})
-    stored = {bytes(row.key): row for row in rows}
+    query = (
+        select(_asks.c.key, _asks.c.id, _asks.c.state, _asks.c.error, _asks.c.seeded, _bodies.c.reply)
+        .outerjoin(_bodies, _bodies.c.ask_id == _asks.c.id)
+        .where(_asks.c.key.in_(set(keys)), _asks.c.state.in_((ANSWERED, FINAL)))
+    )
+    stored = {bytes(row.key): row for row in session.connection().execute(query)}
     return [stored.get(key) for key in keys]
 
 
-def are_in_idle_jobs(session: Session, keys: Sequence[bytes]) -> list[bool]:
-    """Return which asks are in a batch job that no living process waits for."""
-    held = session.execute(
-        select(AskRow.key, JobRow.worker)
-        .join(JobRow, JobRow.tag == AskRow.job)
-        .where(AskRow.key.in_(keys), AskRow.state == SENT)
-    ).all()
-    dead = dead_workers(session, {worker for _, worker in held})
-    idle = {bytes(key) for key, worker in held if key is not None and worker in dead}
-    return [key in idle for key in keys]
+def is_in_idle_job(session: Session, key: bytes) -> bool:
+    """Return whether an ask is in a batch job that no living process waits for."""
+    job = select(JobRow.worker).join(AskRow, AskRow.job == JobRow.tag)
+    worker = session.scalar(job.where(AskRow.key == key, AskRow.state == SENT))
+    return worker is not None and bool(dead_workers(session, {worker}))
 
 
-@one_by_one
 def answering_models(session: Session, run_id: str) -> set[str]:
     """Return the models that have answered a run."""
     answered = select(AskRow.model).where(AskRow.state == ANSWERED, AskRow.run_id == run_id)
@@ -153,31 +124,38 @@ def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
     return [made.get(each.key, ELSEWHERE) if each.key in allowed else NO_ROOM for each in attempts]
 
 
+_END = (
+    update(_asks)
+    .where(_asks.c.id == bindparam("ask_id"))
+    .values(
+        # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
+        state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
+        key=case((bindparam("keeps_key"), _asks.c.key), else_=None),
+    )
+)
+
+
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     """Store the outcomes of attempts, settle their costs."""
-    connection, changes = session.connection(), Counter[str]()
-    begun = {row.id: row for row in connection.execute(_BEGUN, {"ids": [each.ask_id for each in ended]})}
+    connection, changes, now = session.connection(), Counter[str](), time.time()
+    query = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico)
+    begun = connection.execute(query.where(_asks.c.id.in_([each.ask_id for each in ended])))
+    payers = {ask_id: (run_id, worst or 0) for ask_id, run_id, worst in begun}
     for each in ended:
-        run_id, worst = begun[each.ask_id].run_id, begun[each.ask_id].worst_pico or 0
+        run_id, worst = payers[each.ask_id]
         if run_id is not None and each.cost_pico is not None:
             changes[run_id] += each.cost_pico - worst
     # Money first, as `begin` does: two processes that take rows in one order never wait for each other.
     for run_id, pico in sorted(changes.items()):
         _commit_money(session, run_id, pico)
-    now = time.time()
-    connection.execute(
-        _END,
-        [
-            {f"new_{name}": value for name, value in vars(each).items() if name != "reply"}
-            | {"keeps_key": each.state in (ANSWERED, FINAL), "new_ended_at": now}
-            for each in ended
-        ],
-    )
-    replies = [
-        {"new_ask_id": each.ask_id, "new_reply": each.reply} for each in ended if each.reply is not None
-    ]
-    if replies:
-        connection.execute(_REPLY, replies)
+    rows = []
+    for each in ended:
+        columns = {name: value for name, value in vars(each).items() if name not in ("state", "reply")}
+        keeps_key = each.state in (ANSWERED, FINAL)
+        rows.append({**columns, "new_state": each.state, "keeps_key": keeps_key, "ended_at": now})
+    connection.execute(_END, rows)
+    if replies := [{"body_of": each.ask_id, "reply": each.reply} for each in ended if each.reply is not None]:
+        connection.execute(update(_bodies).where(_bodies.c.ask_id == bindparam("body_of")), replies)
     return [None] * len(ended)
 
 
@@ -212,10 +190,8 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
 # Batch jobs: stored before a job is sent, so that none is paid for twice.
 
 
-@one_by_one
-def begin_job(session: Session, job: tuple[str, Sequence[Attempt]]) -> list[int | str]:
-    """Store a job (tag, attempts) with those of its attempts that may be sent; see `begin`."""
-    tag, attempts = job
+def begin_job(session: Session, tag: str, attempts: Sequence[Attempt]) -> list[int | str]:
+    """Store a job with those of these attempts that may be sent; see `begin`."""
     begun = begin(session, attempts)
     if any(isinstance(each, int) for each in begun):
         first = attempts[0]
@@ -224,17 +200,14 @@ def begin_job(session: Session, job: tuple[str, Sequence[Attempt]]) -> list[int 
     return begun
 
 
-@one_by_one
-def take_over(session: Session, waiter: tuple[int, str]) -> list[str]:
-    """Give (worker, model) the jobs that no living process waits for, of all runs; return their tags."""
-    worker, model = waiter
+def take_over(session: Session, worker: int, model: str) -> list[str]:
+    """Give a worker a model's jobs that no living process waits for, of all runs; return their tags."""
     is_open = (JobRow.model == model, JobRow.collected.is_(False))
     dead = dead_workers(session, set(session.scalars(select(JobRow.worker).where(*is_open))))
     taking = update(JobRow).where(*is_open, JobRow.worker.in_(dead)).values(worker=worker)
     return list(session.scalars(taking.returning(JobRow.tag)))
 
 
-@one_by_one
 def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
     """Return the keys of a job's requests without an answer by their ids, and its id at the provider."""
     sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT).order_by(AskRow.id)
@@ -242,8 +215,6 @@ def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
     return keys, session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
 
 
-@one_by_one
-def change_job(session: Session, change: tuple[str, dict[str, Any]]) -> None:
-    """Set columns of the job with a tag, by (tag, values)."""
-    tag, values = change
+def change_job(session: Session, tag: str, values: dict[str, Any]) -> None:
+    """Set columns of the job with a tag."""
     session.execute(update(JobRow).where(JobRow.tag == tag).values(values))

@@ -21,13 +21,14 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from service.asks import attempts as rows
-from service.asks.ask import BUDGET, READ_ACCOUNT, REQUESTS, Asker, Failed, Stopped
+from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped, pause_s
 from service.asks.attempts import ELSEWHERE
-from service.asks.faults import classify, kind_of_status, shorten
+from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.money import worst_pico
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
 from service.database import in_parts
 from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.runs.spending import read_account
 from service.runs.tables import PICO_PER_USD
 
 if TYPE_CHECKING:
@@ -74,11 +75,11 @@ def check_batch(endpoint: "RemoteEndpoint") -> None:
     """Refuse an endpoint that takes no batch jobs."""
     if len(endpoint.bases) > 1:
         raise InputError(
-            f"{endpoint.spelling}: a batch job uses one server. Give one base_url, or remove batch=true."
+            f"{endpoint.model}: a batch job uses one server. Give one base_url, or remove batch=true."
         )
     if endpoint.base is None and endpoint.provider != "openai":
         raise PrerequisiteError(
-            f"{endpoint.spelling}: {endpoint.provider} does not support OpenAI's batch API. Remove "
+            f"{endpoint.model}: {endpoint.provider} does not support OpenAI's batch API. Remove "
             "batch=true, or give the base_url of a server that supports it."
         )
 
@@ -147,7 +148,7 @@ class BatchJobs:
         store, mine = self._asker.store, (self._asker.worker, self._endpoint.model)
         try:
             while True:
-                for tag in await store.write(rows.take_over, mine):
+                for tag in await store.write(rows.take_over, *mine):
                     self._start(_Job(tag, *await store.read(rows.read_job, tag)))
                 size = -1
                 while not (pending := self._pending()) or size < len(pending) < self._largest:
@@ -160,11 +161,8 @@ class BatchJobs:
 
     def _pending(self) -> list[Request]:
         """Return the requests that wait and are in no job."""
-        return [
-            request
-            for key, (request, done) in self._waiting.items()
-            if key not in self._in_jobs and not done.done()
-        ]
+        waiting = ((key, *each) for key, each in self._waiting.items())
+        return [request for key, request, done in waiting if key not in self._in_jobs and not done.done()]
 
     async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
@@ -175,29 +173,29 @@ class BatchJobs:
         bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
         worst = [worst_pico(request, self._price) for request in requests]
         others_run = bool(self._tasks)  # before the account is read: a job that ends in between frees money
-        account = await self._asker.store.read(READ_ACCOUNT, self._asker.run_id)
+        account = await self._asker.store.read(read_account, self._asker.run_id)
         left = math.inf
         if account.max_usd is not None:
             left = round((account.max_usd - account.committed_usd) * PICO_PER_USD)
         affordable = _count_fitting((each or 0 for each in worst), left)
-        limit = self._asker.models.max_requests
+        limit = self._asker.models.budget.max_requests
         allowed = len(requests) if limit is None else limit - self._asker.outcome.sent
-        if (few := affordable < LEAST_SHARE * len(requests)) or allowed <= 0:
-            if others_run:
-                return False
-            if not few:
-                raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
+        is_too_few = affordable < LEAST_SHARE * len(requests)
+        if others_run and (is_too_few or allowed <= 0):
+            return False
+        if is_too_few:
             covered = f"{affordable:,} of {len(requests):,} requests"
             raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers only {covered}")
+        if allowed <= 0:
+            raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
         in_one_file = max(1, _count_fitting((len(body) + LINE_BYTES for body in bodies), BYTES_PER_JOB))
         tag, count = uuid.uuid4().hex, min(affordable, allowed, in_one_file)
         attempts = [
             rows.Attempt(request, self._asker.run_id, self._asker.worker, pico, tag)
             for request, pico in zip(requests[:count], worst, strict=False)
         ]
-        begun = await self._asker.store.write(rows.begin_job, (tag, attempts))
-        keys: dict[int, bytes] = {}
-        sent: dict[int, str] = {}
+        begun = await self._asker.store.write(rows.begin_job, tag, attempts)
+        keys, sent = dict[int, bytes](), dict[int, str]()
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
                 keys[ask_id], sent[ask_id] = request.key, body
@@ -216,12 +214,12 @@ class BatchJobs:
 
     async def _carry_out(self, job: _Job) -> None:
         """Send a new job or find an old one, wait for it, and store its answers."""
-        store, closing = self._asker.store, dict[str, Any](collected=True)
+        store = self._asker.store
         try:
             if job.remote_id is None:
                 job.remote_id = await (self._find(job.tag) if job.bodies is None else self._submit(job))
                 if job.remote_id is not None:
-                    await store.write(rows.change_job, (job.tag, {"remote_id": job.remote_id}))
+                    await store.write(rows.change_job, job.tag, {"remote_id": job.remote_id})
             if job.remote_id is None:
                 await self._give_up(job, "the provider never received the batch job")
             else:
@@ -235,13 +233,13 @@ class BatchJobs:
                     await self._give_up(job, message)
                 else:
                     await self._collect(ended, job)
-            await store.write(rows.change_job, (job.tag, closing))
+            await store.write(rows.change_job, job.tag, {"collected": True})
         except Exception as error:
             self._refuse_all(error)
             if not job.may_have_arrived:  # otherwise the next process asks for it
                 with suppress(DatabaseError):
                     await self._give_up(job, str(error))
-                    await store.write(rows.change_job, (job.tag, closing))
+                    await store.write(rows.change_job, job.tag, {"collected": True})
 
     def _shrink(self, job: _Job, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
@@ -278,10 +276,8 @@ class BatchJobs:
         outcome: Answer | tuple[Fault, bool]
         try:
             if status != 200:
-                error = entry.get("error") or body
-                inner = error.get("error", error)
-                message = shorten(str((inner.get("message") if isinstance(inner, dict) else None) or inner))
-                raise Fault(kind_of_status(status, message) if status else SERVER_ERROR, message)
+                refused = {"error": entry["error"]} if entry.get("error") else body
+                raise fault_of_status(status or 500, json.dumps(refused), {})
             reply = self._endpoint.clean_reply(json.dumps(body), seeded=self._endpoint.takes("seed"))
             outcome = await self._asker.keep(self._endpoint.model, ask_id, reply, self._price)
         except Fault as fault:
@@ -349,26 +345,26 @@ class BatchJobs:
 
         for look in range(LOOKS):
             if look:
-                await self._asker.pause(self._asker.models.retries.base_s)
+                await self._asker.pause(self._asker.models.retry_s)
             if (remote_id := await self._call(search)) is not None:
                 return remote_id
         return None
 
     async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
         """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
-        retries, began, attempt = self._asker.models.retries, time.monotonic(), 0
+        began, attempt = time.monotonic(), 0
         while True:
             attempt += 1
             try:
                 return await call()
             except Exception as error:
                 fault = classify(error)
-            pause_s = retries.pause_s(fault, attempt)
-            if pause_s is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
-                pause_s = retries.longest_s
-            if pause_s is None:
+            pause = pause_s(fault, attempt, self._asker.models.retry_s)
+            if pause is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
+                pause = self._poll_s
+            if pause is None:
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
-            await self._asker.pause(pause_s)
+            await self._asker.pause(pause)
 
 
 def _error_message(job: Any) -> str:

@@ -74,7 +74,7 @@ def classify(error: BaseException) -> Fault:
 
 def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
     """Return the fault for an HTTP status and its body."""
-    kind, retry_after = kind_of_status(status, text), parse_retry_after(headers)
+    kind, retry_after = _kind_of_status(status, text), parse_retry_after(headers)
     return Fault(kind, shorten(_server_message(text)), retry_after_s=retry_after, status=status)
 
 
@@ -90,7 +90,7 @@ def _kind(names: set[str], status: int | None, text: str) -> str:
     if _NO_PROVIDER.search(text) or names & _BAD_ADDRESS:
         return kinds.UNKNOWN_MODEL
     if status is not None:
-        return kind_of_status(status, text, names)
+        return _kind_of_status(status, text, names)
     if names & _NEVER_SENT or names & _CUT:
         return kinds.CONNECTION
     if names & _TIMED_OUT:
@@ -100,7 +100,7 @@ def _kind(names: set[str], status: int | None, text: str) -> str:
     return kinds.SERVER_ERROR if "APIError" in names or "InternalServerError" in names else kinds.BAD_REQUEST
 
 
-def kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
+def _kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
     """Return the kind of fault for an HTTP status, the server's words and the exceptions' class names."""
     if status == 429:
         return kinds.QUOTA if _EMPTY_ACCOUNT.search(text) else kinds.RATE_LIMITED

@@ -59,6 +59,8 @@ for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpx", "openai"):
 class RemoteEndpoint(ServedEndpoint):
     """One model at its provider, or at the least loaded of several servers."""
 
+    model = ""  # as litellm spells it
+
     def __init__(
         self,
         spelling: str,
@@ -77,14 +79,14 @@ class RemoteEndpoint(ServedEndpoint):
         """
         base = bases[0] if bases else None
         try:
-            model, provider, _, _ = litellm.get_llm_provider(model=spelling, api_base=base)
+            name, provider, _, _ = litellm.get_llm_provider(model=spelling, api_base=base)
         except litellm.exceptions.BadRequestError as error:
             raise PrerequisiteError(
                 f"litellm knows no provider for the model {spelling!r}. Spell it as gpt-4-turbo, openai/NAME "
                 "(any server that speaks OpenAI's protocol) or hosted_vllm/NAME."
             ) from error
-        self.spelling, self.price, self.bases = spelling, price, tuple(bases)
-        self.name, self.provider, self._key_env = str(model), str(provider), key_env
+        self.model, self.price, self.bases = spelling, price, tuple(bases)
+        self.name, self.provider, self._key_env = str(name), str(provider), key_env
         self.where = redact(" and ".join(bases) or spelling)
         _register(spelling, self.provider)
         known = litellm.get_supported_openai_params(model=self.name, custom_llm_provider=self.provider)
@@ -95,7 +97,8 @@ class RemoteEndpoint(ServedEndpoint):
         self._structured = "response_format" in self._supported and (
             base is not None or litellm.supports_response_schema(model=spelling)
         )
-        self._left_out: set[str] = set()
+        # An own server with OpenAI's protocol gets the fields that only such servers know.
+        self._takes_extra = provider in _WITH_COMPLETIONS and self.base is not None
         self._refused: set[str] = set()
         self._text_clients: dict[str | None, openai.AsyncOpenAI] = {}
         self._fixed: dict[str, Any] = {
@@ -105,20 +108,17 @@ class RemoteEndpoint(ServedEndpoint):
             "drop_params": False,  # a setting that shapes responses is sent, or refused by name
             "no-log": True,
         }
+        self._missing = [*litellm.validate_environment(model=spelling).get("missing_keys", [])]
         if base is not None:
-            self._fixed["api_base"] = base
-            if self._missing_variables():
-                self._fixed["api_key"] = NO_KEY
+            self._fixed |= {"api_base": base} | ({"api_key": NO_KEY} if self._missing else {})
+            self._missing = []
         if key_env is not None:
             name_secret(key_env)
             self._fixed["api_key"] = self.key or NO_KEY
+            self._missing = [] if self.key else [key_env]
         self._secrets = secret_values()
         servers = [Server(each, redact(each or spelling), max_concurrency) for each in bases or (None,)]
         super().__init__(servers, timeout_s, tokens_per_s)
-
-    @property
-    def model(self) -> str:
-        return self.spelling
 
     @property
     def key(self) -> str | None:
@@ -137,8 +137,7 @@ class RemoteEndpoint(ServedEndpoint):
     @property
     def notices(self) -> list[str]:
         return [
-            f"{self.spelling} does not accept {name}: {_COMPLAINTS[name][1]}."
-            for name in sorted(self._left_out | self._refused)
+            f"{self.model} does not accept {name}: {_COMPLAINTS[name][1]}." for name in sorted(self._refused)
         ]
 
     def takes(self, field: str) -> bool:
@@ -149,15 +148,11 @@ class RemoteEndpoint(ServedEndpoint):
         """Check the key, load what litellm's first call needs, and ask servers what they serve."""
         if self.provider == OWN_SERVER and self.base is None:  # litellm would ask OpenAI
             raise PrerequisiteError(
-                f"{self.spelling} needs the address of its server: --base-url http://HOST:8000/v1"
+                f"{self.model} needs the address of its server: --base-url http://HOST:8000/v1"
             )
-        missing = [] if "api_base" in self._fixed else self._missing_variables()
-        if self._key_env is not None:
-            missing = [] if self.key else [self._key_env]
-        if missing:
-            raise PrerequisiteError(
-                f"{self.spelling} needs an API key: set {' and '.join(missing)} in the environment."
-            )
+        if self._missing:
+            variables = " and ".join(self._missing)
+            raise PrerequisiteError(f"{self.model} needs an API key: set {variables} in the environment.")
         if self.provider in _BY_ADDRESS or self.provider in litellm.openai_compatible_providers:
             # The first call takes a second or more; nothing is sent, as the address does not exist.
             nowhere = {**self._fixed, "api_base": "none://none", "api_key": NO_KEY, "max_tokens": 1}
@@ -166,27 +161,18 @@ class RemoteEndpoint(ServedEndpoint):
         if self.base is not None or self.provider == "openai":  # others have no list of models in its form
             await self.survey()
 
-    def _missing_variables(self) -> list[str]:
-        missing = litellm.validate_environment(model=self.spelling).get("missing_keys", [])
-        return [str(name) for name in missing]
-
     async def look(self, server: Server) -> Serving | Fault:
         return await look_at((server.base or self.base or _OPENAI).rstrip("/"), self.name, self.key)
-
-    @property
-    def _takes_extra(self) -> bool:
-        """Whether fields of one kind of server reach it: an own server with OpenAI's protocol."""
-        return self.provider in _WITH_COMPLETIONS and self.base is not None
 
     def check(self, request: Request) -> None:
         if request.prompt is not None and self.provider not in _WITH_COMPLETIONS:
             raise PrerequisiteError(
-                f"{self.spelling}: {self.provider} supports chat prompts only, not raw text. Use a chat "
+                f"{self.model}: {self.provider} supports chat prompts only, not raw text. Use a chat "
                 "prompt, or hosted_vllm/NAME with --base-url for a server that has /completions."
             )
         if request.extra and not self._takes_extra:
             raise PrerequisiteError(
-                f"{self.spelling}: {self.provider} does not accept {', '.join(sorted(request.extra))}. "
+                f"{self.model}: {self.provider} does not accept {', '.join(sorted(request.extra))}. "
                 "Remove it or use your own server as hosted_vllm/NAME with --base-url."
             )
         for name, value in request.sampling.items():
@@ -196,7 +182,7 @@ class RemoteEndpoint(ServedEndpoint):
                 continue
             way_out = f"Set it to {neutral}" if neutral is not None and neutral != () else "Remove it"
             raise PrerequisiteError(
-                f"{self.spelling}: {self.provider} does not accept {name} ({value}). {way_out}, or use a "
+                f"{self.model}: {self.provider} does not accept {name} ({value}). {way_out}, or use a "
                 "vLLM server as hosted_vllm/NAME with --base-url; it accepts all settings."
             )
 
@@ -232,12 +218,8 @@ class RemoteEndpoint(ServedEndpoint):
             except Exception as error:
                 if not self.learn_refused(request, without, classify(error)):
                     raise
-            else:
-                try:
-                    body = str(reply.model_dump_json())
-                except ValueError:  # pydantic cannot write half of a surrogate pair
-                    body = json.dumps(reply.model_dump())
-                return self.clean_reply(body, seeded="seed" not in without)
+            else:  # not `model_dump_json`, which cannot write half of a surrogate pair
+                return self.clean_reply(json.dumps(reply.model_dump()), seeded="seed" not in without)
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
@@ -270,7 +252,7 @@ class RemoteEndpoint(ServedEndpoint):
     def _leave_out(self, request: Request) -> set[str]:
         """Return the optional fields of the request that the server does not accept, and note them."""
         without = {name for name in optional_fields(request) if not self.takes(name)}
-        self._left_out |= without
+        self._refused |= without
         return without
 
     def learn_refused(self, request: Request, without: Collection[str], fault: Fault) -> bool:
@@ -289,9 +271,11 @@ class RemoteEndpoint(ServedEndpoint):
         )
 
     async def close(self) -> None:
-        """Close the connections for raw text; litellm keeps those for chats."""
+        """Close the connections, also those that litellm keeps; it makes others for later requests."""
         while self._text_clients:
             await self._text_clients.popitem()[1].close()
+        await litellm.close_litellm_async_clients()
+        litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 def _register(model: str, provider: str) -> None:

@@ -217,18 +217,18 @@ class Choice:
 
 @dataclass(frozen=True)
 class Answer:
-    """A stored reply. `ask_id` is its row; token counts are 0 where the server sent none.
+    """A reply as it was read. `ask_id` is its row; token counts are 0 where the server sent none.
 
     `choices` can be fewer than the request's `n` where a provider does not know `n`. `seeded` is False where
     the server took no seed, so that the same request would draw another response.
     """
 
-    ask_id: int
     choices: tuple[Choice, ...]
     model: str
     prompt_tokens: int
     completion_tokens: int
     seeded: bool = True
+    ask_id: int = 0
 
 
 @dataclass(frozen=True)
@@ -239,9 +239,8 @@ class Reply:
     seeded: bool = True
 
     @cached_property
-    def content(self) -> tuple[tuple["Choice", ...], tuple[int, int], str]:
-        """What `read_reply` reads from the body."""
-        return read_reply(self.body)
+    def answer(self) -> Answer:
+        return read_reply(self.body, seeded=self.seeded)
 
 
 class Fault(Exception):
@@ -265,8 +264,8 @@ class Fault(Exception):
         self.retry_after_s, self.status = retry_after_s, status
 
 
-def read_reply(body: str) -> tuple[tuple[Choice, ...], tuple[int, int], str]:
-    """Return the choices, (prompt, completion) tokens and model of a completion's JSON body.
+def read_reply(body: str, ask_id: int = 0, *, seeded: bool = True) -> Answer:
+    """Read a completion's JSON body.
 
     Half characters, where a server cut a reply inside of one, become U+FFFD. A body without choices, and an
     answer that the server broke off, are a `Fault`.
@@ -282,7 +281,7 @@ def read_reply(body: str) -> tuple[tuple[Choice, ...], tuple[int, int], str]:
         raise Fault(INVALID_ANSWER, "the reply contains no choices", billed=True)
     if broken := {choice.finish_reason for choice in choices} & _CUT_SHORT:
         raise Fault(INVALID_ANSWER, f"the server cut the answer short ({broken.pop()})", billed=True)
-    return choices, tokens, str(parsed.get("model") or "")
+    return Answer(choices, str(parsed.get("model") or ""), *tokens, seeded, ask_id)
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:

@@ -11,13 +11,13 @@ import time
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from service.asks import request as kinds
-from service.asks.backend import Endpoint
 from service.asks.faults import classify, fault_of_status, shorten
+from service.asks.money import Price
 from service.asks.redaction import redact
 from service.asks.request import Fault, Reply, Request, chat_messages, optional_fields
 from service.errors import PrerequisiteError
@@ -47,6 +47,83 @@ the weights behind the served name, `max_model_len` the longest prompt and respo
 """
 
 
+class Endpoint(Protocol):
+    """Sends single attempts and decides how many are in flight; `ask` owns everything else.
+
+    `price` None: not known. `engine` describes weights and engine of a model on this machine. `waits_for`
+    says what is in flight, `notices` what the user should know of the answers so far, and `enforces_schema`
+    whether every reply keeps to the schema of its request. `generated_tokens` counts those of unfinished
+    responses too, where they are known.
+    """
+
+    price: Price | None = Price(0.0, 0.0)
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def engine(self) -> Mapping[str, Any] | None:
+        return None
+
+    @property
+    def waits_for(self) -> str:
+        return ""
+
+    @property
+    def generated_tokens(self) -> int:
+        return 0
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return ()
+
+    @property
+    def enforces_schema(self) -> bool:
+        return False
+
+    def takes(self, field: str) -> bool:
+        """Return whether seed, n or response_format reaches the model, as far as is known."""
+        return True
+
+    @property
+    def description(self) -> dict[str, Any]:
+        """What shapes responses besides prompt and sampling: part of a run's key."""
+        assert self.engine is not None
+        return {"sampler": self.engine["engine"], "identity": self.model, **self.engine}
+
+    @property
+    def local_engine(self) -> dict[str, Any] | None:
+        """What tells apart a model on this machine; None for a remote model."""
+        return None if self.engine is None else self.description
+
+    def check(self, request: Request) -> None:
+        """Refuse a request if a part of it that shapes responses would not reach the model."""
+        return
+
+    async def open(self) -> None:
+        """Load and check everything that the first request needs."""
+        ...
+
+    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
+        """Wait for a free slot in order of arrival and hold it; yield the server to use.
+
+        Returns at once after `stopping` is set, so that nobody waits for ever.
+        """
+        ...
+
+    async def send(self, request: Request, server: Any) -> Reply:
+        """Send one attempt; raise a `Fault` if it failed."""
+        ...
+
+    def wake(self) -> None:
+        """Let everyone who waits for a slot look at `stopping` again."""
+        return
+
+    async def close(self) -> None:
+        """End what `open` began."""
+        return
+
+
 @dataclass(eq=False)
 class Server:
     """A server and its current state.
@@ -67,10 +144,9 @@ class Server:
     paused_until: float = float("-inf")
     _doubling: bool = True
     _halved_at: float = float("-inf")
-    _refused_at: float = float("-inf")
 
     def __post_init__(self) -> None:
-        self.limit = min(float(self.limit), float(self.max_concurrency))
+        self.limit = min(self.limit, self.max_concurrency)
 
     def has_room(self, now: float, *, all_fail: bool) -> bool:
         """Return whether a request may be sent; if all servers fail, it fails too, and so the run ends."""
@@ -80,18 +156,11 @@ class Server:
 
     def grow(self) -> None:
         if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
-            more = 1 if self._doubling else 1 / self.limit
-            self.limit = min(float(self.max_concurrency), self.limit + more)
+            self.limit = min(self.max_concurrency, self.limit + (1 if self._doubling else 1 / self.limit))
 
     def adapt(self, fault: Fault, began: float, now: float) -> None:
-        """Lower the limit if the server is overloaded.
-
-        Requests that were in flight at the last decrease prove nothing new. A time-out is a sign of overload
-        only if the server refused other requests in the meantime.
-        """
-        if fault.kind == kinds.RATE_LIMITED or fault.status in (503, 529):
-            self._refused_at = now
-        elif fault.kind != kinds.TIME_OUT or self._refused_at < began:
+        """Lower the limit if the server is overloaded; what was in flight at the last time proves nothing."""
+        if fault.kind != kinds.RATE_LIMITED and fault.status not in (503, 529):
             return
         self._doubling = False
         if began > self._halved_at:
@@ -131,7 +200,7 @@ class ServedEndpoint(Endpoint):
             # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
             async with asyncio.timeout(timeout_s):
                 reply = await self.complete(request, server, timeout_s)
-            assert reply.content  # raises the fault of a reply that cannot be used
+            assert reply.answer  # raises the fault of a reply that cannot be used
         except Exception as error:
             raise self._note_failure(server, classify(error), began) from None
         server.grow()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from sqlalchemy import Table, bindparam, func, insert, select, update
 from sqlalchemy.orm import Session
@@ -28,57 +28,30 @@ ITEMS_PER_COMMIT = 500
 LEFT = 0.0
 """When a worker was last seen that has left."""
 
+Arguments = TypeVarTuple("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Handler = Callable[[Session, Sequence[Item]], Sequence[Result]]
+_Call = tuple[Handler[Any, Any], Any]
 
 _tasks: Table = TaskRow.__table__  # type: ignore[assignment]
 
 
-class Store:
-    """A database as coroutines use it: one thread writes, one reads, each takes all that waits at once."""
+class Grouped(Generic[Item, Result]):
+    """Hands a thread of its own all items that arrived while it was busy.
 
-    def __init__(self, db: Database) -> None:
-        self.db = db
-        self._reads = Grouped(partial(self._handle, write=False))
-        self._writes = Grouped(partial(self._handle, write=True))
-
-    async def read(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Return the handler's result for one item, as of a transaction that begins after this call."""
-        result: Result = await self._reads.do(handler, item)
-        return result
-
-    async def write(self, handler: Handler[Item, Result], item: Item) -> Result:
-        """Return the handler's result for one item, once it is committed."""
-        result: Result = await self._writes.do(handler, item)
-        return result
-
-    def _handle(self, groups: dict[Any, list[Any]], *, write: bool) -> list[Sequence[Any]]:
-        return self.db.repeat(
-            lambda session: [handler(session, items) for handler, items in groups.items()], write=write
-        )
-
-    def close(self) -> None:
-        """End the threads; call after everything was awaited."""
-        self._reads.close()
-        self._writes.close()
-
-
-class Grouped:
-    """Hands a thread of its own all items that arrived while it was busy, by handler.
-
-    `handle` gets lists of items by handler and returns a list of results for each.
+    `handle` gets a list of items and returns a list of their results.
     """
 
-    def __init__(self, handle: Callable[[dict[Any, list[Any]]], list[Sequence[Any]]]) -> None:
+    def __init__(self, handle: Callable[[list[Item]], Sequence[Result]]) -> None:
         self._handle, self._thread = handle, ThreadPoolExecutor(1)
-        self._waiting: dict[Any, list[tuple[Any, asyncio.Future[Any]]]] = {}
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
         self._running: asyncio.Task[None] | None = None
 
-    async def do(self, handler: Any, item: Any) -> Any:
+    async def do(self, item: Item) -> Result:
         """Return the result for one item."""
-        done = asyncio.get_running_loop().create_future()
-        self._waiting.setdefault(handler, []).append((item, done))
+        done: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, done))
         if self._running is None or self._running.done():
             self._running = asyncio.create_task(self._drain())
         return await done
@@ -89,47 +62,83 @@ class Grouped:
     async def _drain(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
-            most = ITEMS_PER_COMMIT
-            groups = {handler: group[:most] for handler, group in self._waiting.items()}
-            self._waiting = {
-                handler: group[most:] for handler, group in self._waiting.items() if group[most:]
-            }
-            items = {handler: [item for item, _ in group] for handler, group in groups.items()}
-            results: list[Sequence[Any]]
+            batch, self._waiting = self._waiting[:ITEMS_PER_COMMIT], self._waiting[ITEMS_PER_COMMIT:]
+            results: Sequence[Result | Exception]
             try:
-                results = await loop.run_in_executor(self._thread, self._handle, items)
+                results = await loop.run_in_executor(self._thread, self._handle, [item for item, _ in batch])
             except Exception as error:
-                results = [[error] * len(group) for group in groups.values()]
-            for group, group_results in zip(groups.values(), results, strict=True):
-                for (_, done), result in zip(group, group_results, strict=True):
-                    if isinstance(result, Exception) and not done.done():
-                        done.set_exception(result)
-                    elif not done.done():
-                        done.set_result(result)
+                results = [error] * len(batch)
+            for (_, done), result in zip(batch, results, strict=True):
+                if done.done():
+                    continue
+                if isinstance(result, Exception):
+                    done.set_exception(result)
+                else:
+                    done.set_result(result)
 
 
-def one_by_one(handle: Callable[[Session, Item], Result]) -> Handler[Item, Result]:
-    """Return a handler that treats each item by itself."""
-    return lambda session, items: [handle(session, item) for item in items]
+class Store:
+    """A database as coroutines use it: one thread writes, one reads, each takes all that waits at once."""
+
+    def __init__(self, db: Database) -> None:
+        self.db = db
+        self._reads: Grouped[_Call, Any] = Grouped(partial(self._handle, write=False))
+        self._writes: Grouped[_Call, Any] = Grouped(partial(self._handle, write=True))
+
+    async def read(self, function: Callable[[Session, *Arguments], Result], *arguments: *Arguments) -> Result:
+        """Return `function(session, *arguments)`, as of a transaction that begins after this call."""
+        return await self.read_together(_call_each, lambda session: function(session, *arguments))
+
+    async def write(
+        self, function: Callable[[Session, *Arguments], Result], *arguments: *Arguments
+    ) -> Result:
+        """Return `function(session, *arguments)`, once it is committed."""
+        return await self.write_together(_call_each, lambda session: function(session, *arguments))
+
+    async def read_together(self, handler: Handler[Item, Result], item: Item) -> Result:
+        """Read as `read` does, by a handler of all items that wait, for one item."""
+        result: Result = await self._reads.do((handler, item))
+        return result
+
+    async def write_together(self, handler: Handler[Item, Result], item: Item) -> Result:
+        """Write as `write` does, by a handler of all items that wait, for one item."""
+        result: Result = await self._writes.do((handler, item))
+        return result
+
+    def _handle(self, calls: Sequence[_Call], *, write: bool) -> list[Any]:
+        items: dict[Handler[Any, Any], list[Any]] = {}
+        for handler, item in calls:
+            items.setdefault(handler, []).append(item)
+        results = self.db.repeat(
+            lambda session: {handler: iter(handler(session, each)) for handler, each in items.items()},
+            write=write,
+        )
+        return [next(results[handler]) for handler, _ in calls]
+
+    def close(self) -> None:
+        """End the threads; call after everything was awaited."""
+        self._reads.close()
+        self._writes.close()
+
+
+def _call_each(session: Session, calls: Sequence[Callable[[Session], Result]]) -> list[Result]:
+    return [call(session) for call in calls]
 
 
 # Workers and tasks. A process has one row that it keeps fresh; what a dead one holds is free.
 
 
-@one_by_one
-def enter(session: Session, _: str) -> int:
+def enter(session: Session) -> int:
     """Register this process; return its number."""
     values = {"process": str(this_process()), "seen_at": time.time()}
     return int(session.execute(insert(WorkerRow).returning(WorkerRow.id), values).scalar_one())
 
 
-@one_by_one
 def beat(session: Session, worker: int) -> None:
     """Note that a worker is alive."""
     session.execute(update(WorkerRow).where(WorkerRow.id == worker).values(seen_at=time.time()))
 
 
-@one_by_one
 def leave(session: Session, worker: int) -> None:
     """Release the tasks and unanswered requests of a worker that ends."""
     session.execute(update(TaskRow).where(TaskRow.worker == worker).values(worker=None))
@@ -152,10 +161,8 @@ def dead_workers(session: Session, workers: Collection[int]) -> set[int]:
     return set(workers) - alive
 
 
-@one_by_one
-def claim(session: Session, wish: tuple[str, int, int, Collection[int]]) -> list[tuple[int, str]]:
-    """Take open tasks by (run, worker, most, positions to skip); return (position, item) in order."""
-    run_id, me, most, skip = wish
+def claim(session: Session, run_id: str, me: int, most: int, skip: Collection[int]) -> list[tuple[int, str]]:
+    """Take open tasks of a run for a worker, without these positions; return (position, item) in order."""
     is_open = (TaskRow.run_id == run_id, TaskRow.state == OPEN)
     holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != me).distinct()
     if dead := dead_workers(session, set(session.scalars(holders))):
@@ -177,23 +184,10 @@ def claim(session: Session, wish: tuple[str, int, int, Collection[int]]) -> list
     return sorted((position, item) for position, item in rows)
 
 
-@one_by_one
-def others_hold(session: Session, mine: tuple[str, int]) -> bool:
-    """Return for (run, worker) whether other workers are at open tasks of the run."""
-    run_id, worker = mine
+def others_hold(session: Session, run_id: str, worker: int) -> bool:
+    """Return whether other workers are at open tasks of the run."""
     theirs = select(TaskRow.position).where(TaskRow.run_id == run_id, TaskRow.state == OPEN)
     return session.scalar(theirs.where(TaskRow.worker != worker).limit(1)) is not None
-
-
-_FINISH = (
-    update(_tasks)
-    .where(
-        _tasks.c.run_id == bindparam("run"),
-        _tasks.c.position == bindparam("place"),
-        _tasks.c.worker == bindparam("holder"),
-    )
-    .values(worker=None, state=bindparam("new_state"), error=bindparam("new_error"))
-)
 
 
 def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | None]]) -> list[None]:
@@ -201,8 +195,11 @@ def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | 
 
     Each is (run, position, worker, state, error).
     """
-    names = ("run", "place", "holder", "new_state", "new_error")
-    session.connection().execute(_FINISH, [dict(zip(names, each, strict=True)) for each in finished])
+    held = {"run": _tasks.c.run_id, "place": _tasks.c.position, "holder": _tasks.c.worker}
+    query = update(_tasks).where(*(column == bindparam(name) for name, column in held.items()))
+    names = (*held, "state", "error")
+    rows = [dict(zip(names, each, strict=True)) for each in finished]
+    session.connection().execute(query.values(worker=None), rows)
     return [None] * len(finished)
 
 
@@ -231,7 +228,6 @@ def reopen_failed(session: Session, run_id: str) -> int:
     return int(reopened.rowcount)
 
 
-@one_by_one
 def count_tasks(session: Session, run_id: str) -> dict[str, int]:
     """Return the number of tasks of a run by state."""
     counts = select(TaskRow.state, func.count()).where(TaskRow.run_id == run_id).group_by(TaskRow.state)
@@ -241,19 +237,14 @@ def count_tasks(session: Session, run_id: str) -> dict[str, int]:
 # Notes: what was computed once.
 
 
-def note(session: Session, named: Sequence[tuple[str, str, Any]]) -> list[Any]:
-    """Keep values by (run, name) unless there are some; return those that are kept."""
-    rows = [{"run_id": run_id, "name": name, "value": {"": value}} for run_id, name, value in named]
-    session.connection().execute(upsert(NoteRow).on_conflict_do_nothing(), rows)
-    return read_notes(session, [(run_id, name) for run_id, name, _ in named])
+def note(session: Session, run_id: str, name: str, value: Any) -> Any:
+    """Keep a value for a run unless there is one; return the one that is kept."""
+    row = {"run_id": run_id, "name": name, "value": {"": value}}
+    session.connection().execute(upsert(NoteRow).on_conflict_do_nothing(), row)
+    return read_note(session, run_id, name)
 
 
-def read_notes(session: Session, names: Sequence[tuple[str, str]]) -> list[Any]:
-    """Return the values kept by (run, name); None if there is none."""
-    rows = session.execute(
-        select(NoteRow.run_id, NoteRow.name, NoteRow.value).where(
-            NoteRow.name.in_([name for _, name in names]), NoteRow.run_id.in_({run for run, _ in names})
-        )
-    )
-    kept = {(run_id, name): value[""] for run_id, name, value in rows}
-    return [kept.get(key) for key in names]
+def read_note(session: Session, run_id: str, name: str) -> Any:
+    """Return the value kept for a run; None if there is none."""
+    kept = session.scalar(select(NoteRow.value).where(NoteRow.run_id == run_id, NoteRow.name == name))
+    return None if kept is None else kept[""]

@@ -10,7 +10,9 @@ from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outco
 from service.asks.attempts import answering_models
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
+from service.database import Database
 from service.models.stopping import finish_on_signals
+from service.runs.store import finish_run
 from service.runs.tables import PICO_PER_USD
 
 BEAT_S = 30.0
@@ -20,6 +22,33 @@ _LOG = logging.getLogger("tagrpo.asks")
 
 Work = Callable[[Asker, str], Awaitable[None]]
 """Does one task, given its item. Raises `Failed` or `Stopped` as `Asker.ask` does."""
+
+
+async def work_on_run(
+    db: Database,
+    run_id: str,
+    do_task: Work,
+    models: Models,
+    report: Callable[[int, int, str], None],
+    *,
+    retry_final: bool = False,
+) -> Outcome:
+    """Do the open tasks of a run, see `work_on`; the run is finished if no open task is left.
+
+    Requests that failed for good are sent again only with `retry_final`.
+    """
+    with db.write() as session:
+        if retry_final:
+            rows.reopen_failed(session, run_id)
+        finish_run(session, run_id, finished=False)
+    store = Store(db)
+    try:
+        outcome = await work_on(store, run_id, do_task, models, report)
+    finally:
+        store.close()
+    with db.write() as session:
+        finish_run(session, run_id, finished=not outcome.open)
+    return outcome
 
 
 async def work_on(
@@ -35,10 +64,9 @@ async def work_on(
     all tasks, and a few words. The first SIGINT or SIGTERM stops sending and lets requests in flight finish;
     a second one drops them. One run at a time in a process hears them.
     """
-    worker = await store.write(rows.enter, "")
+    worker = await store.write(rows.enter)
     asker = Asker(store, run_id, worker, models)
     asker.answering = await store.read(answering_models, run_id)
-    tasks = _Tasks(asker, do_task)
     watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
 
     def interrupt() -> bool:
@@ -46,12 +74,15 @@ async def work_on(
         return bool(asker.in_flight)
 
     try:
-        with finish_on_signals(interrupt, grace_s=models.grace_s):
-            await tasks.run()
+        with finish_on_signals(interrupt, models.budget.grace_s):
+            await _do_tasks(asker, do_task)
         await asker.finish()
+    except ExceptionGroup as errors:  # in-flight requests finish and are stored first
+        asker.stop("error", repr(errors.exceptions[0]))
+        await asker.finish()
+        raise errors.exceptions[0] from None
     except BaseException:
         asker.cancel()
-        await tasks.cancel()
         raise
     finally:
         watching.cancel()
@@ -64,78 +95,64 @@ async def work_on(
     return asker.outcome
 
 
-class _Tasks:
-    """The tasks that this process does at a time."""
+async def _do_tasks(asker: Asker, do_task: Work) -> None:
+    """Do each open task once, many at a time; at the end wait for other processes' tasks, as they may die."""
+    at_once, running, left_open = asker.models.at_once, 0, set[int]()
+    ended = asyncio.Event()
 
-    def __init__(self, asker: Asker, do_task: Work) -> None:
-        self._store, self._asker, self._do_task = asker.store, asker, do_task
-        self._left_open: set[int] = set()
-        self._running: set[asyncio.Task[None]] = set()
-        # Not `asyncio.wait`, which looks at all tasks each time.
-        self._ended: asyncio.Queue[asyncio.Task[None]] = asyncio.Queue()
-        self._error: Exception | None = None
-
-    async def run(self) -> None:
-        """Do each open task once; at the end wait for those of other processes, which may die."""
-        me, all_claimed = (self._asker.run_id, self._asker.worker), False
-        at_once = self._asker.models.at_once
-        while True:
-            must_end = self._asker.outcome.stopped is not None or self._asker.stopping.is_set()
-            room = at_once - len(self._running)
-            try:
-                if not must_end and (not self._running or (room >= at_once / 4 and not all_claimed)):
-                    wish = (*me, room, frozenset(self._left_open))
-                    claimed = await self._store.write(rows.claim, wish)
-                    all_claimed = len(claimed) < room
-                    for position, item in claimed:
-                        task = asyncio.create_task(self._do(position, item))
-                        task.add_done_callback(self._ended.put_nowait)
-                        self._running.add(task)
-                if not self._running:
-                    if must_end or not await self._store.read(rows.others_hold, me):
-                        break
-                    await asyncio.sleep(OTHERS_POLL_S)
-                    continue
-                task = await self._ended.get()
-                self._running.discard(task)
-                if not task.cancelled():
-                    task.result()
-            except Exception as error:  # what is under way ends first
-                self._error = self._error or error
-                self._asker.stop("error", repr(error))
-        if self._error is not None:
-            await self._asker.finish()
-            raise self._error
-
-    async def cancel(self) -> None:
-        """Drop the tasks; they stay open."""
-        for task in self._running:
-            task.cancel()
-        await asyncio.gather(*self._running, return_exceptions=True)
-
-    async def _do(self, position: int, item: str) -> None:
-        state, error, outcome = OPEN, None, self._asker.outcome
+    async def do(position: int, item: str) -> None:
+        nonlocal running
+        state = OPEN
         try:
-            await self._do_task(self._asker, item)
-            state = DONE
-            outcome.done += 1
-        except Stopped as stopped:
-            if outcome.stopped is None:
-                outcome.stopped, outcome.message = stopped.kind, str(stopped)
-        except Failed as failed:
-            if failed.kind != IN_A_JOB:
-                state, error = (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
-            outcome.failed += failed.final
+            state, error = await _do(asker, do_task, item)
+            await asker.store.write_together(
+                rows.finish, (asker.run_id, position, asker.worker, state, error)
+            )
         finally:
+            running -= 1
             if state == OPEN:
-                self._left_open.add(position)
-            ended = (self._asker.run_id, position, self._asker.worker, state, error)
-            await self._store.write(rows.finish, ended)
+                left_open.add(position)
+            ended.set()
+
+    async with asyncio.TaskGroup() as tasks:
+        while asker.outcome.stopped is None and not asker.stopping.is_set():
+            room = at_once - running
+            claimed = await asker.store.write(
+                rows.claim, asker.run_id, asker.worker, room, frozenset(left_open)
+            )
+            for position, item in claimed:
+                tasks.create_task(do(position, item))
+            running += len(claimed)
+            if not running:
+                if not await asker.store.read(rows.others_hold, asker.run_id, asker.worker):
+                    break
+                await asyncio.sleep(OTHERS_POLL_S)
+            while running > (at_once * 3 // 4 if len(claimed) == room else 0):
+                ended.clear()
+                await ended.wait()
+
+
+async def _do(asker: Asker, do_task: Work, item: str) -> tuple[str, str | None]:
+    """Do a task; return its state and what went wrong."""
+    outcome = asker.outcome
+    try:
+        await do_task(asker, item)
+    except Stopped as stopped:
+        if outcome.stopped is None:
+            outcome.stopped, outcome.message = stopped.kind, str(stopped)
+        return OPEN, None
+    except Failed as failed:
+        outcome.failed += failed.final
+        if failed.kind == IN_A_JOB:
+            return OPEN, None
+        return (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
+    outcome.done += 1
+    return DONE, None
 
 
 async def _beat(asker: Asker) -> None:
     """Show that this process is alive, and say what it waits for after a long time without an answer."""
-    stall_s, warned = asker.models.stall_s, 0.0
+    stall_s, warned = asker.models.budget.stall_s, 0.0
     while True:
         await asyncio.sleep(min(BEAT_S, stall_s))
         await asker.store.write(rows.beat, asker.worker)

@@ -1,6 +1,6 @@
 """The declarative base that every room's tables share, and the column types they need."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar
@@ -56,17 +56,14 @@ class CompressedText(TypeDecorator[str]):
         return zstandard.ZstdDecompressor().decompress(value).decode("utf-8", "surrogatepass")
 
 
-class _WithoutNul(String):
-    def bind_processor(self, dialect: Dialect) -> Callable[[str | None], str | None]:
-        return lambda text: text.replace("\0", "\ufffd") if text is not None and "\0" in text else text
-
-
-class ServerText(_WithoutNul):
+class ServerText(TypeDecorator[str]):
     """Text on PostgreSQL: ordered by code points, as SQLite does; it cannot hold the character 0."""
 
-    def adapt(self, cls: type[Any], **kw: Any) -> Any:
-        """Return the dialect's own type of text, which would replace this one, with what this one does."""
-        return super().adapt(type(cls.__name__, (_WithoutNul, cls), {}), **kw)
+    impl = String
+    cache_ok = True
+
+    def process_bind_param(self, value: str | None, dialect: Dialect) -> str | None:
+        return None if value is None else value.replace("\0", "\ufffd")
 
 
 TEXT = String().with_variant(ServerText(collation="C"), "postgresql")

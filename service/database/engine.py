@@ -83,14 +83,14 @@ class Database:
 
         A transaction that was cut off has written nothing, so it may run twice.
         """
-        for _ in range(_TRIES - 1):
+        for tries_left in reversed(range(_TRIES)):
             try:
                 with self._transaction(write=write) as session:
                     return transaction(session)
             except ConnectionLostError:
-                continue
-        with self._transaction(write=write) as session:
-            return transaction(session)
+                if not tries_left:
+                    raise
+        raise AssertionError
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Session]:

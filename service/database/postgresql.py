@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.database.place import Server
 from service.errors import ConnectionLostError, DatabaseError
+from service.hashing import whole_characters
 
 WRITE_LOCK = 0x7461677270  # "tagrp"
 RECONNECT_S = 60.0
@@ -47,8 +48,7 @@ _SETTINGS = {
     "tcp_keepalives_interval": "10",
     "tcp_keepalives_count": "4",
 }
-_UNTOLD = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
-_HALVES = re.compile("[\0\ud800-\udfff]")
+_NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # not behind an odd number of backslashes, which is text
 
 
 class PostgresDatabase:
@@ -214,22 +214,9 @@ def _describe(error: DBAPIError, place: Server) -> DatabaseError | None:
         return DatabaseError(f"{place}: {reason}. Create it: `createdb {place.url.database}`.")
     if state is None and "role" in reason and "does not exist" in reason:
         return DatabaseError(f"{place}: {reason}. Create it: `createuser {place.url.username or ''}`.")
-    if state == "25006":
-        return DatabaseError(f"{place}: the database cannot be written ({text}).")
-    if state == "42501":
-        return DatabaseError(
-            f"{place}: {text}. The role {place.url.username or 'of this login'} lacks the permission. Ask "
-            "the owner to grant it, or use another role in --db."
-        )
-    if state == "55P03":
-        return DatabaseError(
-            f"{place}: another process has locked the database for {LOCK_TIMEOUT_S} s. Try again."
-        )
-    if state == "53100":
-        return DatabaseError(
-            f"{place}: the server's disk is full ({text}); the last step was not written. Free space there "
-            "and run the same command again to resume."
-        )
+    if state in _DESCRIPTIONS:
+        role = place.url.username or "of this login"
+        return DatabaseError(f"{place}: {_DESCRIPTIONS[state].format(text=text, role=role)}")
     if _is_lost(error):
         return ConnectionLostError(
             f"{place}: the server cannot be reached, or closed the connection ({reason}). The last step was "
@@ -238,23 +225,24 @@ def _describe(error: DBAPIError, place: Server) -> DatabaseError | None:
     return None
 
 
+_DESCRIPTIONS: dict[str | None, str] = {
+    "25006": "the database cannot be written ({text}).",
+    "42501": "{text}. The role {role} lacks the permission. Ask the owner to grant it, or use another role "
+    "in --db.",
+    "55P03": f"another process has locked the database for {LOCK_TIMEOUT_S} s. Try again.",
+    "53100": "the server's disk is full ({text}); the last step was not written. Free space there and run "
+    "the same command again to resume.",
+}
+"""What the server's errors mean and what to do, by the server's names of them."""
+
+
 def to_json(value: Any) -> str:
     """Return JSON that PostgreSQL reads.
 
     The character 0, and halves of a surrogate pair, which it cannot keep, become U+FFFD.
     """
-    text = json.dumps(value)
-    return json.dumps(_mended(value)) if _UNTOLD.search(text) else text
-
-
-def _mended(value: Any) -> Any:
-    if isinstance(value, str):
-        return _HALVES.sub("\ufffd", value)
-    if isinstance(value, dict):
-        return {_mended(key): _mended(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_mended(each) for each in value]
-    return value
+    text = whole_characters(json.dumps(value, ensure_ascii=False))
+    return _NUL.sub(r"\1\\ufffd", text)
 
 
 def _read_numbers(connection: Any, _: Any) -> None:

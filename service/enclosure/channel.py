@@ -12,6 +12,11 @@ from typing import Any
 
 _MAX_BYTES = 4 * 2**20
 _MAX_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
+_BUILT_IN = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
+_TYPES: dict[str, Any] = {
+    each.__name__: each for each in (*_BUILT_IN, bytearray, frozenset, Decimal, Fraction)
+}
+_COLLECTIONS: tuple[Any, ...] = (list, tuple, set, frozenset)
 
 Encode = Callable[[object], int]
 """Called with an object that is no plain data; returns its number."""
@@ -29,29 +34,28 @@ def encode(value: Any, refer: Encode) -> Any:
     Raises:
         RecursionError: the value contains itself.
     """
-    if value is None or isinstance(value, bool | str):
-        return value if type(value) in (bool, str, type(None)) else str.__str__(value)
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return str.__str__(value)
     if isinstance(value, int):
         value = int.__index__(value)
         return value if value.bit_length() < _MAX_BITS else {"int": hex(value)}
     if isinstance(value, float):
         return float.__float__(value)
-    if isinstance(value, list):
-        return [encode(each, refer) for each in list.__iter__(value)]
     for kind in _COLLECTIONS:
         if isinstance(value, kind):
-            return {kind.__name__: [encode(each, refer) for each in kind.__iter__(value)]}
+            items = [encode(each, refer) for each in kind.__iter__(value)]
+            return items if kind is list else {kind.__name__: items}
     if isinstance(value, dict):
         return {"dict": [[encode(key, refer), encode(each, refer)] for key, each in dict.items(value)]}
-    if isinstance(value, bytes | bytearray):
-        return {"bytes" if isinstance(value, bytes) else "bytearray": bytes(value).hex()}
-    if type(value) is complex:
-        return {"complex": [value.real, value.imag]}
     if type(value) is range:
         return {"range": [encode(each, refer) for each in (value.start, value.stop, value.step)]}
-    if type(value) in (Decimal, Fraction):
+    if type(value) in (bytes, bytearray):
+        return {type(value).__name__: value.hex()}
+    if type(value) in (complex, Decimal, Fraction):
         return {type(value).__name__: str(value)}
-    if isinstance(value, type) and _TYPES.get(value.__name__) is value:
+    if isinstance(value, type) and value in _BUILT_IN:
         return {"type": value.__name__}
     return {"object": refer(value)}
 
@@ -64,31 +68,26 @@ def decode(value: Any, known: Decode) -> Any:
         return value
     try:
         ((name, content),) = value.items()
-        return _READERS[name](content, known)
+        match name:
+            case "object":
+                return known(content)
+            case "type":
+                return _TYPES[content]
+            case "int":
+                return int(content, 16)
+            case "dict":
+                return {decode(key, known): decode(each, known) for key, each in content}
+            case "range":
+                return range(*decode(content, known))
+            case "bytes" | "bytearray":
+                return _TYPES[name].fromhex(content)
+            case "complex" | "Decimal" | "Fraction":
+                return _TYPES[name](content)
+            case "tuple" | "set" | "frozenset":
+                return _TYPES[name](decode(content, known))
+        raise ValueError(name)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
         raise Malformed(f"not a valid value: {str(value)[:100]}") from error
-
-
-_COLLECTIONS: tuple[Any, ...] = (tuple, set, frozenset)
-_TYPES: dict[str, type] = {
-    each.__name__: each
-    for each in (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
-}
-_READERS: dict[str, Callable[[Any, Decode], Any]] = {
-    "int": lambda content, known: int(content, 16),
-    "tuple": lambda content, known: tuple(decode(each, known) for each in content),
-    "set": lambda content, known: {decode(each, known) for each in content},
-    "frozenset": lambda content, known: frozenset(decode(each, known) for each in content),
-    "dict": lambda content, known: {decode(key, known): decode(each, known) for key, each in content},
-    "bytes": lambda content, known: bytes.fromhex(content),
-    "bytearray": lambda content, known: bytearray.fromhex(content),
-    "complex": lambda content, known: complex(*content),
-    "range": lambda content, known: range(*(decode(each, known) for each in content)),
-    "Decimal": lambda content, known: Decimal(content),
-    "Fraction": lambda content, known: Fraction(content),
-    "type": lambda content, known: _TYPES[content],
-    "object": lambda content, known: known(content),
-}
 
 
 def pack(message: dict[str, Any]) -> bytes:
@@ -105,14 +104,11 @@ def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
     Args:
         read: returns at most as many bytes as its argument, none at the end.
     """
-    head = _exactly(read, 4)
-    if head is None:
-        return None
-    size = int.from_bytes(head, "big")
+    size = int.from_bytes(head := _exactly(read, 4), "big")
     if size > _MAX_BYTES:
         raise Malformed(f"{size:,} bytes")
     content = _exactly(read, size)
-    if content is None:
+    if len(head) < 4 or len(content) < size:
         return None
     try:
         message = json.loads(content.decode("utf-8", "surrogatepass"))
@@ -123,11 +119,9 @@ def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
     return message
 
 
-def _exactly(read: Callable[[int], bytes], size: int) -> bytes | None:
+def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
+    """Return so many bytes; fewer at the end."""
     content = bytearray()
-    while len(content) < size:
-        part = read(min(size - len(content), 2**16))
-        if not part:
-            return None
+    while len(content) < size and (part := read(min(size - len(content), 2**16))):
         content += part
     return bytes(content)

@@ -3,20 +3,17 @@
 Nothing here is trusted once the program has been loaded: the tests' process reads its answers as data.
 """
 
-import ast
 import builtins
 import contextlib
-import itertools
 import operator
 import socket
+import symtable
 import sys
 import types
-from collections.abc import Callable
 from typing import Any
 
 from service.enclosure.channel import Malformed, decode, encode, pack, receive
 
-_MAX_ITEMS = 1_000_000
 _MAX_TEXT = 300  # characters of an error's message
 _MAX_CUTS = 20
 _NAME = "program"
@@ -33,16 +30,14 @@ def serve(end: socket.socket, candidates: list[str], helpers: str, names: list[s
     except BaseException as error:
         end.sendall(pack(_raised(error)))
         return
-    end.sendall(pack({"names": [name for name in vars(module) if not name.startswith("__")]}))
-    objects: list[Any] = []
+    defined = [name for name in vars(module) if not name.startswith("__")]
+    objects = [vars(module)[name] for name in defined]
+    end.sendall(pack({"names": defined}))
     while (request := receive(end.recv)) is not None:
-        answer = _answer(request, vars(module), objects)
         try:
-            end.sendall(pack(answer))
+            end.sendall(pack(_answer(request, objects)))
         except Malformed:
-            end.sendall(
-                pack({"raised": "MemoryError", "class": "MemoryError", "text": "the result is too long"})
-            )
+            end.sendall(pack(_raised(MemoryError("the result is too long"))))
 
 
 def choose(candidates: list[str], names: list[str]) -> types.CodeType:
@@ -65,8 +60,8 @@ def _defining(source: str, names: list[str], cuts: int) -> types.CodeType | None
     """Return the code of a source that defines one of the names, cut at its first error if need be."""
     for _ in range(cuts + 1):
         try:
-            tree = ast.parse(source)
             code = _compiled(source)
+            symbols = symtable.symtable(source, _NAME, "exec").get_symbols()
         except SyntaxError as error:
             source = "\n".join(source.split("\n")[: (error.lineno or 1) - 1])
             if not source.strip():
@@ -74,38 +69,28 @@ def _defining(source: str, names: list[str], cuts: int) -> types.CodeType | None
         except ValueError:
             return None
         else:
-            return code if not names or not _defined(tree).isdisjoint(names) else None
+            defines = any(each.is_assigned() and each.get_name() in names for each in symbols)
+            return code if defines or not names else None
     return None
-
-
-def _defined(tree: ast.Module) -> set[str]:
-    definitions = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    names = {each.name for each in ast.walk(tree) if isinstance(each, definitions)}
-    stored = (
-        each for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store)
-    )
-    return names | {each.id for each in stored}
 
 
 def _compiled(source: str) -> types.CodeType:
     return compile(source, f"<{_NAME}>", "exec", dont_inherit=True)
 
 
-def _answer(request: dict[str, Any], names: dict[str, Any], objects: list[Any]) -> dict[str, Any]:
+def _answer(request: dict[str, Any], objects: list[Any]) -> dict[str, Any]:
+    """Apply a function of `builtins` or `operator` to the program's objects and plain data."""
+
     def refer(value: object) -> int:
         objects.append(value)
         return len(objects) - 1
 
     try:
-        about = names[request["name"]] if "name" in request else objects[request["object"]]
+        function = getattr(builtins, request["do"], None) or getattr(operator, request["do"])
         sent = request["args"]
         args = [decode(each, objects.__getitem__) for each in sent]
         named = {name: decode(each, objects.__getitem__) for name, each in request["named"].items()}
-        if request["do"] == "call":
-            value = about(*args, **named)
-        else:
-            value = _DO[request["do"]](about, *args)
-        answer = {"value": encode(value, refer)}
+        answer = {"value": encode(function(*args, **named), refer)}
         # The tests' process repeats the program's changes to lists that it was given.
         changed = {
             place: now
@@ -126,19 +111,3 @@ def _raised(error: BaseException) -> dict[str, Any]:
         return {"raised": name, "class": type(error).__name__, "text": str(error)[:_MAX_TEXT]}
     except BaseException:
         return {"raised": "Exception", "class": "Exception", "text": ""}
-
-
-_DO: dict[str, Callable[..., Any]] = {
-    "get": getattr,
-    "set": setattr,
-    "items": lambda value: list(itertools.islice(value, _MAX_ITEMS)),
-    "next": next,
-    "len": len,
-    "item": operator.getitem,
-    "put": operator.setitem,
-    "equal": operator.eq,
-    "less": operator.lt,
-    "text": str,
-    "repr": repr,
-    "true": bool,
-}

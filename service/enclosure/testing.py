@@ -8,7 +8,7 @@ import builtins
 import socket
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 from service.enclosure.channel import Malformed, decode, encode, pack, receive
@@ -67,19 +67,17 @@ class _Session:
         names = self._exchange(None).get("names")  # comes when the program is loaded
         if not isinstance(names, list):
             raise _Ended("ended")
-        self.names = frozenset(name for name in names if isinstance(name, str))
+        self.globals = {str(name): _Remote(self, number) for number, name in enumerate(names)}
 
-    def ask(
-        self, do: str, about: dict[str, Any], args: tuple[Any, ...] = (), named: dict[str, Any] | None = None
-    ) -> Any:
+    def ask(self, do: str, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
         """Return what the program's process answers; raise what it raised."""
         if self.over is not None:
             raise self.over
         self.calls += 1
         try:
             sent = [encode(each, _number) for each in args]
-            with_names = {name: encode(each, _number) for name, each in (named or {}).items()}
-            answer = self._exchange({"do": do, **about, "args": sent, "named": with_names})
+            with_names = {name: encode(each, _number) for name, each in named.items()}
+            answer = self._exchange({"do": do, "args": sent, "named": with_names})
             try:
                 value = decode(answer["value"], self._remote)
                 for place, now in answer.get("changed", {}).items():
@@ -118,11 +116,12 @@ class _Session:
         self._end.settimeout(left)
 
     def _remote(self, number: int) -> "_Remote":
-        return _Remote(self, {"object": int(number)})
+        return _Remote(self, int(number))
 
 
 def _forward(do: str) -> Callable[..., Any]:
-    return lambda remote, *args: remote._session.ask(do, remote._about, args)
+    """Return a method that has the program's process apply a function of `builtins` or `operator`."""
+    return lambda remote, *args, **named: remote._session.ask(do, (remote, *args), named)
 
 
 class _Remote:
@@ -131,49 +130,34 @@ class _Remote:
     It equals no plain data, whatever the program's own `__eq__` says; the program compares two of them.
     """
 
-    __slots__ = ("_about", "_session")
-    _about: dict[str, Any]
+    __slots__ = ("_number", "_session")
+    _number: int
     _session: _Session
     __hash__ = object.__hash__
-    __getattr__ = _forward("get")
-    __setattr__ = _forward("set")
+    __call__ = _forward("call")
+    __getattr__ = _forward("getattr")
+    __setattr__ = _forward("setattr")
+    __iter__ = _forward("iter")
     __next__ = _forward("next")
-    __getitem__ = _forward("item")
-    __setitem__ = _forward("put")
+    __len__ = _forward("len")
+    __getitem__ = _forward("getitem")
+    __setitem__ = _forward("setitem")
+    __lt__ = _forward("lt")
+    __bool__ = _forward("bool")
+    __str__ = _forward("str")
+    __repr__ = _forward("repr")
 
-    def __init__(self, session: _Session, about: dict[str, Any]) -> None:
+    def __init__(self, session: _Session, number: int) -> None:
         object.__setattr__(self, "_session", session)
-        object.__setattr__(self, "_about", about)
+        object.__setattr__(self, "_number", number)
 
-    def _ask(self, do: str, *args: Any) -> Any:
-        return self._session.ask(do, self._about, args)
-
-    def __call__(self, *args: Any, **named: Any) -> Any:
-        return self._session.ask("call", self._about, args, named)
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(_typed(self._ask("items"), list))
-
-    def __len__(self) -> int:
-        return int(_typed(self._ask("len"), int))
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Remote):
+            return False
+        return self is other or self._session.ask("eq", (self, other), {}) is True
 
     def __contains__(self, value: Any) -> bool:
         return value in list(self)  # as data, not as the object says
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Remote) and (self is other or self._ask("equal", other) is True)
-
-    def __lt__(self, other: object) -> bool:
-        return self._ask("less", other) is True
-
-    def __bool__(self) -> bool:
-        return self._ask("true") is True
-
-    def __str__(self) -> str:
-        return str(_typed(self._ask("text"), str))
-
-    def __repr__(self) -> str:
-        return str(_typed(self._ask("repr"), str))
 
 
 class _Scope(dict[str, Any]):
@@ -181,27 +165,19 @@ class _Scope(dict[str, Any]):
 
     def __init__(self, session: _Session, names: list[str]) -> None:
         super().__init__()
-        self._session = session
+        self._globals = session.globals
         self._names = frozenset(names)
 
     def __missing__(self, name: str) -> Any:
-        is_built_in = name not in self._names and hasattr(builtins, name)
-        if is_built_in or name not in self._session.names:
+        if name not in self._names and hasattr(builtins, name):
             raise KeyError(name)
-        value = self[name] = _Remote(self._session, {"name": name})
-        return value
+        return self._globals[name]
 
 
 def _number(value: object) -> int:
-    if isinstance(value, _Remote) and "object" in value._about:
-        return int(value._about["object"])
+    if isinstance(value, _Remote):
+        return value._number
     raise _Unsendable(f"the tests pass the program an unsupported argument of type {type(value).__name__}")
-
-
-def _typed(value: Any, kind: type) -> Any:
-    if not isinstance(value, kind):
-        raise TypeError(f"the program returned a value that is not of type {kind.__name__}")
-    return value
 
 
 def _replace(arg: Any, now: Any) -> None:

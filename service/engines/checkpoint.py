@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -76,12 +77,13 @@ class Checkpoint:
 def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
     """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit.
 
-    `extra` is the extra of this package that installs transformers.
+    `extra` is the extra of this package that installs torch and transformers.
     """
-    try:
-        from transformers import AutoConfig, AutoTokenizer
-    except ImportError as error:
-        raise PrerequisiteError(f"transformers is not installed: pip install 'tagrpo[{extra}]'") from error
+    for name in ("torch", "transformers"):
+        if find_spec(name) is None:
+            raise PrerequisiteError(f"{name} is not installed: pip install 'tagrpo[{extra}]'")
+    from transformers import AutoConfig, AutoTokenizer
+
     is_local = Path(model).is_dir()
     if is_local and revision:
         raise PrerequisiteError(f"{model} is a folder, so it has no revisions. Remove the revision.")

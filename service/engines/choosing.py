@@ -86,25 +86,21 @@ def _cut(logits: torch.Tensor, how: Sampling) -> torch.Tensor:
     return logits
 
 
-def _draw(logits: torch.Tensor, uniforms: torch.Tensor, top_p: float) -> torch.Tensor:
+def _draw(
+    logits: torch.Tensor, uniforms: torch.Tensor, top_p: float, look: int = _FIRST_LOOK
+) -> torch.Tensor:
     total = logits.logsumexp(-1, keepdim=True)
-    size = logits.shape[1]
     if top_p >= 1:
         return _look_up(torch.exp(logits - total).double(), uniforms)
-    chosen = torch.empty(len(logits), dtype=torch.long, device=logits.device)
-    open_rows = torch.arange(len(logits), device=logits.device)
-    look = min(_FIRST_LOOK, size)
-    while len(open_rows):  # sorts the whole vocabulary only for the rows that need it
-        best, ids = logits[open_rows].topk(look, sorted=True)
-        probabilities = torch.exp(best - total[open_rows]).double()
-        before = probabilities.cumsum(-1) - probabilities
-        is_enough = (before[:, -1] + probabilities[:, -1] >= top_p) | (look == size)
-        ids, order = ids[is_enough].sort(-1)
-        kept = torch.where(before < top_p, probabilities, 0.0)[is_enough].gather(1, order)
-        rows = open_rows[is_enough]
-        chosen[rows] = ids.gather(1, _look_up(kept, uniforms[rows])[:, None])[:, 0]
-        open_rows = open_rows[~is_enough]
-        look = min(look * 16, size)
+    best, ids = logits.topk(min(look, logits.shape[1]))
+    probabilities = torch.exp(best - total).double()
+    before = probabilities.cumsum(-1) - probabilities
+    ids, order = ids.sort(-1)
+    kept = torch.where(before < top_p, probabilities, 0.0).gather(1, order)
+    chosen = ids.gather(1, _look_up(kept, uniforms)[:, None])[:, 0]
+    is_short = before[:, -1] + probabilities[:, -1] < top_p
+    if look < logits.shape[1] and bool(is_short.any()):  # only these rows need more of the vocabulary
+        chosen[is_short] = _draw(logits[is_short], uniforms[is_short], top_p, look * 16)
     return chosen
 
 

@@ -1,8 +1,8 @@
 """Decode many responses in one batch that finished responses leave and waiting ones join."""
 
-import copy
+import asyncio
 import inspect
-from bisect import insort
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -22,9 +22,11 @@ from service.models.settings import Sampling
 _PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8
 """Waiting responses join when one place in this many is free."""
+_ARRIVAL_S, _TURN_S = 0.02, 0.1
+"""How long an idle loop waits for more requests, and how long it decodes before new ones can join."""
 
 LoadImages = Callable[[], Mapping[str, torch.Tensor]]
-"""Returns the model's arguments for the images of a prompt (`pixel_values`, ...)."""
+"""Returns what the model's processor makes of the images of a prompt (`pixel_values`, ...)."""
 
 
 @dataclass(eq=False)
@@ -45,14 +47,16 @@ class Row:
     log_probs: list[float] | None = None
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
+    shift: int = 0
+    """What images save in positions: they take fewer than tokens."""
 
     def __post_init__(self) -> None:
         self.numbers = np.random.Generator(np.random.Philox(key=self.seed))
 
     @property
-    def order(self) -> tuple[int, int, tuple[int, ...]]:
-        """The order of waiting rows; rows that read the same are equal."""
-        return len(self.prompt), id(self.images), self.prompt
+    def cached(self) -> int:
+        """The number of tokens whose keys and values are kept: all but the last."""
+        return len(self.prompt) + len(self.tokens) - 1
 
     def add(self, token: int) -> None:
         """Append a token and note whether the response ends with it."""
@@ -64,22 +68,20 @@ class Row:
 
 
 class Decoder:
-    """Decodes rows; at most `rows` at a time, whose keys and values take at most `memory` bytes.
+    """Decodes rows in a thread; at most `rows` at a time, whose keys and values take at most `memory` bytes.
 
-    Rows with the same prompt share its reading. `never` are tokens that are not drawn.
+    Rows that start together share the reading of equal prompts. `never` are tokens that are not drawn.
     """
 
     def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
         self._model, self._limit, self._never = model, rows, sorted(never)
         self._accepted = frozenset(inspect.signature(model.forward).parameters)
+        self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._arrived: list[Row] = []
         self._waiting: list[Row] = []  # by length, the longest last; equal prompts side by side
         self._running: list[Row] = []
-        self._cache: Cache = DynamicCache()
-        self._width = 0  # columns of the cache
-        self._starts: list[int] = []  # the first column of each running row
-        self._shifts: list[int] = []  # what images save in positions: they take fewer than tokens
-        self._read_last: dict[Any, Row] = {}  # whose prompts `_last` is of, for rows that come later
-        self._last: Any = None
+        self._cache: Cache = DynamicCache()  # its rows are padded on the left
         self.generated_tokens = 0
         layers = DynamicCache(config=model.config).layers
         if (
@@ -94,40 +96,64 @@ class Decoder:
             )
         self._places = max(memory // bytes_per_token(model), 1)
 
-    @property
-    def open_rows(self) -> int:
-        """The number of rows that are waiting or being drawn."""
-        return len(self._waiting) + len(self._running)
-
-    def add(self, rows: Sequence[Row]) -> None:
-        """Queue rows; the longest prompts start first."""
-        for row in rows:
-            insort(self._waiting, row, key=lambda row: row.order)
-
-    def clear(self) -> None:
-        """Forget all rows."""
-        self._waiting.clear()
-        self._keep([])
-
-    def step(self) -> list[Row]:
-        """Fill free places and draw one token of every running row; return the finished rows."""
-        joining = self._pick()
+    async def draw(self, rows: Sequence[Row]) -> None:
+        """Wait until all rows are finished or `end` is called."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.requests[done] = rows
+        self._arrived += rows
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
         try:
-            with torch.inference_mode():
-                for (length, _), alike in groupby(joining, key=lambda row: row.order[:2]):
-                    prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.order)]
-                    for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
-                        self._start([row for rows in part for row in rows])
-                finished = self._drop_finished()
-                if self._running:
-                    self._decode()
-                    finished += self._drop_finished()
-        except torch.OutOfMemoryError as error:
-            raise PrerequisiteError(
+            await done
+        finally:
+            del self.requests[done]
+
+    def end(self, error: Exception | None = None) -> None:
+        """Drop all unfinished requests."""
+        for done in self.requests:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+    async def close(self) -> None:
+        """Drop all unfinished requests and wait until nothing is decoded."""
+        self.end()
+        if self._task is not None:
+            await self._task
+
+    async def _run(self) -> None:
+        """Decode until no request is left; requests join and finish between two turns."""
+        await asyncio.sleep(_ARRIVAL_S)
+        try:
+            while not all(done.done() for done in self.requests):
+                arrived, self._arrived = self._arrived, []
+                self._waiting = sorted([*self._waiting, *arrived], key=lambda row: (*_group(row), row.prompt))
+                await asyncio.to_thread(self._turn)
+                for done, rows in self.requests.items():
+                    if not done.done() and all(row.stop_reason for row in rows):
+                        done.set_result(None)
+        except torch.OutOfMemoryError:
+            message = (
                 "The responses do not fit into the GPU's memory. Lower batch_size or max_tokens, or use a "
                 "smaller model, a smaller dtype or another GPU."
-            ) from error
-        return finished
+            )
+            self.end(PrerequisiteError(message))
+        except Exception as error:
+            self.end(error)
+        self._arrived, self._waiting, self._running, self._cache = [], [], [], DynamicCache()
+
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _turn(self) -> None:
+        """Decode until a row finishes or `_TURN_S` has passed."""
+        until, finished = time.monotonic() + _TURN_S, False
+        while not finished and (self._waiting or self._running) and time.monotonic() < until:
+            for (length, _), alike in groupby(self._pick(), key=_group):
+                prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.prompt)]
+                for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
+                    self._start(part)
+            finished = self._drop_finished()
+            if self._running:
+                self._decode()
+                finished |= self._drop_finished()
 
     def _pick(self) -> list[Row]:
         """Take the waiting rows that fit into the batch."""
@@ -145,35 +171,17 @@ class Decoder:
             picked.append(self._waiting.pop())
         return picked
 
-    def _start(self, rows: Sequence[Row]) -> None:
-        """Read prompts of one length, draw the first tokens of rows, and let the rows join the batch."""
-        asked = {row.order: row for row in rows}
-        if not asked.keys() <= self._read_last.keys():
-            self._read_last = asked
-            self._last = self._read(list(asked.values()))
-        read, logits, shift = self._last
-        places = list(self._read_last)
-        chosen = torch.tensor([places.index(row.order) for row in rows], device=self._model.device)
-        self._choose(logits[chosen], rows)
-        cache = Cache(layers=[copy.copy(layer) for layer in read.layers])
-        cache.reorder_cache(chosen)
-        length = len(rows[0].prompt)
-        if self._running:
-            _append(self._cache, cache)
-            self._starts = [start + max(length - self._width, 0) for start in self._starts]
-        else:
-            self._cache = cache
-        self._width = max(self._width, length)
-        self._starts += [self._width - length] * len(rows)
-        self._running += rows
-        self._shifts += [shift] * len(rows)
-
-    def _read(self, rows: Sequence[Row]) -> tuple[Cache, torch.Tensor, int]:
-        """Let the model read prompts of one length; return their cache, last logits and shift."""
-        device, images = self._model.device, rows[0].images
-        seen = {name: value.to(device) for name, value in images().items()} if images else {}
-        ids = torch.tensor([row.prompt for row in rows], device=device)
-        positions, shift = torch.arange(ids.shape[1], device=device).expand(len(ids), -1), 0
+    def _start(self, groups: Sequence[Sequence[Row]]) -> None:
+        """Read prompts of one length, draw the first tokens of their rows, and let these join the batch."""
+        device, images = self._model.device, groups[0][0].images
+        rows = [row for group in groups for row in group]
+        ids = torch.tensor([group[0].prompt for group in groups], device=device)
+        seen = {
+            name: value.to(device, self._model.dtype if value.is_floating_point() else value.dtype)
+            for name, value in (images().items() if images else ())
+            if name not in ("input_ids", "attention_mask")
+        }
+        positions = torch.arange(ids.shape[1], device=device).expand(len(ids), -1)
         if seen and hasattr(self._model.model, "get_rope_index"):
             # Positions of time, row and column, as in Qwen2-VL (arXiv 2409.12191, section 2.1).
             positions = self._model.model.get_rope_index(
@@ -182,23 +190,30 @@ class Decoder:
                 image_grid_thw=seen.get("image_grid_thw"),
                 attention_mask=torch.ones_like(ids),
             )[0]
-            shift = int(positions.max()) + 1 - ids.shape[1]
+            for row in rows:
+                row.shift = int(positions.max()) + 1 - ids.shape[1]
         cache = DynamicCache()  # without a config: it keeps every token, also of layers with a window
-        return cache, self._forward(ids, cache, positions, **seen), shift
+        logits = self._forward(ids, cache, positions, **seen)
+        places = [place for place, group in enumerate(groups) for _ in group]
+        chosen = torch.tensor(places, device=device)
+        cache.reorder_cache(chosen)
+        self._choose(logits[chosen], rows)
+        if self._running:
+            _append(self._cache, cache)
+        else:
+            self._cache = cache
+        self._running += rows
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
         device, mask = self._model.device, None
-        if max(self._starts) > 0:
-            columns = torch.arange(self._width + 1, device=device)
-            mask = (columns[None] >= torch.tensor(self._starts, device=device)[:, None]).long()
-        lengths = [
-            [self._width - start + shift] for start, shift in zip(self._starts, self._shifts, strict=True)
-        ]
+        width = self._cache.get_seq_length()
+        lengths = torch.tensor([[row.cached] for row in self._running], device=device)
+        if any(row.cached < width for row in self._running):
+            mask = (torch.arange(width + 1, device=device) >= width - lengths).long()
+        shifts = torch.tensor([[row.shift] for row in self._running], device=device)
         ids = torch.tensor([row.tokens[-1:] for row in self._running], device=device)
-        logits = self._forward(ids, self._cache, torch.tensor(lengths, device=device), mask)
-        self._width += 1
-        self._choose(logits, self._running)
+        self._choose(self._forward(ids, self._cache, lengths + shifts, mask), self._running)
 
     def _forward(
         self,
@@ -237,29 +252,25 @@ class Decoder:
                 row.add(token)
         self.generated_tokens += len(rows)
 
-    def _drop_finished(self) -> list[Row]:
-        """Take finished rows out of the batch and return them."""
-        finished = [row for row in self._running if row.stop_reason]
-        if finished:
-            self._keep([place for place, row in enumerate(self._running) if not row.stop_reason])
-        return finished
-
-    def _keep(self, places: list[int]) -> None:
-        """Take all running rows except those at `places` out of the batch."""
+    def _drop_finished(self) -> bool:
+        """Take finished rows out of the batch; return whether there were any."""
+        places = [place for place, row in enumerate(self._running) if not row.stop_reason]
+        if len(places) == len(self._running):
+            return False
         self._running = [self._running[place] for place in places]
-        self._starts = [self._starts[place] for place in places]
-        self._shifts = [self._shifts[place] for place in places]
         if not places:
-            self._cache, self._width = DynamicCache(), 0
-            if not self._waiting:
-                self._read_last, self._last = {}, None  # the weights may change before the next row comes
-            return
+            self._cache = DynamicCache()
+            return True
         self._cache.reorder_cache(torch.tensor(places, device=self._model.device))
-        if unused := min(self._starts):
-            for layer in self._cache.layers:
-                layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
-            self._starts = [start - unused for start in self._starts]
-            self._width -= unused
+        unused = self._cache.get_seq_length() - max(row.cached for row in self._running)
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
+        return True
+
+
+def _group(row: Row) -> tuple[int, int]:
+    """Tell apart rows that the model cannot read together."""
+    return len(row.prompt), id(row.images)
 
 
 def bytes_per_token(model: Any) -> int:

@@ -1,8 +1,7 @@
 """Images in prompts: the processors of transformers, and pictures in the form that they take."""
 
-import hashlib
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 FORBIDDEN = -100.0
@@ -11,37 +10,22 @@ FORBIDDEN = -100.0
 _TOKENS = ("image_token_id", "video_token_id", "image_token_index", "video_token_index")
 
 
-def pictures_key(pictures: Sequence[Any]) -> str:
-    """Return a hash of the pixels of Pillow pictures."""
-    digest = hashlib.sha256()
-    for picture in pictures:
-        digest.update(f"{picture.mode} {picture.size} ".encode())
-        digest.update(picture.tobytes())
-    return digest.hexdigest()
+def open_held(held: Any) -> Any:
+    """Return an image of a data set in RGB; transparent pixels become white, as on a page.
 
+    `held` is a Pillow picture, a path, or a mapping of `bytes` and `path`.
+    """
+    from PIL import Image
 
-def as_rgb(picture: Any) -> Any:
-    """Return a Pillow picture in RGB; transparent pixels become white, as on a page."""
+    if isinstance(held, Mapping):
+        held = io.BytesIO(held["bytes"]) if held.get("bytes") else held["path"]
+    picture = Image.open(held) if isinstance(held, str | io.BytesIO) else held
     if picture.mode == "RGB":
         return picture
     if picture.mode in ("RGBA", "LA", "PA") or "transparency" in picture.info:
-        from PIL import Image
-
         layer = picture.convert("RGBA")
-        page = Image.new("RGBA", layer.size, "white")
-        return Image.alpha_composite(page, layer).convert("RGB")
+        picture = Image.alpha_composite(Image.new("RGBA", layer.size, "white"), layer)
     return picture.convert("RGB")
-
-
-def open_held(held: Any) -> Any:
-    """Return an image of a data set in RGB: a Pillow picture, a path, or a mapping of `bytes` and `path`."""
-    if isinstance(held, Mapping):
-        held = io.BytesIO(held["bytes"]) if held.get("bytes") else held["path"]
-    if isinstance(held, str | io.BytesIO):
-        from PIL import Image
-
-        held = Image.open(held)
-    return as_rgb(held)
 
 
 def takes_images(config: Any) -> bool:

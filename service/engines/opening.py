@@ -6,11 +6,11 @@ from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 
-from service.asks.ask import Asker, Models, RetryPolicy
-from service.asks.backend import Endpoint
+from service.asks.ask import Asker, Models
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
 from service.asks.money import Price, find_price
 from service.asks.redaction import redact
+from service.asks.servers import Endpoint
 from service.config import pick
 from service.database import Database
 from service.engines.batch_loop import TransformersEndpoint
@@ -111,11 +111,8 @@ class OpenModels:
         return Models(
             {endpoint.model: endpoint for _, endpoint in self._open},
             dict(self._backends),
-            retries=RetryPolicy(halt_after=self._budget.halt_after),
-            max_requests=self._budget.max_requests,
+            self._budget,
             at_once=max(AT_ONCE, 2 * LINES_PER_JOB if self._backends else places),
-            grace_s=self._budget.grace_s,
-            stall_s=self._budget.stall_s,
         )
 
     @property

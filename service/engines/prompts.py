@@ -143,18 +143,18 @@ class Renderer:
         text = self._apply(processor, messages, kwargs)
         images = tuple(image.data for message in chat for image in message.images)
         try:
-            ids = self.encode_images(text, images)["input_ids"][0]
+            ids = self.encode_images(Prompt(text, (), images))["input_ids"][0]
         except (ValueError, IndexError, StopIteration) as error:  # the template has another number of places
             raise InputError(
                 f"The processor of {self._name} fails on {len(images)} images: {error}"
             ) from error
         return Prompt(text, tuple(map(int, ids)), images)
 
-    def encode_images(self, text: str, images: tuple[bytes, ...], **options: Any) -> Mapping[str, Any]:
-        """Return what the model's processor makes of a rendered text with images."""
+    def encode_images(self, prompt: Prompt, **options: Any) -> Mapping[str, Any]:
+        """Return what the model's processor makes of a prompt with images."""
         assert self._open_processor is not None
-        pictures = [open_held({"bytes": image}) for image in images]
-        encoded: Mapping[str, Any] = self._open_processor()(text=[text], images=pictures, **options)
+        pictures = [open_held({"bytes": image}) for image in prompt.images]
+        encoded: Mapping[str, Any] = self._open_processor()(text=[prompt.text], images=pictures, **options)
         return encoded
 
     def _raw(self, text: str) -> Prompt:

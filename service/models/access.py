@@ -13,7 +13,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from service.asks.redaction import redact
 from service.config import ONCE, Config, operational
 from service.models.settings import TOKENS_PER_S
-from service.models.stopping import GRACE_S, HALT_AFTER, STALL_S
 
 
 class Access(Config):
@@ -173,17 +172,17 @@ class Budget(Config):
         None, ge=1, description="Maximum HTTP requests in this invocation.", json_schema_extra=ONCE
     )
     halt_after: int = operational(
-        HALT_AFTER,
+        20,
         ge=1,
         description="Stop after this many consecutive failed requests; answers received so far are kept.",
     )
     stall_s: float = operational(
-        STALL_S,
+        300.0,
         ge=1,
         description="Seconds without an answer before tagrpo warns which servers it is waiting for.",
     )
     grace_s: float = operational(
-        GRACE_S, ge=0, description="Seconds that tagrpo waits for in-flight requests after SIGTERM."
+        25.0, ge=0, description="Seconds that tagrpo waits for in-flight requests after SIGTERM."
     )
     retry_final: bool = Field(
         False,

@@ -12,15 +12,6 @@ from collections.abc import Callable, Iterator
 from types import FrameType
 from typing import NoReturn
 
-GRACE_S = 25.0
-"""How long SIGTERM waits for what is in flight: with time to store it before SIGKILL comes."""
-
-HALT_AFTER = 20
-"""How many failed requests in a row end a run."""
-
-STALL_S = 300.0
-"""After how many seconds without an answer a run says what it waits for."""
-
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 _LOG = logging.getLogger("tagrpo.stopping")
@@ -49,7 +40,7 @@ def deliver_signal() -> NoReturn:
 
 
 @contextlib.contextmanager
-def finish_on_signals(interrupt: Callable[[], bool], *, grace_s: float = GRACE_S) -> Iterator[None]:
+def finish_on_signals(interrupt: Callable[[], bool], grace_s: float) -> Iterator[None]:
     """Within an event loop, let the first SIGINT or SIGTERM call `interrupt`; a second one acts as ever.
 
     So does the first if `interrupt` returns False: nothing was in flight. SIGTERM waits `grace_s` for what

@@ -2,7 +2,6 @@
 
 from service.questions.columns import Columns as Columns
 from service.questions.columns import RowLimits as RowLimits
-from service.questions.importing import ImportReport as ImportReport
 from service.questions.importing import store_import as store_import
 from service.questions.mixing import mix_sets as mix_sets
 from service.questions.question import Question as Question

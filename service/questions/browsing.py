@@ -5,19 +5,17 @@ from sqlalchemy.orm import Session
 
 from service.errors import InputError, NotFoundError
 from service.questions.question import Question
-from service.questions.store import Member, StoredSet, as_question, count_members, get_set
+from service.questions.store import Member, as_question, count_members, get_set
 from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 
 PREFIXES_SHOWN = 5
 
 
-def list_sets(session: Session) -> list[tuple[StoredSet, int, int]]:
+def list_sets(session: Session) -> list[tuple[QuestionSetRow, int, int]]:
     """Return every set by name, with the number of its members and of those held back."""
     counts = count_members(session)
     rows = session.scalars(select(QuestionSetRow).order_by(QuestionSetRow.name))
-    return [
-        (StoredSet(row.id, row.name, row.spec, row.created_at), *counts.get(row.id, (0, 0))) for row in rows
-    ]
+    return [(row, *counts.get(row.id, (0, 0))) for row in rows]
 
 
 def page(

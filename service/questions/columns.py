@@ -13,7 +13,7 @@ from service.errors import InputError
 from service.hashing import canonical_text
 from service.questions.files import BELONGS_TO_A_QUESTION, QUESTION_NAMES, JsonNumber, letter, option_letters
 from service.questions.images import ImageProblem, RowImages, order_numbered
-from service.questions.programs.rows import read_asked
+from service.questions.programs import read_asked
 from service.questions.question import Question, make_question
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
@@ -167,29 +167,34 @@ def read_question(
         RowProblem: no question text, a value that is no text, control characters, a text too long, an image
             that cannot be used, or placeholders that do not go with the images.
     """
-    text = _text(value_at(values, columns.question), "question", columns.question, limits)
-    if not text.strip():
-        raise RowProblem(f'"{columns.question}" is empty')
-    text = "\n".join((text, *_below(values, columns, limits)))
+    text = "\n".join((_question_text(values, columns), *_below(values, columns)))
     if columns.answer is not None:
-        answer = _answer(value_at(values, columns.answer), columns.answer, limits)
+        answer = _answer(value_at(values, columns.answer), columns.answer)
     else:
-        solution = _text(value_at(values, columns.solution), "solution", columns.solution, limits)
-        answer = last_boxed(solution) or ""
-    labels = _label(values, columns.level, limits), _label(values, columns.subject, limits)
+        answer = last_boxed(_text(value_at(values, columns.solution), "solution", columns.solution)) or ""
+    text = _checked(text, columns.question, limits)
+    answer = _checked(answer, columns.answer or columns.solution, limits)
+    level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
     try:
         ids = () if images is None else images.take(value_at(values, columns.images))
         text, ids = order_numbered(text, ids)
-        return make_question(text, answer, *labels, images=ids)
+        return make_question(text, answer, level, subject, images=ids)
     except ImageProblem as problem:
         raise RowProblem(f'"{columns.images}": {problem}') from problem
     except InputError as problem:
         raise RowProblem(f'"{columns.images}" contains {problem}') from problem
 
 
-def _below(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> list[str]:
+def _question_text(values: Mapping[str, Any], columns: Columns) -> str:
+    text = _text(value_at(values, columns.question), "question", columns.question)
+    if not text.strip():
+        raise RowProblem(f'"{columns.question}" is empty')
+    return text
+
+
+def _below(values: Mapping[str, Any], columns: Columns) -> list[str]:
     letters = option_letters(columns.further)
-    below = {name: further_text(value_at(values, name), name, limits) for name in columns.further}
+    below = {name: _further_text(value_at(values, name), name) for name in columns.further}
     if all(_LETTERED.match(below[name]) for name in letters if below[name]):
         letters = {}
     return [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
@@ -201,7 +206,7 @@ def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> l
     for name in columns.left_out(values):
         value = values[name]
         try:
-            lines = further_text(value, name, RowLimits()).splitlines()
+            lines = _further_text(value, name).splitlines()
         except RowProblem:
             lines = [str(value)]
         if any(_LETTER_OR_NUMBER.sub("", line).strip() not in text for line in lines):
@@ -215,16 +220,13 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     Raises:
         RowProblem: as `read_question`.
     """
-    text = _text(value_at(values, columns.question), "question", columns.question, limits)
-    if not text.strip():
-        raise RowProblem(f'"{columns.question}" is empty')
-    tests = _value_of(values, columns.answer, "answer")
+    text = _checked(_question_text(values, columns), columns.question, limits)
+    tests = value_at(values, columns.answer)
     if isinstance(tests, list) and all(isinstance(test, str) for test in tests):
         tests = [_checked(test, columns.answer, limits) for test in tests]
     else:
-        tests = _text(tests, "answer", columns.answer, limits)
-    solution = _value_of(values, columns.solution, "solution")
-    solution = _text(solution, "solution", columns.solution, limits)
+        tests = _checked(_text(tests, "answer", columns.answer), columns.answer, limits)
+    solution = _text(value_at(values, columns.solution), "solution", columns.solution)
     try:
         asked = read_asked(values, text, tests, solution)
     except ValueError as error:
@@ -232,13 +234,6 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
     gold = asked.gold if tests else ""
     return make_question(asked.text, gold, level, subject, AnswerKind.CODE), asked.reference
-
-
-def _value_of(values: Mapping[str, Any], column: str | None, part: str) -> Any:
-    """The value of a column; where a row has none, of another usual one, as in files of mixed rows."""
-    value = value_at(values, column)
-    others = PROGRAM_CANDIDATES[part] if value is None else ()
-    return next((values[name] for name in others if values.get(name) is not None), value)
 
 
 def value_at(values: Mapping[str, Any], column: str | None) -> Any:
@@ -271,44 +266,40 @@ def asked_in(messages: Any) -> str | None:
     return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else None
 
 
-def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
+def _text(value: Any, part: str, column: str | None) -> str:
     if value is None:
         return ""
     if part == "question":
         value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise RowProblem(f'"{column}" is {_kind(value)}, not text. Choose another: --column {part}=NAME')
-    return _checked(value, column, limits)
+    return value
 
 
-def further_text(value: Any, column: str, limits: RowLimits) -> str:
+def _further_text(value: Any, column: str) -> str:
     """Return what stands below a question, "" for nothing; a list as options with letters, a line each.
 
     Options may have labels of their own: `{"A": ...}`.
 
     Raises:
-        RowProblem: an object, control characters, or a text too long.
+        RowProblem: an object.
     """
     labelled = isinstance(value, Mapping) and all(_LABEL.fullmatch(str(label)) for label in value)
     if labelled and value and all(isinstance(text, str) for text in value.values()):
-        return "\n".join(f"({label}) {further_text(text, column, limits)}" for label, text in value.items())
+        return "\n".join(f"({label}) {_further_text(text, column)}" for label, text in value.items())
     if isinstance(value, list):
-        lines = [further_text(entry, column, limits) for entry in value]
+        lines = [_further_text(entry, column) for entry in value]
         if not lines or all(_LETTERED.match(line) for line in lines):
             return "\n".join(lines)
         return "\n".join(f"({letter(place)}) {line}" for place, line in enumerate(lines))
-    if isinstance(value, Mapping):
-        raise RowProblem(f'"{column}" is an object. Select a value: --column question={column}.NAME')
-    return _checked(_scalar(value, column), column, limits).strip()
+    return _scalar(value, column, "question").strip()
 
 
-def _answer(value: Any, column: str, limits: RowLimits) -> str:
+def _answer(value: Any, column: str) -> str:
     if isinstance(value, list):
-        parts = [_answer(part, column, limits) for part in value]
+        parts = [_answer(part, column) for part in value]
         return ", ".join(part for part in parts if part)
-    if isinstance(value, Mapping):
-        raise RowProblem(f'"{column}" is an object. Select a value: --column answer={column}.NAME')
-    return bare_answer(_checked(_scalar(value, column), column, limits))
+    return bare_answer(_scalar(value, column, "answer"))
 
 
 def bare_answer(text: str) -> str:
@@ -327,7 +318,7 @@ def _label(values: Mapping[str, Any], column: str | None, limits: RowLimits) -> 
     return canonical_text(_checked(_scalar(value, column), column, limits)) or None
 
 
-def _scalar(value: Any, column: str) -> str:
+def _scalar(value: Any, column: str, part: str = "") -> str:
     """A number or text as text; a missing value (NaN is one) as the empty text."""
     if value is None:
         return ""
@@ -339,6 +330,8 @@ def _scalar(value: Any, column: str) -> str:
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, bytes):
         raise RowProblem(f'"{column}" contains bytes, not text')
+    if isinstance(value, Mapping):
+        raise RowProblem(f'"{column}" is an object. Select a value: --column {part}={column}.NAME')
     return str(value)
 
 

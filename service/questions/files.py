@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from service.errors import InputError
 from service.hashing import file_sha256
+from service.json_lines import decode_line, parse_object, read_lines
 
 LONGEST_CSV_FIELD = 64 * 1024 * 1024
 KINDS: dict[str, str] = {
@@ -105,56 +106,26 @@ def open_file(path: Path, or_else: str = "") -> Source:
     return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin, path.parent)
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Yield each line with its number from 1; refuse UTF-16, drop the UTF-8 byte order mark."""
-    with path.open("rb") as file:
-        for number, line in enumerate(file, 1):
-            if number == 1:
-                if line.startswith((b"\xff\xfe", b"\xfe\xff")):
-                    raise InputError(f"{path}: the encoding is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8.")
-                line = line.removeprefix(b"\xef\xbb\xbf")
-            yield number, line
-
-
-def _describe_bytes(error: UnicodeDecodeError) -> str:
-    byte = error.object[error.start]
-    return f"not UTF-8: byte 0x{byte:02x} at byte {error.start + 1} of the line"
-
-
 def _load_json(text: str) -> Any:
     return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=float)
 
 
 def _read_json(path: Path) -> Rows:
     row = 0
-    for number, raw in _lines(path):
-        if not raw.strip():
+    for number, line in read_lines(path):
+        if not line.strip():
             continue
-        if row == 0 and raw.lstrip().startswith(b"["):
+        if row == 0 and line.lstrip().startswith(b"["):
             yield from _read_json_array(path)
             return
-        if row == 0 and raw.strip() == b"{":
+        if row == 0 and line.strip() == b"{":
             raise InputError(f"{path}: is one JSON object. Write its rows as JSON Lines or as an array.")
         place = f"{path.name}:{number}"
-        yield _parse_json_line(raw, row, place)
+        try:
+            yield RawRow(row, place, parse_object(line, 'like {"question": ...}', _load_json))
+        except ValueError as error:
+            yield BadRow(row, place, str(error))
         row += 1
-
-
-def _parse_json_line(raw: bytes, row: int, place: str) -> RawRow | BadRow:
-    cut = (
-        "" if raw.endswith(b"\n") else "; it is the last line and not terminated, so the file may be cut off"
-    )
-    try:
-        value = _load_json(raw.decode("utf-8"))
-    except UnicodeDecodeError as error:
-        return BadRow(row, place, _describe_bytes(error) + cut)
-    except json.JSONDecodeError as error:
-        return BadRow(row, place, f"not valid JSON ({error.msg}, column {error.colno}){cut}")
-    except RecursionError:
-        return BadRow(row, place, "JSON nested too deeply")
-    if not isinstance(value, dict):
-        return BadRow(row, place, 'not a JSON object. Each line must be an object like {"question": ...}')
-    return RawRow(row, place, value)
 
 
 def _read_json_array(path: Path) -> Rows:
@@ -176,37 +147,32 @@ def _read_json_array(path: Path) -> Rows:
 
 def _read_csv(path: Path) -> Rows:
     def decoded() -> Iterator[str]:
-        for number, raw in _lines(path):
+        for number, line in read_lines(path):
             try:
-                yield raw.decode("utf-8")
-            except UnicodeDecodeError as error:
-                raise InputError(f"{path.name}:{number}: {_describe_bytes(error)}.") from error
+                yield decode_line(line)
+            except ValueError as error:
+                raise InputError(f"{path.name}:{number}: {error}.") from error
 
     csv.field_size_limit(LONGEST_CSV_FIELD)
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    reader = csv.reader(decoded(), delimiter=delimiter, strict=True)
-    header: list[str] | None = None
+    reader = csv.DictReader(decoded(), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
     row, line = 0, 1
-    while True:
-        place = f"{path.name}:{line}"
-        try:
-            cells = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield BadRow(row, place, f"not valid CSV ({error}). A quote may be unclosed, or the file cut off")
-            return
+    try:
+        names = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
+        if not names or len(set(names)) < len(names):
+            raise InputError(
+                f"{path.name}:1: the first line must name every column once, not: {', '.join(names)}."
+            )
         line = reader.line_num + 1
-        if header is None and cells:
-            header = [cell.strip() for cell in cells]
-            if len(set(header)) < len(header):
-                raise InputError(f"{place}: the header contains a column twice: {', '.join(header)}.")
-        elif header is not None and cells:
-            if len(cells) == len(header):
-                yield RawRow(row, place, dict(zip(header, cells, strict=True)))
+        for values in reader:
+            place, line = f"{path.name}:{line}", reader.line_num + 1
+            if None in values or None in values.values():
+                yield BadRow(row, place, f"has not as many fields as the header, which has {len(names)}")
             else:
-                yield BadRow(row, place, f"has {len(cells)} fields, but the header has {len(header)}")
+                yield RawRow(row, place, values)
             row += 1
+    except csv.Error as error:
+        problem = f"not valid CSV ({error}). A quote may be unclosed, or the file cut off"
+        yield BadRow(row, f"{path.name}:{line}", problem)
 
 
 def number_rows(name: str, batches: Iterable[Any]) -> Rows:

@@ -1,8 +1,8 @@
 """Import a source as a named set: read, check golds against themselves, compare, store."""
 
 import shlex
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
 from typing import Any, Protocol
@@ -18,110 +18,15 @@ from service.questions.question import is_solution
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
-    StoredSet,
-    check_set_name,
     default_set_name,
     find_set,
     load_members,
     members_hash,
     store_set,
 )
+from service.questions.tables import QuestionSetRow
+from service.runs.store import check_name
 from service.telling import TellProgress, TellStage, tell_nobody
-
-
-@dataclass(frozen=True)
-class ImportReport:
-    """Result of an import: the rows that were read, and what became of their questions in the database."""
-
-    read: ReadRows
-    name: str
-    created: bool  # False: the set was there already, with the same content
-    members: tuple[Member, ...]
-    likeness: Likeness
-    new_questions: int
-    new_images: int
-    spec: dict[str, Any] = field(repr=False)
-
-    @property
-    def held(self) -> list[Member]:
-        return [member for member in self.members if member.held is not None]
-
-    @property
-    def usable(self) -> int:
-        return len(self.members) - len(self.held)
-
-    @property
-    def images(self) -> int:
-        """Number of different images."""
-        return len({id for member in self.members for id in member.question.images})
-
-    @property
-    def solutions(self) -> int:
-        """Number of usable golds that are whole solutions."""
-        questions = (member.question for member in self.members if member.held is None)
-        return sum(each.kind != AnswerKind.CODE and is_solution(each.answer) for each in questions)
-
-    @property
-    def attention(self) -> list[str]:
-        """What is odd about the questions, with the way out."""
-        problems, read, conflicts = [], self.read, self.likeness.conflicts
-        if self.held:
-            problems.append(f"{len(self.held):,} held back (`tagrpo questions list {self.name} --held`)")
-        if conflicts:
-            problems.append(f"rows whose answer contradicts an earlier row: {len(conflicts):,}")
-        if read.bad:
-            problems.append(f"rows left out: {len(read.bad):,}")
-        if read.left_out:
-            columns = filter(None, (read.columns.question, *read.columns.further, *read.left_out))
-            options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
-            problems.append(
-                f"questions may lack the content of {', '.join(read.left_out)}: in "
-                f"{max(read.left_out.values()):,} rows, these columns contain text that the question lacks. "
-                "If the questions need it, import under another --name and list the question's columns in "
-                f"order: {options}"
-            )
-        if self.solutions:
-            problems.append(
-                "gold answers that are whole solutions, which hardly any response matches: "
-                f"{self.solutions:,}. Import under another --name and name the column of the final answer "
-                "with --column answer=NAME. From a solution column, tagrpo reads the last \\boxed{} or the "
-                "text after ####"
-            )
-        return problems
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form. Rows count from 0; pairs are (row, earlier row) of the source."""
-        read = self.read
-        return {
-            "set": self.name,
-            "source": read.source,
-            "created": self.created,
-            "rows": read.rows,
-            "usable": self.usable,
-            "held": [member.to_json() for member in self.held],
-            "new_questions": self.new_questions,
-            "images": self.images,
-            "new_images": self.new_images,
-            "left_out_columns": dict(read.left_out),
-            "golds_that_are_solutions": self.solutions,
-            "duplicates": [{"row": row, "earlier": earlier} for row, earlier in read.duplicates],
-            **{kind: [vars(pair) for pair in pairs] for kind, pairs in vars(self.likeness).items()},
-            "bad_rows": [f"{bad.place}: {bad.problem}" for bad in read.bad],
-            "spec": self.spec,
-        }
-
-
-class Checked(Protocol):
-    """A gold graded against itself."""
-
-    @property
-    def value(self) -> str: ...
-
-    @property
-    def reason(self) -> str: ...
-
-    @property
-    def extracted(self) -> str | None: ...
 
 
 class AnswerChecker(Protocol):
@@ -130,11 +35,9 @@ class AnswerChecker(Protocol):
     @property
     def version(self) -> str: ...
 
-    def check_golds(
-        self, golds: Sequence[str], progress: TellProgress | None = None
-    ) -> Sequence[Checked]: ...
+    def check_golds(self, golds: Sequence[str], progress: TellProgress | None = None) -> Sequence[Any]: ...
 
-    def check_programs(self, golds: Sequence[tuple[str, str]]) -> Sequence[Checked]: ...
+    def check_programs(self, golds: Sequence[tuple[str, str]]) -> Sequence[Any]: ...
 
     def equal_many(self, pairs: Sequence[tuple[str, str]]) -> Sequence[str]: ...
 
@@ -146,15 +49,18 @@ def store_import(
     *,
     name: str | None = None,
     progress: TellStage = tell_nobody,
-) -> ImportReport:
+) -> tuple[dict[str, Any], list[str]]:
     """Check the rows of `read_source` and store them as a set, all of it in one transaction or nothing.
 
     A gold that does not grade as correct against itself is held back with the reason; tests, where the row's
     own program does not pass them, or where they pass without one. Importing the same questions under the
     same name again changes nothing.
+
+    Returns:
+        The machine-readable form, with rows counted from 0; and warnings, with the way out.
     """
-    name = default_set_name(rows.stem) if name is None else name
-    check_set_name(name)
+    name = default_set_name(rows.opened.stem) if name is None else name
+    check_name(name)
     content = members_hash((member.position, member.question.id) for member in rows.members)
     with db.read() as session:
         stored = _same_or_none(session, name, content)
@@ -168,7 +74,8 @@ def store_import(
         else (lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]),
         partial(progress, "comparing texts"),
     )
-    spec = _spec(rows, content, members, likeness, grader.version)
+    images = {id: None for member in members for id in member.question.images}
+    spec = _spec(rows, content, members, likeness, len(images), grader.version)
     new_questions = new_images = 0
     created = False
     if stored is None:
@@ -176,15 +83,59 @@ def store_import(
             # Another process may have been quicker since we looked.
             stored = _same_or_none(session, name, content)
             if stored is None:
-                used = (id for member in members for id in member.question.images)
-                new_images = store_images(session, rows.images.read(used))
+                new_images = store_images(session, rows.images.read(images))
                 new_questions = store_set(session, name, members, spec)
                 created = True
-    spec = spec if stored is None else stored.spec
-    return ImportReport(rows, name, created, tuple(members), likeness, new_questions, new_images, spec)
+    held = [member for member in members if member.held is not None]
+    solutions = sum(
+        member.held is None and rows.kind is not AnswerKind.CODE and is_solution(member.question.answer)
+        for member in members
+    )
+    record = {
+        "set": name,
+        "source": rows.source,
+        "created": created,
+        "rows": rows.rows,
+        "usable": len(members) - len(held),
+        "held": [member.to_json() for member in held],
+        "new_questions": new_questions,
+        "images": len(images),
+        "new_images": new_images,
+        "left_out_columns": dict(rows.left_out),
+        "golds_that_are_solutions": solutions,
+        "duplicates": [{"row": row, "earlier": earlier} for row, earlier in rows.duplicates],
+        **{kind: [vars(pair) for pair in pairs] for kind, pairs in vars(likeness).items()},
+        "bad_rows": [f"{bad.place}: {bad.problem}" for bad in rows.bad],
+        "spec": spec if stored is None else stored.spec,
+    }
+    return record, list(_warnings(rows, name, len(held), len(likeness.conflicts), solutions))
 
 
-def _same_or_none(session: Session, name: str, content: str) -> StoredSet | None:
+def _warnings(rows: ReadRows, name: str, held: int, conflicts: int, solutions: int) -> Iterator[str]:
+    if held:
+        yield f"{held:,} held back (`tagrpo questions list {name} --held`)"
+    if conflicts:
+        yield f"rows whose answer contradicts an earlier row: {conflicts:,}"
+    if rows.bad:
+        yield f"rows left out: {len(rows.bad):,}"
+    if rows.left_out:
+        columns = filter(None, (rows.columns.question, *rows.columns.further, *rows.left_out))
+        options = " ".join(f"--column {shlex.quote(f'question={column}')}" for column in columns)
+        yield (
+            f"questions may lack the content of {', '.join(rows.left_out)}: in "
+            f"{max(rows.left_out.values()):,} rows, these columns contain text that the question lacks. If "
+            "the questions need it, import under another --name and list the question's columns in order: "
+            f"{options}"
+        )
+    if solutions:
+        yield (
+            f"gold answers that are whole solutions, which hardly any response matches: {solutions:,}. "
+            "Import under another --name and name the column of the final answer with --column answer=NAME. "
+            "From a solution column, tagrpo reads the last \\boxed{} or the text after ####"
+        )
+
+
+def _same_or_none(session: Session, name: str, content: str) -> QuestionSetRow | None:
     stored = find_set(session, name)
     if stored is None or stored.content_hash == content:
         return stored
@@ -208,7 +159,7 @@ def _check_golds(rows: ReadRows, grader: AnswerChecker, progress: TellStage) -> 
     ]
 
 
-def _held_reason(grade: Checked, kind: AnswerKind) -> str:
+def _held_reason(grade: Any, kind: AnswerKind) -> str:
     programs = kind is AnswerKind.CODE
     if grade.reason == "no answer":
         return "no tests" if programs else "no answer"
@@ -219,12 +170,11 @@ def _held_reason(grade: Checked, kind: AnswerKind) -> str:
 
 
 def _spec(
-    rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness, grader: str
+    rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness, images: int, grader: str
 ) -> dict[str, Any]:
-    images = {id for member in members for id in member.question.images}
     return {
         "kind": "import",
-        **rows.origin,
+        **rows.opened.origin,
         "content_hash": content,
         **({} if rows.kind is AnswerKind.LATEX else {"answer_kind": str(rows.kind)}),
         "columns": rows.columns.as_dict(),
@@ -233,14 +183,12 @@ def _spec(
         "limit": rows.limit,
         "max_characters": rows.limits.max_characters,
         "strip_control": rows.limits.strip_control,
-        **({"images": len(images)} if images else {}),
+        **({"images": images} if images else {}),
         "rows": rows.rows,
         "bad_rows": len(rows.bad),
         "duplicates": len(rows.duplicates),
         "held": sum(member.held is not None for member in members),
-        "conflicts": len(likeness.conflicts),
-        "near_duplicates": len(likeness.near_duplicates),
-        "look_alikes": len(likeness.look_alikes),
+        **{kind: len(pairs) for kind, pairs in vars(likeness).items()},
         "grader": grader,
         "tagrpo": version("tagrpo"),
     }

@@ -5,7 +5,6 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,13 +14,13 @@ from service.questions.duplicates import NEAR_RATIO, NearIndex, comparable
 from service.questions.question import Question
 from service.questions.store import (
     Member,
-    check_set_name,
     find_set,
     get_set,
     load_members,
     members_hash,
     store_set,
 )
+from service.runs.store import check_name
 from service.telling import TellStage, tell_nobody
 
 REPORT_EVERY = 200
@@ -39,10 +38,10 @@ def choose_extra(
     def order(question: Question) -> bytes:
         return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
 
-    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
+    index = NearIndex()
     texts = {(question.images, comparable(question.text)) for question in base}  # an index compares only some
     for done, question in enumerate(base):
-        indexes[question.images].add(done, question.text)
+        index.nearest(question, add=done)
         if done % REPORT_EVERY == 0:
             progress("reading the base", done, len(base))
     chosen: list[Question] = []
@@ -51,12 +50,12 @@ def choose_extra(
         if len(chosen) == count:
             break
         key = question.images, comparable(question.text)
-        match = indexes[question.images].nearest(question.text)
+        match = index.nearest(question)
         if key in texts or (match is not None and match.same_digits):
             overlaps["same_text" if key in texts else "near"] += 1
             continue
         texts.add(key)
-        indexes[question.images].add(len(base) + len(chosen), question.text)
+        index.nearest(question, add=len(base) + len(chosen))
         chosen.append(question)
         if len(chosen) % REPORT_EVERY == 0:
             progress("choosing", len(chosen), count)
@@ -80,7 +79,7 @@ def mix_sets(
     the machine-readable form; `overlaps` in the spec counts extra questions that were passed over: same_text
     (equal but for blanks and case) or near (similar wording with the same digits).
     """
-    check_set_name(name)
+    check_name(name)
     with db.read() as session:
         base_set, extra_set = get_set(session, base), get_set(session, extra)
         base_members, extra_members = load_members(session, base), load_members(session, extra)

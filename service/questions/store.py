@@ -16,8 +16,6 @@ from service.questions.question import Question
 from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.runs.store import list_runs
 
-_NAME = re.compile(r"\w[\w.-]{0,99}")
-
 
 @dataclass(frozen=True)
 class Member:
@@ -30,20 +28,6 @@ class Member:
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form."""
         return {"row": self.position, **self.question.to_json(), "held": self.held}
-
-
-@dataclass(frozen=True)
-class StoredSet:
-    """A set in the database, without its questions."""
-
-    id: int
-    name: str
-    spec: dict[str, Any]
-    created_at: str
-
-    @property
-    def content_hash(self) -> str:
-        return str(self.spec["content_hash"])
 
 
 def members_hash(members: Iterable[tuple[int, str]]) -> str:
@@ -75,15 +59,6 @@ def store_questions(session: Session, questions: Iterable[Question]) -> int:
     return new
 
 
-def check_set_name(name: str) -> None:
-    """Refuse names that would be hard to type or to tell apart."""
-    if not _NAME.fullmatch(name):
-        raise InputError(
-            f'"{name}" is not a valid name of a question set. Use letters, digits, "-", "_" and ".", and '
-            "start with a letter or digit."
-        )
-
-
 def default_set_name(stem: str) -> str:
     """Return the file's name as the name of a set: what may not stand in one becomes "-"."""
     return re.sub(r"[^\w.-]+", "-", stem).strip("-._")[:100]
@@ -113,13 +88,12 @@ def store_set(session: Session, name: str, members: Sequence[Member], spec: dict
     return new
 
 
-def find_set(session: Session, name: str) -> StoredSet | None:
+def find_set(session: Session, name: str) -> QuestionSetRow | None:
     """Return the set of that name, or None."""
-    row = session.execute(select(QuestionSetRow).where(QuestionSetRow.name == name)).scalar_one_or_none()
-    return None if row is None else StoredSet(row.id, row.name, row.spec, row.created_at)
+    return session.scalar(select(QuestionSetRow).where(QuestionSetRow.name == name))
 
 
-def get_set(session: Session, name: str) -> StoredSet:
+def get_set(session: Session, name: str) -> QuestionSetRow:
     """Return the set of that name."""
     question_set = find_set(session, name)
     if question_set is not None:
@@ -129,7 +103,7 @@ def get_set(session: Session, name: str) -> StoredSet:
     raise NotFoundError(f'no question set "{name}"; {there}.')
 
 
-def check_removable(session: Session, name: str) -> StoredSet:
+def check_removable(session: Session, name: str) -> QuestionSetRow:
     """Return the set of that name, which nothing builds on."""
     stored = get_set(session, name)
     runs = [run.name for run in list_runs(session) if run.spec.get("questions") == name]

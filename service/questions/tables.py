@@ -51,6 +51,10 @@ class QuestionSetRow(Base):
     spec: Mapped[dict[str, Any]]  # kind (import, mix), source, hash of the file, column mapping, seed
     created_at: Mapped[str]
 
+    @property
+    def content_hash(self) -> str:
+        return str(self.spec["content_hash"])
+
 
 class QuestionSetMemberRow(Base):
     """A question's place in a set. `held` says why it is kept out of runs; null where it is fine."""

@@ -100,23 +100,17 @@ def count_runs(session: Session) -> dict[str, int]:
 def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
     """Return where these runs are, in their order."""
     ids = [run.id for run in runs]
-    groups = (TaskRow.run_id, TaskRow.state, TaskRow.error.is_not(None))
-    tasks: Counter[tuple[str, str, bool]] = Counter()
-    query = select(*groups, func.count()).where(TaskRow.run_id.in_(ids)).group_by(*groups)
-    for run_id, state, has_error, count in session.execute(query):
-        tasks[run_id, state, bool(has_error)] = count
+    is_open, has_error, number = TaskRow.state == OPEN, TaskRow.error.is_not(None), func.count()
+    counts = (
+        number.filter(TaskRow.state == DONE),
+        number.filter(is_open, ~has_error),
+        number.filter(is_open, has_error),
+        number.filter(TaskRow.state == FAILED_TASK),
+    )
+    query = select(TaskRow.run_id, *counts).where(TaskRow.run_id.in_(ids)).group_by(TaskRow.run_id)
+    tasks = {id: (done, left, failed, final) for id, done, left, failed, final in session.execute(query)}
     ledgers = read_ledgers(session, ids)
-    return [
-        RunProgress(
-            run,
-            done=tasks[run.id, DONE, False] + tasks[run.id, DONE, True],
-            open=tasks[run.id, OPEN, False],
-            failed=tasks[run.id, OPEN, True],
-            final=tasks[run.id, FAILED_TASK, False] + tasks[run.id, FAILED_TASK, True],
-            ledger=ledgers[run.id],
-        )
-        for run in runs
-    ]
+    return [RunProgress(run, *tasks.get(run.id, (0, 0, 0, 0)), ledgers[run.id]) for run in runs]
 
 
 def last_ended(session: Session, run_id: str) -> float | None:

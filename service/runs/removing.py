@@ -75,23 +75,16 @@ def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     """Yield tables with rows of this run and the condition for them, children first."""
     load_tables()
 
-    def counts(table: Table) -> list[str]:
+    def by_name(table: Table) -> list[str]:
         """Return the columns that refer to a run by name only: triggers keep the table."""
         return [each.name for each in table.columns if each.name in _COUNTED_BY and not each.foreign_keys]
 
-    tables = sorted(Base.metadata.sorted_tables, key=lambda table: bool(counts(table)))
-    conditions: dict[str, ColumnElement[bool]] = {
-        "runs": _RUNS.c.id == run_id,
-        "asks": _ASKS.c.scope == run_id,
-    }
+    tables = sorted(Base.metadata.sorted_tables, key=lambda table: bool(by_name(table)))
+    conditions = {"runs": _RUNS.c.id == run_id, "asks": _ASKS.c.scope == run_id}
     for table in tables:
-        parents = [
-            (column, key.column.table.name)
-            for column in table.columns
-            if not column.nullable
-            for key in column.foreign_keys
-        ] + [(table.c[name], _COUNTED_BY[name]) for name in counts(table)]
-        for column, parent in parents:
+        columns = [column for column in table.columns if not column.nullable]
+        parents = [(each, key.column.table.name) for each in columns for key in each.foreign_keys]
+        for column, parent in [*parents, *((table.c[name], _COUNTED_BY[name]) for name in by_name(table))]:
             if parent in conditions and table.name not in conditions:
                 of_run = select(Base.metadata.tables[parent].c.id).where(conditions[parent])
                 conditions[table.name] = column.in_(of_run)

@@ -21,7 +21,7 @@ _PACKAGES = (
     *("tagrpo", "litellm", "math-verify", "latex2sympy2_extended", "sympy", "datasets", "sqlalchemy"),
     *("torch", "transformers", "vllm"),
 )
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"[^\W_][\w.-]{0,99}")
 _LONGEST_SHOWN = 60
 
 
@@ -59,25 +59,6 @@ def package_versions() -> dict[str, str]:
     return versions
 
 
-def find_same_run(
-    session: Session, *, name: str, kind: str, spec: Mapping[str, Any], question_ids: Sequence[str]
-) -> Run | None:
-    """Return the run with this name, None where there is none.
-
-    Its questions may be the first of these: it grows by the rest when it is opened.
-    """
-    check_name(name)
-    row = session.scalar(select(RunRow).where(RunRow.name == name))
-    if row is None:
-        return None
-    # Not by the id, which a renamed run keeps.
-    same = content_hash("spec", row.spec) == content_hash("spec", dict(spec)) and row.kind == kind
-    there = run_question_ids(session, row.id)
-    if not same or there != list(question_ids)[: len(there)]:
-        raise InputError(_difference(session, row, spec, question_ids))
-    return as_run(row)
-
-
 def open_run(
     session: Session,
     *,
@@ -85,68 +66,78 @@ def open_run(
     kind: str,
     spec: Mapping[str, Any],
     question_ids: Sequence[str],
-    versions: Mapping[str, Any],
-) -> tuple[Run, bool]:
-    """Return the run with this name, made if there is none, and whether it is new.
+    versions: Mapping[str, Any] | None = None,
+) -> tuple[Run, int | None]:
+    """Return the run with this name, and how many questions it had before; None if it is new.
 
     One that holds the first of these questions gets the others too: a trial grows, and what it has stays.
     `question_ids` may be empty: an eval run's problems have their own table, and their hash is in `spec`.
     """
-    run_there = find_same_run(session, name=name, kind=kind, spec=spec, question_ids=question_ids)
-    if run_there is not None:
-        _add_questions(session, run_there.id, question_ids)
-        return run_there, False
-    run_id = _run_id(session, name, kind, spec, question_ids)
-    session.execute(
-        insert(RunRow).values(
-            id=run_id,
+    row, before = session.scalar(select(RunRow).where(RunRow.name == check_name(name))), None
+    if row is None:
+        row = RunRow(
+            id=_run_id(session, name, kind, spec, question_ids),
             name=name,
             kind=kind,
             spec=dict(spec),
-            versions=dict(versions),
+            versions=dict(package_versions() if versions is None else versions),
             created_at=utc_now(),
         )
-    )
-    _add_questions(session, run_id, question_ids)
-    return find_run(session, name), True
-
-
-def _add_questions(session: Session, run_id: str, question_ids: Sequence[str]) -> None:
-    """Give a run those of these questions that come after its own."""
-    there = len(run_question_ids(session, run_id))
-    for part in in_parts([*enumerate(question_ids)][there:]):
-        rows = [{"run_id": run_id, "position": place, "question_id": each} for place, each in part]
+        session.add(row)
+        session.flush()
+        session.refresh(row)  # with the spec as JSON keeps it
+    else:
+        # Not by the id, which a renamed run keeps.
+        same = content_hash("spec", row.spec) == content_hash("spec", dict(spec)) and row.kind == kind
+        there = run_question_ids(session, row.id)
+        before = len(there)
+        if not same or there != list(question_ids)[:before]:
+            raise InputError(_difference(session, row, spec, question_ids))
+    for part in in_parts([*enumerate(question_ids)][before or 0 :]):
+        rows = [{"run_id": row.id, "position": place, "question_id": each} for place, each in part]
         session.execute(insert(RunQuestionRow), rows)
+    return as_run(row), before
 
 
-def find_run(session: Session, reference: str) -> Run:
-    """Return the run with this name or id (or an unambiguous beginning of the id)."""
-    row = session.scalar(select(RunRow).where(RunRow.name == reference))
-    if row is None:
-        by_id = select(RunRow).where(RunRow.id.startswith(reference, autoescape=True))
-        rows = session.scalars(by_id).all()
-        if len(rows) != 1:
-            names = ", ".join(session.scalars(select(RunRow.name).order_by(RunRow.created_at)).all())
-            others = f"Available: {names}" if names else "There are no runs yet"
-            raise NotFoundError(f"there is no run {reference!r}. {others}.")
-        row = rows[0]
-    return as_run(row)
+def find_run(session: Session, reference: str | None, kind: str | None = None) -> Run:
+    """Return the only run of `matching_runs`; without a reference, the only one of this kind."""
+    if reference is None:
+        matching, which = list_runs(session, kind), "there are several runs"
+    else:
+        matching, which = matching_runs(session, reference, kind), f"{reference} matches several runs"
+    if not matching:
+        raise InputError("there are no runs yet. `tagrpo runs list` shows how to start one.")
+    if len(matching) > 1:
+        raise InputError(f"{which}. Choose one: {', '.join(sorted(run.name for run in matching))}.")
+    return matching[0]
 
 
-def list_runs(session: Session) -> list[Run]:
-    """Return all runs, oldest first."""
-    return [as_run(row) for row in session.scalars(select(RunRow).order_by(RunRow.created_at, RunRow.id))]
-
-
-def only_run(session: Session, kind: str | None = None) -> Run:
-    """Return the only run there is, of this kind if one is given."""
-    runs = [run for run in list_runs(session) if kind in (None, run.kind)]
-    if len(runs) != 1:
-        several = f"there are several runs. Choose one: {', '.join(sorted(run.name for run in runs))}."
+def matching_runs(session: Session, reference: str, kind: str | None = None) -> list[Run]:
+    """Return the run (of a kind) with this name or beginning of an id, otherwise all named REFERENCE.*."""
+    runs = list_runs(session)
+    of_kind = [run for run in runs if kind in (None, run.kind)]
+    matching = [run for run in of_kind if run.name == reference]
+    if not matching and reference.startswith("run_"):
+        by_id = [run for run in of_kind if run.id.startswith(reference)]
+        matching = by_id if len(by_id) == 1 else []
+    matching = matching or [run for run in of_kind if run.name.startswith(f"{reference}.")]
+    if matching:
+        return sorted(matching, key=lambda run: run.name)
+    if other := next((run for run in runs if reference in (run.name, run.id)), None):
         raise InputError(
-            several if runs else "there are no runs yet. `tagrpo runs list` shows how to start one."
+            f"run {other.name!r} is of kind {other.kind}, not {kind}. `tagrpo runs list --kind {kind}` lists "
+            "the runs that you can name."
         )
-    return runs[0]
+    names = ", ".join(run.name for run in of_kind)
+    others = f"Available: {names}" if names else "There are no runs yet"
+    raise NotFoundError(f"there is no run {reference!r}. {others}.")
+
+
+def list_runs(session: Session, kind: str | None = None) -> list[Run]:
+    """Return all runs, or those of a kind, oldest first."""
+    of_kind = () if kind is None else (RunRow.kind == kind,)
+    rows = session.scalars(select(RunRow).where(*of_kind).order_by(RunRow.created_at, RunRow.id))
+    return [as_run(row) for row in rows]
 
 
 def run_question_ids(session: Session, run_id: str) -> list[str]:

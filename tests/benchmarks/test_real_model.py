@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.harness import read_jsonl, write_jsonl
 from benchmarks.studies import real_model, real_model_pack
-from benchmarks.studies.real_model_plan import REAL, Row, best_rate, read_jsonl, write_jsonl
+from benchmarks.studies.real_model_plan import REAL, Row, best_rate
 from benchmarks.studies.real_model_report import mean_by_seed_and_problem, tables
 from benchmarks.studies.real_model_stages import Study
 
@@ -27,7 +28,7 @@ def test_a_folder_travels_in_pieces_and_a_damaged_piece_is_named(
     second = travel / "model.001"
     whole = second.read_bytes()
     second.write_bytes(b"x" + whole[1:])
-    with pytest.raises(ValueError, match=r"missing or damaged: model\.001\. Carry"):
+    with pytest.raises(ValueError, match=r"carry .*again\.\nmodel\.001: FAILED"):
         real_model_pack.unpack(travel, place)
     second.write_bytes(whole)
     real_model_pack.unpack(travel, place)

@@ -5,7 +5,6 @@ import runpy
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -13,14 +12,12 @@ from benchmarks import harness
 from benchmarks.__main__ import main as list_benchmarks
 from benchmarks.__main__ import scripts
 
-ROOT = Path(__file__).resolve().parents[2]
 SIZES = {
     "speed.rollouts": "--rollouts 8192 --text-bytes 200",
     "studies.sandbox_study_table": "",
 }
 ON_DATA = {
     "speed.grading_speed": "--rows 40 --skip-hostile --repeats 1",
-    "studies.cost": "--rows 50",
     "studies.forecast": "--pilots 1 --questions 20 --worlds phrasing,run",
     "studies.grading_accuracy": "--rows 5 --skip-math-verify --files grader_cases",
     "studies.neighbors": "",
@@ -28,13 +25,13 @@ ON_DATA = {
 OF_FILES = {"studies.neighbors": pytest.mark.sqlite}  # unpacks one
 ELSEWHERE = {"studies.gate", "studies.passk_coverage", "studies.verdict", "pages.latency"}
 """Run by tests of their own."""
-TRAINING = {"speed.training_step", "studies.real_model", "studies.sandbox_plain", "studies.sandbox_study"}
+TRAINING = {"speed.training_step", "studies.real_model", "studies.sandbox_study"}
 """Hours or days; files of tests with their names try their parts."""
 
 
 @pytest.fixture
 def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
-    """Run a benchmark in this process, and what it measures in processes of their own here too."""
+    """Run a benchmark in this process."""
 
     def run_here(name: str, *arguments: object) -> str:
         monkeypatch.setattr(sys, "argv", [name, *map(str, arguments)])
@@ -42,14 +39,6 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         runpy.run_module(f"benchmarks.{name}", run_name="__main__", alter_sys=True)
         return capsys.readouterr().out
 
-    def run_apart(file: str, *arguments: object) -> dict[str, Any]:
-        path = Path(file).relative_to(ROOT / "benchmarks")
-        with monkeypatch.context() as patched:
-            patched.setattr(sys, "argv", sys.argv)
-            return json.loads(run_here(f"{path.parent}.{path.stem}", *arguments).splitlines()[-1])
-
-    monkeypatch.setattr(harness, "run_apart", run_apart)
-    monkeypatch.setenv("LITELLM_LOCAL_MODEL_COST_MAP", "True")
     threads = torch.get_num_threads() if (torch := sys.modules.get("torch")) else None
     yield run_here
     if threads is not None:

@@ -233,4 +233,5 @@ def test_a_signal_stores_what_is_in_flight(
         code, _, errors = process.end(number, timeout=10)
         assert code == 128 + number, errors
         assert "Traceback" not in errors
+        assert "Unclosed" not in errors
         assert answered_asks(db) == stats(url)["paid"] > 0

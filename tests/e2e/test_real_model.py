@@ -1,4 +1,4 @@
-"""The study of a real model from end to end with the sandbox's policy, killed while a pair trains."""
+"""The study of a real model from end to end with the sandbox's policy, killed after the base was measured."""
 
 import json
 import os
@@ -47,19 +47,18 @@ def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Pa
     finish("prepare", travel, "--tiny")
     run = ("run", travel, place, "--out", out, "--seconds", LIMIT_S, "--pairs", 1)
     process = start(*run)
-    trained = place / "grpo-10" / "checkpoints" / "latest_checkpointed_iteration.txt"
     ends = time.monotonic() + LIMIT_S
-    while not trained.exists():
+    while not (rows.exists() and '"pool"' in rows.read_text()):
         assert process.poll() is None, process.communicate()[0]
         assert time.monotonic() < ends
         time.sleep(0.1)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
     before = rows_of(rows)
     assert {(row["recipe"], row["benchmark"]) for row in before} == {
         *(("base", name) for name in ("first", "second", "pool")),
         ("grpo", "training"),  # the pilot
     }
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
     finish(*run)
     after = rows_of(rows)
     assert after[: len(before)] == before
@@ -70,10 +69,6 @@ def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(tmp_path: Pa
     assert len({(row["recipe"], row["benchmark"], row["problem"]) for row in tested}) == len(tested) == 48
     assert all(row["drawn"] == 8 >= row["correct"] >= row["boxed"] for row in tested)
     assert sum(row["correct"] for row in tested) > 0
-    starts = rows_of(place / "grpo-10" / "attempts.jsonl")
-    # verl may save its second and last step before it notices the kill. Then a second start has nothing
-    # left to train, and there is none if the first one still ended well.
-    assert len(starts) == 2 or (len(starts) == 1 and starts[0]["checkpoint"] == 2)
     assert (out / "set.tar").exists()
 
     finish("prepare", travel, "--tiny", "--rows", rows, "--set", out / "set.tar")

@@ -135,27 +135,11 @@ def test_rows_of_a_gated_benchmark_never_show(tmp_path: Path, grader: Grader) ->
     assert SECRET not in str(caught.value)
 
 
-@pytest.mark.parametrize(
-    ("spelled", "plain"),
-    [
-        ("27.0", "27"),
-        ("033", "33"),
-        (r"336^\circ", "336"),
-        (r"$336^{\circ}$", "336"),
-        ("1,450,000", "1450000"),
-        ("-1", "-1"),
-        ("+2.", "2"),
-        ("0", "0"),
-        ("-0", "0"),
-        ("12,34", "12,34"),
-        ("2.5", "2.5"),
-        ("x", "x"),
-        ("", ""),
-        ("7" * 5_000, "7" * 5_000),  # more digits than Python reads
-    ],
-)
-def test_integers_lose_what_copies_spell_differently(spelled: str, plain: str) -> None:
-    assert canonical_integer(spelled) == plain
+def test_integers_lose_what_copies_spell_differently() -> None:
+    spelled = ["27.0", "033", r"336^\circ", r"$336^{\circ}$", "1,450,000", "-1", "+2.", "0", "-0"]
+    assert [*map(canonical_integer, spelled)] == ["27", "33", "336", "336", "1450000", "-1", "2", "0", "0"]
+    for other in ("12,34", "2.5", "x", "", "7" * 5_000):  # the last has more digits than Python reads
+        assert canonical_integer(other) == other
 
 
 HUB_ROWS = [{"problem": f"What is {n}+{n}?", "answer": f"{2 * n:03}", "solution": "No."} for n in range(30)]

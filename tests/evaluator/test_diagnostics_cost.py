@@ -10,20 +10,22 @@ from evaluator.signal.cost import (
     cost_report,
     usd_per_token,
 )
-from evaluator.signal.forecast import Forecast, GroupShape
+from evaluator.signal.forecast import Forecast
+from evaluator.signal.groups import GroupCounts
 from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import Mixture, Shift, beta_cells, rates
+from evaluator.signal.rates import RATES, Mixture, Shift, beta_cells
+from evaluator.signal.shapes import GroupShape
 from service.errors import InputError
 
 
 def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:
-    """A forecast by a model that is known, with nothing left open."""
-    model = RateModel(Mixture("free", weights), shift)
-    return Forecast(model, (model, model), 1.0, 100, (8, 8))
+    """A forecast by a known model, whatever its pilot."""
+    model, four = RateModel(Mixture("free", weights), shift), np.full((100, 1), 4)
+    return Forecast(model, (model, model), 1.0, GroupCounts(np.arange(100), four, four, 0 * four))
 
 
 def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    weights = np.zeros(len(rates()))
+    weights = np.zeros(len(RATES))
     weights[rate_place] = 1.0
     return weights
 
@@ -45,15 +47,15 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
     rows, even = cost_report(known(weights, shift), 8, 3, TokenCosts(100.0, 300.0))
     row = next(row for row in rows if row["method"] == RESCUE)
     rng, questions = np.random.default_rng(5), 100_000
-    places = rng.choice(len(rates()), size=questions, p=weights)
+    places = rng.choice(len(RATES), size=questions, p=weights)
     edges = shift.chances().cumsum(axis=1)
     neighbors = np.stack(
         [(edges[places] < rng.random(questions)[:, None]).sum(axis=1) for _ in range(3)], axis=1
-    ).clip(max=len(rates()) - 1)
-    first = rng.binomial(4, rates()[places])
+    ).clip(max=len(RATES) - 1)
+    first = rng.binomial(4, RATES[places])
     dead = first == 0
-    of_neighbors = rng.binomial([2, 1, 1], rates()[neighbors]).sum(axis=1)
-    right = first + np.where(dead, of_neighbors, rng.binomial(4, rates()[places]))
+    of_neighbors = rng.binomial([2, 1, 1], RATES[neighbors]).sum(axis=1)
+    right = first + np.where(dead, of_neighbors, rng.binomial(4, RATES[places]))
     assert even is not None
     assert even["dead"] == pytest.approx(dead.mean(), abs=0.006)
     assert even["revived"] == pytest.approx((of_neighbors[dead] > 0).mean(), abs=0.006)
@@ -62,7 +64,7 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
 
 
 def test_questions_that_only_neighbors_solve_have_no_break_even() -> None:
-    weights = 0.5 * point(0) + 0.5 * point(len(rates()) // 2)
+    weights = 0.5 * point(0) + 0.5 * point(len(RATES) // 2)
     _, even = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
     assert even is not None
     assert even["g_equal_share"] is None

@@ -18,6 +18,10 @@ def angles(texts: Sequence[str]) -> Any:
     return vectors
 
 
+def tables(texts: Any, g: int, n: int) -> Any:
+    return diversity("base", texts, angles, g, n)[0]
+
+
 def distance(first: str, second: str) -> float:
     return float(1 - np.cos(np.deg2rad(float(first) - float(second))))
 
@@ -28,7 +32,7 @@ def mean_distance(pairs: Any) -> float:
 
 def test_means_are_those_over_all_pairs() -> None:
     texts = own, first, second = ("0", "10", "50"), ("80", "90", "100"), ("5", "200", "31")
-    (row,) = diversity("base", [("a", dict(enumerate(texts)))], angles, 3, 2).rows
+    (row,) = tables([("a", dict(enumerate(texts)))], 3, 2)["diversity"]
     assert row["original"] == pytest.approx(mean_distance(combinations(own, 2)))
     assert row["neighbor"] == pytest.approx(
         (mean_distance(combinations(first, 2)) + mean_distance(combinations(second, 2))) / 2
@@ -39,7 +43,7 @@ def test_means_are_those_over_all_pairs() -> None:
 
 def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
     texts = {0: ("0", "0", "0"), 1: ("0", "0", "0"), 2: ("90", "90", "90")}
-    (row,) = diversity("base", [("a", texts)], angles, 3, 2).rows
+    (row,) = tables([("a", texts)], 3, 2)["diversity"]
     assert row["original"] == 0.0
     assert row["neighbor"] == 0.0
     assert row["matched"] == pytest.approx(2 / 3)  # two of one neighbor, one of the other
@@ -49,11 +53,10 @@ def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
 def test_a_density_integrates_to_one() -> None:
     rng = np.random.default_rng(1)
     texts = [(f"q{n}", {0: tuple(map(str, rng.normal(0, 40, 3)))}) for n in range(200)]
-    result = diversity("base", texts, angles, 3, 0)
-    rows = densities(result.rows, points=400)
+    distances = np.array([row["original"] for row in tables(texts, 3, 0)["diversity"]])
+    rows = densities({"original": distances}, points=400)
     axis = np.array([row["distance"] for row in rows])
     density = np.array([row["density"] for row in rows])
     assert np.trapezoid(density, axis) == pytest.approx(1.0, abs=0.1)
     assert axis.min() >= 0
-    alike = diversity("base", [("a", {0: ("1", "1")}), ("b", {0: ("2", "2")})], angles, 2, 0)
-    assert densities(alike.rows) == []
+    assert tables([("a", {0: ("1", "1")}), ("b", {0: ("2", "2")})], 2, 0)["diversity_densities"] == []

@@ -7,31 +7,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from evaluator.signal.groups import (
-    CheckpointGroups,
-    PromptSample,
-    QuestionGroup,
-)
-from evaluator.signal.zero_gradient import (
+from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup, count_groups
+from evaluator.signal.shapes import (
     JOINT_GROUP,
     NEIGHBOR_GROUP,
     NEIGHBORS_GROUP,
     ORIGINAL_GROUP,
-    ZeroGradient,
+    GroupShape,
     ends,
-    pooled_equal,
-    unknown_ends,
-    zero_gradient,
 )
+from evaluator.signal.zero_gradient import unknown_bounds, zero_gradient
 
 
 def group(name: str, *counts: tuple[int, ...]) -> QuestionGroup:
     """A group by (correct, wrong[, unknown]) of each prompt, the original first."""
     return QuestionGroup(name, tuple(PromptSample(variant, *part) for variant, part in enumerate(counts)))
-
-
-def shares(result: ZeroGradient) -> dict[str, float]:
-    return {row["group"]: row["share"] for row in result.shares}
 
 
 def equal_by_enumeration(prompts: list[list[int]], g: int) -> float:
@@ -47,24 +37,23 @@ def equal_by_enumeration(prompts: list[list[int]], g: int) -> float:
 def test_a_joint_group_is_counted_exactly(prompts: list[list[int]], g: int) -> None:
     correct = np.array([[sum(rewards) for rewards in prompts]])
     wrong = np.array([[len(rewards) - sum(rewards) for rewards in prompts]])
-    exact = ends(correct, wrong, g)
-    joint = pooled_equal(exact, len(prompts) - 1, with_original=True)[0]
+    joint, neighbors = (
+        GroupShape("", len(prompts) - 1, g, original).counted(*ends(correct, wrong, g))[0]
+        for original in (True, False)
+    )
     assert joint == pytest.approx(equal_by_enumeration(prompts, g), abs=1e-12)
-    neighbors = pooled_equal(exact, len(prompts) - 1, with_original=False)[0]
     assert neighbors == pytest.approx(equal_by_enumeration(prompts[1:], g), abs=1e-12)
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3))
 def test_unknown_grades_are_bounded(correct: int, wrong: int, unknown: int) -> None:
-    g = 2
-    if correct + wrong + unknown < g:
+    if correct + wrong + unknown < 2:
         return
-    arrays = [np.array([[count]]) for count in (correct, wrong, unknown)]
-    low, high = unknown_ends(arrays[0], arrays[1], arrays[2], g)
+    pair = GroupShape("pair", 0, 2)
+    low, high = unknown_bounds(count_groups([group("a", (correct, wrong, unknown))]), pair)
     for right in range(unknown + 1):
-        filled = ends(arrays[0] + right, arrays[1] + unknown - right, g)
-        assert low.right[0, 0] - 1e-12 <= filled.right[0, 0] <= high.right[0, 0] + 1e-12
-        assert low.wrong[0, 0] - 1e-12 <= filled.wrong[0, 0] <= high.wrong[0, 0] + 1e-12
+        graded = np.array([[correct + right]]), np.array([[wrong + unknown - right]])
+        assert low - 1e-12 <= pair.counted(*ends(*graded, 2))[0] <= high + 1e-12
 
 
 def test_rows_of_a_small_run() -> None:
@@ -74,17 +63,18 @@ def test_rows_of_a_small_run() -> None:
         group("c", (0, 2), (1, 1), (0, 2)),
         group("d", (1, 1), (1, 1), (1, 1)),
     )
-    result = zero_gradient(CheckpointGroups("base", groups), 2, 2)
-    assert shares(result) == {
+    tables, notes = zero_gradient(CheckpointGroups("base", groups), 2, 2)
+    shares = tables["zero_gradient"]
+    assert {row["group"]: row["share"] for row in shares} == {
         ORIGINAL_GROUP: 0.75,
         NEIGHBOR_GROUP: 0.625,
         NEIGHBORS_GROUP: 0.5,
         JOINT_GROUP: 0.25,
     }
-    assert [(row["group"], row["minus"], row["difference"]) for row in result.gaps] == [
+    assert [(row["group"], row["minus"], row["difference"]) for row in tables["zero_gradient_gaps"]] == [
         (NEIGHBORS_GROUP, ORIGINAL_GROUP, -0.25),
         (JOINT_GROUP, ORIGINAL_GROUP, -0.5),
     ]
-    assert "needs 6 responses" in result.notes[0]
-    assert all(row["questions"] == 4 and row["left_out"] == 0 for row in result.shares)
-    assert all(row["low"] <= row["share"] <= row["high"] for row in result.shares)
+    assert "needs 6 responses" in notes[0]
+    assert all(row["questions"] == 4 and row["left_out"] == 0 for row in shares)
+    assert all(row["low"] <= row["share"] <= row["high"] for row in shares)

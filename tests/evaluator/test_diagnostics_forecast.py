@@ -8,9 +8,10 @@ from numpy.typing import NDArray
 
 from benchmarks.studies.forecast import check_halves
 from benchmarks.studies.forecast_worlds import read_visits
-from evaluator.signal.forecast import GroupShape, forecast, paper_shapes
+from evaluator.signal.forecast import forecast
 from evaluator.signal.groups import GroupCounts
-from evaluator.signal.rates import Shift, binomial_table, equal_chances, profile_interval, rates
+from evaluator.signal.rates import RATES, Shift, binomial_table, profile_interval
+from evaluator.signal.shapes import GroupShape, paper_shapes
 from service.errors import InputError
 
 Floats = NDArray[np.float64]
@@ -47,14 +48,14 @@ def test_a_forecast_finds_the_shares_of_the_population() -> None:
         success = population[:, (0 if shape.original else 1) : 1 + shape.n]
         true = ((success**shape.g).prod(axis=1) + ((1 - success) ** shape.g).prod(axis=1)).mean()
         row = fitted.row(shape)
-        assert row.share == pytest.approx(true, abs=0.03)
-        assert row.low < row.share < row.high
+        assert row["share"] == pytest.approx(true, abs=0.03)
+        assert row["low"] < row["share"] < row["high"]
 
 
 def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion() -> None:
     correct = np.repeat([0, 8, 4], [50, 30, 20])
-    table, uniform = binomial_table(correct, 8 - correct), np.full(len(rates()), 1 / len(rates()))
-    low, high = profile_interval(table, np.ones(100), equal_chances(None, 8, 0, 0), uniform)
+    table, uniform = binomial_table(correct, 8 - correct), np.full(len(RATES), 1 / len(RATES))
+    low, high = profile_interval(table, np.ones(100), GroupShape("", 0, 8).equal_chances(None), uniform)
     # 80 of 100 by the likelihood ratio, to what rates of the grid can say
     assert low == pytest.approx(0.715, abs=0.01)
     assert high == pytest.approx(0.870, abs=0.01)
@@ -81,7 +82,7 @@ def test_the_forecast_holds_on_a_real_run(data_folder: Path) -> None:
     visits = read_visits(data_folder / "grpo_group_log_dsrsub.jsonl")
     for g, m in ((8, 8), (8, 4), (4, 4)):
         predicted, observed = check_halves(visits, g, m=m)
-        assert abs(predicted.share - observed.value) <= 0.03
+        assert abs(predicted["share"] - observed.value) <= 0.03
         predicted, observed = check_halves(visits, g, m=m, at_random=True)
-        assert abs(predicted.share - observed.value) <= 0.01
-        assert predicted.low <= observed.value <= predicted.high
+        assert abs(predicted["share"] - observed.value) <= 0.01
+        assert predicted["low"] <= observed.value <= predicted["high"]

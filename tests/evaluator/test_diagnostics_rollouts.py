@@ -63,7 +63,7 @@ def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("{", "not JSON"),
+        ("{", "not valid JSON"),
         ('{"reward": 1}', "the row has no question"),
         ('{"question_id": "a"}', "has no reward"),
         ('{"question_id": "a", "reward": "yes"}', "boolean; or .*number; or .*'correct'"),
@@ -92,8 +92,6 @@ def test_what_is_not_there_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").write_text("\n", encoding="utf-8")
     with pytest.raises(InputError, match="contains no rollouts"):
         file_source(tmp_path / "empty.jsonl")
-    with pytest.raises(InputError, match="0 windows"):
-        file_source(tmp_path, windows=0)
     (tmp_path / "latin.jsonl").write_bytes(b'{"question_id": "\xe9"}\n')
-    with pytest.raises(InputError, match="not valid UTF-8"):
+    with pytest.raises(InputError, match="not UTF-8"):
         file_source(tmp_path / "latin.jsonl")

@@ -6,15 +6,14 @@ from openai_faults import always, fault_sequence, first_of, for_text, no_faults,
 from sqlalchemy import select
 
 from evaluator.evals.running import sample_seed
-from service.asks.ask import RetryPolicy
 from service.asks.tables import AskBodyRow
 from service.database import Database
+from service.models.access import Budget
 from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
 
 PROBLEMS = sums(4)
 PRICE = (1000.0, 1000.0)  # a cent for ten tokens
-HASTY = RetryPolicy(base_s=0.001, longest_s=0.01, halt_after=3)
 
 
 def finished(db: Database, run: Run) -> bool:
@@ -30,7 +29,7 @@ def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db: Database)
     with running_server() as server:
         outcome = draw(db, run, server, 20)
         asked = [seen.body for seen in server.requests]
-    assert (outcome.drawn, outcome.missing, outcome.stopped, outcome.sent) == (80, 0, None, 12)
+    assert (outcome.drawn, outcome.open, outcome.stopped, outcome.sent) == (80, 0, None, 12)
     assert sorted(body.get("n", 1) for body in asked) == [4] * 4 + [8] * 8
     first = next(body for body in asked if body["messages"][1]["content"].startswith(PROBLEMS[0].text))
     assert first["messages"] == [
@@ -88,7 +87,7 @@ def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) ->
     with running_server(faults=fault_sequence("fewer_choices", "fewer_choices")) as server:
         outcome = draw(db, run, server, 8)
         counts = sorted(seen.body.get("n", 1) for seen in server.requests)
-    assert (outcome.missing, outcome.drawn) == (0, 32)
+    assert (outcome.open, outcome.drawn) == (0, 32)
     assert counts == [1, 1, 8, 8, 8, 8]
     assert places(db, run) == every(4, 8)
 
@@ -106,7 +105,7 @@ def test_faults_change_neither_the_samples_nor_their_number(db: Database) -> Non
         outcome = draw(db, stormy, server, 80)
         assert len(server.met) > 5
         assert server.overlaps == 0
-    assert outcome.missing == 0
+    assert outcome.drawn == 4 * 80
     assert stored(db, calm) == stored(db, stormy)
 
 
@@ -120,12 +119,12 @@ def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
     run = start(db, "r", PROBLEMS, form=form, template="{question}")
     with running_server(faults=for_text(PROBLEMS[3].text, *[fault] * 2)) as server:
         outcome = draw(db, run, server, 8, at_once=1)
-        assert (outcome.missing, outcome.lost, outcome.stopped, outcome.failures) == (8, 8, None, {kind: 1})
+        assert (outcome.drawn, outcome.open, outcome.stopped, outcome.failures) == (24, 0, None, {kind: 1})
         assert finished(db, run)
-        assert draw(db, run, server, 8).lost == 8
+        assert draw(db, run, server, 8).sent == 0
         assert len(server.requests) == 4
-        assert draw(db, run, server, 8, retry_final=True).lost == 8
-        assert draw(db, run, server, 8, retry_final=True).missing == 0
+        assert draw(db, run, server, 8, retry_final=True).failed == 1
+        assert draw(db, run, server, 8, retry_final=True).drawn == 8
     assert places(db, run) == every(4, 8)
 
 
@@ -146,9 +145,9 @@ def test_a_server_that_refuses_everything_stops_the_run_and_nothing_is_final(
 ) -> None:
     run = start(db, "r", PROBLEMS)
     with running_server(faults=always(fault)) as server:
-        outcome = draw(db, run, server, 64, retries=HASTY, at_once=4)
-        assert (outcome.stopped, outcome.missing, outcome.lost) == (stopped, 4 * 64, 0)
+        outcome = draw(db, run, server, 64, budget=Budget(halt_after=3), at_once=4)
+        assert (outcome.stopped, outcome.drawn, outcome.failed) == (stopped, 0, 0)
         assert words in (outcome.message or "")
         assert len(server.requests) <= 7
         server.faults = no_faults
-        assert draw(db, run, server, 64).missing == 0
+        assert draw(db, run, server, 64).drawn == 4 * 64

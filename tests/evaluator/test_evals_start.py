@@ -14,7 +14,7 @@ from evaluator.evals.runs import find_eval_run, model_slug, open_eval_run
 from evaluator.signal.sources.eval_runs import load_runs
 from service.database import Database
 from service.errors import InputError, NotFoundError
-from service.models.prompts import PromptConfig
+from service.models.settings import PromptConfig
 from service.runs.store import check_name, open_run
 
 PROBLEMS = make_problems(3)
@@ -57,11 +57,11 @@ def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
         for name in ("pilot", "pilot.set-1", pilot.id, pilot.id[:12]):
             assert find_eval_run(session, name).id == pilot.id
         assert [checkpoint.label for checkpoint in load_runs(session, ["pilot"])] == ["pilot.set-1"]
-        with pytest.raises(InputError, match=r"several eval runs: base\.aime24, base\.amc23"):
+        with pytest.raises(InputError, match=r"several runs. Choose one: base\.aime24, base\.amc23"):
             find_eval_run(session, "base")
-        with pytest.raises(InputError, match="run rules is not an eval run"):
+        with pytest.raises(InputError, match="run 'rules' is of kind propose, not eval"):
             find_eval_run(session, "rules")
-        with pytest.raises(NotFoundError, match="no eval run 'pil'"):
+        with pytest.raises(NotFoundError, match="no run 'pil'"):
             find_eval_run(session, "pil")
 
 

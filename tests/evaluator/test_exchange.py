@@ -124,7 +124,7 @@ def test_questions_are_found_in_a_benchmark(
         ('{"text": "", "problem": "q", "answer": "1"}\n{"text', {}, r"r.jsonl:2: not valid JSON .* cut off"),
         ('{"text": null, "problem": "q", "answer": "1"}', {}, r"no row contains a response"),
         ("", {}, r"the file is empty"),
-        ('{"text"\n' * 300, {}, r"the first 200 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 195 more"),
+        ('{"text"\n' * 300, {}, r"300 of 300 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 295 more"),
     ],
 )
 def test_what_cannot_be_imported_says_where_and_what_would_fit(

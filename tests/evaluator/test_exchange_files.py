@@ -16,7 +16,7 @@ from pyarrow import parquet
 from runs import open_empty
 
 from evaluator.evals.problems import make_problem, number_copies
-from evaluator.exchange.exporting import DATA_FILE, SamplesFormat, export_samples
+from evaluator.exchange.exporting import SamplesFormat, export_samples
 from evaluator.exchange.files import open_responses
 from evaluator.exchange.matching import FromFile
 from evaluator.grading import AnswerKind
@@ -164,7 +164,7 @@ def from_file(folder: Path) -> FromFile:
     return FromFile("own", AnswerKind.LATEX, RowImages(folder, "--column images=NAME", "--column images="))
 
 
-@pytest.mark.parametrize("form", ["jsonl", "parquet", "hf"])
+@pytest.mark.parametrize("form", ["jsonl", "parquet"])
 def test_what_is_exported_comes_back_in_another_database(
     form: SamplesFormat, db: Database, other_db: Database, tmp_path: Path
 ) -> None:
@@ -174,9 +174,8 @@ def test_what_is_exported_comes_back_in_another_database(
     said = iter(["", "\u2028 \\boxed{1}\r\n", " a ", "\x00", "π", "z", "\\boxed{2}", "2"])
     problems = number_copies([*plain, plain[0]])
     run = add_eval_run(db, "r", [(2, 1, 0)] * 4, problems=problems, texts=lambda *_: next(said))
-    target = tmp_path / "out"
-    assert export_samples(db, run, target, form, overwrite=False, report=nothing) == 8
-    path = target / DATA_FILE if form == "hf" else target.rename(target.with_suffix(f".{form}"))
+    path = tmp_path / f"out.{form}"
+    assert export_samples(db, run, path, form, overwrite=False, report=nothing) == 8
     back = bring(other_db, open_responses([path]), matcher=from_file(tmp_path))[0]
     assert stored(other_db, back) == stored(db, run)
     assert back.spec["problems_hash"] == run.spec["problems_hash"]
@@ -184,15 +183,12 @@ def test_what_is_exported_comes_back_in_another_database(
         assert load_images(session, [RED.id, BLUE.id])
     scores = [each.score and each.score.value.value for each in open_responses([path]).read()]
     assert scores == [*("correct", "wrong") * 4]
-    if form != "jsonl":
+    if form == "parquet":
         from datasets import load_dataset
 
         read = load_dataset("parquet", data_files=str(path), split="train", cache_dir=str(tmp_path / "cache"))
         sizes = [[image.size for image in row["images"]] for row in read]
         assert sizes[::2] == [[(8, 6)], [(8, 6)], [], [(8, 6)]]
-    if form == "hf":
-        with pytest.raises(InputError, match=r"is not empty. Choose another folder or pass --overwrite"):
-            export_samples(db, run, target, form, overwrite=False, report=nothing)
 
 
 def test_the_same_words_below_another_picture_are_another_problem(tmp_path: Path, db: Database) -> None:

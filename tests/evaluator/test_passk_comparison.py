@@ -16,7 +16,7 @@ RNG = np.random.default_rng(5)
 
 def counts(correct: list[int], unknown: list[int] | None = None) -> Counts:
     ids = [f"p{row:03}" for row in range(len(correct))]
-    return Counts.from_columns(ids, [16] * len(correct), correct, unknown)
+    return Counts(ids, [16] * len(correct), correct, unknown)
 
 
 def test_a_comparison_by_hand() -> None:
@@ -74,8 +74,8 @@ def test_unknown_grades_widen_the_comparison() -> None:
 
 
 def test_different_problems() -> None:
-    a = Counts.from_columns(["a", "b", "c"], [8] * 3, [1, 2, 3])
-    b = Counts.from_columns(["c", "b", "d"], [8] * 3, [3, 1, 0])
+    a = Counts(["a", "b", "c"], [8] * 3, [1, 2, 3])
+    b = Counts(["c", "b", "d"], [8] * 3, [3, 1, 0])
 
     with pytest.raises(InputError, match=r"1 only in A \(a\), 1 only in B \(d\)"):
         compare(a, b, 1)
@@ -83,12 +83,12 @@ def test_different_problems() -> None:
     assert shown.problem_ids == ("b", "c")
     assert (shown.only_a, shown.only_b) == (("a",), ("d",))
     with pytest.raises(InputError, match="no problems in common"):
-        compare(a, Counts.from_columns(["z"], [8], [1]), 1, common_only=True)
+        compare(a, Counts(["z"], [8], [1]), 1, common_only=True)
 
 
 def test_too_few_samples_on_one_side() -> None:
-    a = Counts.from_columns(["a", "b"], [8, 4], [1, 2])
-    b = Counts.from_columns(["a", "b"], [8, 8], [3, 1])
+    a = Counts(["a", "b"], [8, 4], [1, 2])
+    b = Counts(["a", "b"], [8, 8], [3, 1])
 
     with pytest.raises(InputError, match="1 of 2 problems have fewer than 8"):
         compare(a, b, [1, 8])
@@ -96,7 +96,7 @@ def test_too_few_samples_on_one_side() -> None:
     assert shown.left_out == ("b",)
     assert shown.problem_ids == ("a",)
     with pytest.raises(InputError, match="no problem has 8"):
-        compare(a, Counts.from_columns(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
+        compare(a, Counts(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
 
 
 def test_levels_are_kept_where_sides_are_exchangeable() -> None:
@@ -122,8 +122,8 @@ def test_more_samples_on_one_side_are_no_win() -> None:
     rng = np.random.default_rng(3)
     ids = [f"p{i}" for i in range(200)]
     rates = rng.beta(2, 2, 200)
-    a = Counts.from_columns(ids, [32] * 200, rng.binomial(32, rates))
-    b = Counts.from_columns(ids, [48] * 200, rng.binomial(48, rates))
+    a = Counts(ids, [32] * 200, rng.binomial(32, rates))
+    b = Counts(ids, [48] * 200, rng.binomial(48, rates))
     point = compare(a, b, 32).points[32]
     assert point.wins + point.losses < 10
     assert point.p_value > 0.05

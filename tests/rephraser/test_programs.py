@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.grading import Grade, GradeValue
-from rephraser.checks.structure import check_program
+from rephraser.checks.structure import check_candidate
 from rephraser.run.judge import count_classes
 from rephraser.verdict import Verdict, judge
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
@@ -26,7 +26,7 @@ def halves(numbers: List[int]) -> List[float]:
 
 
 def names(candidate: str, question: str = QUESTION) -> set[str]:
-    return {finding.name for finding in check_program(question, candidate, names=("halves",))}
+    return {finding.name for finding in check_candidate(question, candidate, names=("halves",))}
 
 
 def test_an_honest_candidate_has_no_findings() -> None:
@@ -43,12 +43,12 @@ def test_names_and_signatures_stay() -> None:
 
 
 def test_examples_stay_and_no_code_is_given_away() -> None:
-    (missing,) = check_program(
+    (missing,) = check_candidate(
         QUESTION, HONEST.replace(">>> halves([2, 4])", ">>> halves([2, 6])"), names=("halves",)
     )
     assert (missing.name, missing.severity) == ("example_missing", "evidence")
     given_away = HONEST + "\n    return [number / 2 for number in numbers]"
-    (solved,) = check_program(QUESTION, given_away, names=("halves",))
+    (solved,) = check_candidate(QUESTION, given_away, names=("halves",))
     assert (solved.name, solved.severity) == ("solution_included", "fatal")
     assert names("") == {"empty"}
 

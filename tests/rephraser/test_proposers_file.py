@@ -41,12 +41,6 @@ def test_lists_objects_and_several_rows_add_up_in_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "options", "message"),
     [
-        ([{"question": FIRST.text}], {}, "no column looks like the candidates"),
-        (
-            [{"question": FIRST.text, "candidate": "a"}],
-            {"candidate_column": "mine"},
-            r"no column 'mine' \(proposer.candidate_column\)\. Available: question, candidate",
-        ),
         ([{"question": FIRST.text, "candidate": " "}], {}, r'c\.jsonl:1: "candidate" contains no text'),
         ([{"question": FIRST.text, "candidates": []}], {}, r'c\.jsonl:1: "candidates" contains no text'),
     ],

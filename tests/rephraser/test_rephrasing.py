@@ -14,16 +14,13 @@ from evaluator.grading import Clustering, Grader
 from rephraser.proposing.strategies import load_strategy
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.rejudge import judge_again
-from rephraser.run.rephrase import FEWEST_JUDGED
-from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec, SolverSpec
+from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
 from rephraser.views.candidates import proposing_exchange
 from rephraser.views.runs import summarize
-from service.asks.ask import ENOUGH, REQUESTS
+from service.asks.ask import ATTEMPTS, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
-from service.errors import InputError
-from service.questions import make_question
 from service.runs.store import find_run
 
 
@@ -170,7 +167,7 @@ def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path: Path) ->
 
 def test_a_request_that_failed_for_now_leaves_the_question_open(tmp_path: Path) -> None:
     broken = Fault(SERVER_ERROR, "no luck")
-    world = World(tmp_path, make_spec(n=1), proposed=[broken, broken, proposals(GOOD[0])])
+    world = World(tmp_path, make_spec(n=1), proposed=[broken] * ATTEMPTS + [proposals(GOOD[0])])
     first = world.work()
     assert (first.done, first.open, first.failures) == (0, 1, {SERVER_ERROR: 1})
     found = summary(world)
@@ -264,37 +261,6 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     assert reason.endswith("32 were truncated: raise the solver's max_tokens.")
 
 
-def test_a_run_stops_below_an_acceptance_rate(tmp_path: Path) -> None:
-    count = FEWEST_JUDGED + 10
-    questions = [make_question(f"What is ${number}$ and $2$?", "5") for number in range(count)]
-    world = World(
-        tmp_path,
-        make_spec(solvers=(), n=1, rounds=1, content_attempts=1),
-        questions,
-        proposed={each.id: [proposals(each.text)] * 2 + ["none"] for each in questions},
-    )
-    for each in questions:  # rejected: the numbers are left out
-        world.proposed[each.id] = [proposals("Name the sum of two numbers. How big is it?")]
-    outcome = world.work(stop_below=0.5)
-    assert outcome.stopped == ENOUGH
-    assert "which is below stop_below=0.5" in str(outcome.message)
-    assert FEWEST_JUDGED <= outcome.done < count
-    assert outcome.open == count - outcome.done
-    assert world.work(stop_below=0.0).open == 0
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"strategies": ()}, "at least one strategy"),
-        ({"solvers": (SolverSpec("a"), SolverSpec("a"))}, "appears twice"),
-    ],
-)
-def test_specs_that_make_no_sense_are_refused(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=message):
-        make_spec(**changes)
-
-
 def wrong_lines(prompt: str) -> list[str]:
     return [line for line in prompt.splitlines() if line.startswith("Wrong: ")]
 
@@ -322,23 +288,17 @@ def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
     assert not [number for number in ("17", "7") if number in line.split()]
 
 
-def reviewed_meanwhile(path: Path, decision: str, *replies: str) -> World:
-    """Return a run whose first candidate a person reviews while the solver answers."""
-    world = World(path, make_spec(n=2, content_attempts=2), proposed=[proposals(GOOD[0]), *replies])
-    solve = world.endpoints["s"].script
-    reviews = iter([decision])
+def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
+    replies = [proposals(GOOD[0]), GOOD[0], QUESTION.text, proposals(*GOOD)]
+    world = World(tmp_path, make_spec(n=2, content_attempts=2), proposed=replies)
+    solve, reviews = world.endpoints["s"].script, iter(["rejected"])
 
     def solve_and_review(request: Request) -> Said:
-        for first in reviews:
-            review(world, first, "it is 12 anyway")
+        for decision in reviews:  # while the solver answers
+            review(world, decision, "it is 12 anyway")
         return solve(request)
 
     world.endpoints["s"].script = solve_and_review
-    return world
-
-
-def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
-    world = reviewed_meanwhile(tmp_path, "rejected", GOOD[0], QUESTION.text, proposals(*GOOD))
     world.work(max_requests=2 + 11 + 1)  # the last one is an echo
     review(world, "accepted", "yes after all")
     world.work()
@@ -351,21 +311,12 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
         assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
-def judged_world(path: Path) -> World:
-    """A run with a candidate accepted at the first look; 12 answers of it are stored."""
-    world = World(path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.work()
-    return world
-
-
-def judge_anew(world: World, rule: OverlapRule, *, dry_run: bool = False) -> dict[str, Any]:
-    with Grader(workers=1) as grader:
-        return judge_again(world.db, world.run, rule, grader, dry_run=dry_run, report=lambda *_: None)
-
-
 def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> None:
-    world = judged_world(tmp_path)
-    more = judge_anew(world, OverlapRule(looks=(16,)))
+    world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
+    world.work()  # accepted at the first look: 12 answers are stored
+    whole, strict = OverlapRule(looks=(16,)), OverlapRule(accept_overlap=13, looks=(12, 16))
+    with Grader(workers=1) as grader:
+        more = judge_again(world.db, world.run, whole, grader, report=lambda *_: None)
+        later = judge_again(world.db, world.run, strict, grader, dry_run=True, report=lambda *_: None)
     assert (more["judged"], more["too_few"], more["after"]) == (0, 1, {"accepted": 1})
-    later = judge_anew(world, OverlapRule(accept_overlap=13, looks=(12, 16)), dry_run=True)
     assert later["after"] == {"undecided": 1}  # the look at 16 has no answers

@@ -1,13 +1,15 @@
+"""Audits: what is drawn, the order of review, progress, and error rates as they grow."""
+
 import pytest
 from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import Audit, audit_groups, audit_rates, get_audit, open_audit
-from rephraser.reviews.queue import audit_queue, read_items
+from rephraser.reviews.audit import Audit, audit_rates, get_audit, list_audits, open_audit
+from rephraser.reviews.queue import ReviewProgress, audit_progress, audit_queue, open_queue, read_items
 from rephraser.reviews.rates import AuditMember, group_rate
 from rephraser.reviews.store import Decision, DecisionWord, record_reviews
 from rephraser.tables import ReviewRow
 from service.database import Database
-from service.errors import InputError, NotFoundError
+from service.errors import InputError
 from service.questions import make_question
 from service.runs.store import Run
 
@@ -137,7 +139,7 @@ def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Data
     candidates, _ = open_audit(db, grouped, size=4, seed=7)
     assert (candidates.kind, candidates.id) == ("candidates", other.id + 1)
     with db.read() as session:
-        assert audit_groups(session, candidates) is None
+        assert audit_rates(session, candidates)["groups"] is None
         assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
 
 
@@ -163,9 +165,33 @@ def test_open_groups_bound_the_share() -> None:
     assert (nothing["low"], nothing["high"]) == (0.0, 1.0)
 
 
-def test_an_unknown_audit_names_those_there_are(db: Database, run: Run) -> None:
-    with db.read() as session, pytest.raises(NotFoundError, match=r"none yet. Create one"):
-        get_audit(session, 1)
-    audit, _ = open_audit(db, run, size=10, seed=0)
-    with db.read() as session, pytest.raises(NotFoundError, match=rf"Available: {audit.id} \(of run\)"):
-        get_audit(session, audit.id + 1)
+def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Database, run: Run) -> None:
+    def queue(reviewer: str = "ada", seed: int | None = 1) -> list[str]:
+        everything = ("accepted", "rejected", "undecided")
+        with db.read() as session:
+            return open_queue(session, run.id, reviewer, statuses=everything, seed=seed)
+
+    first = queue()
+    assert len(first) == 23
+    assert first == queue()
+    assert sorted(first) == sorted(queue(seed=None))
+    assert first != queue(seed=2)
+    with db.write() as session:
+        record_reviews(session, [Decision(first[3], "accepted", "", "ada")])
+    assert queue() == [id for id in first if id != first[3]]
+    assert queue("ben") == first
+
+
+def test_the_newest_decision_counts_for_the_rate(db: Database, run: Run) -> None:
+    audit, _ = open_audit(db, run, size=23, seed=1)
+    accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
+    made = [Decision(id, "accepted", "", "ada", audit.id) for id in accepted]
+    made[1] = Decision(accepted[1], "rejected", "other", "ada", audit.id)
+    made.append(Decision(accepted[0], "rejected", "other", "ben", audit.id))
+    with db.write() as session:
+        assert record_reviews(session, made) == len(made)
+    with db.read() as session:
+        rate = audit_rates(session, audit)["false_accept"]
+        assert list_audits(session, run.id)[0].id == audit.id
+        assert audit_progress(session, audit, "ada") == ReviewProgress(23, 11, 1)
+    assert (rate["count"], rate["reviewed"]) == (2, 12)

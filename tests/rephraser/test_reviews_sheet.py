@@ -63,7 +63,7 @@ def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tm
 @pytest.mark.parametrize(
     ("row", "said"),
     [
-        ("{", "not JSON"),
+        ("{", "not valid JSON"),
         ("[1]", "not a JSON object"),
         ({"candidate": GOOD, "decision": "maybe"}, "'maybe': Input should be '', 'accept'"),
         ({"candidate": GOOD, "decision": True}, '"decision" is True: '),

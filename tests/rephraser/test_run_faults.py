@@ -25,7 +25,8 @@ from world_runs import (
     world_server,
 )
 
-from service.asks.ask import Models, RetryPolicy
+from service.asks import ask
+from service.asks.ask import Models
 from service.asks.batch import BatchJobs
 from service.database import Database
 from service.runs.store import find_run
@@ -98,9 +99,9 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
 def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    quick = RetryPolicy(base_s=0.02, time_outs=6)
+    monkeypatch.setattr(ask, "TIME_OUTS", 6)
     init = Models.__init__
-    monkeypatch.setattr(Models, "__init__", lambda self, *a, **k: init(self, *a, **{**k, "retries": quick}))
+    monkeypatch.setattr(Models, "__init__", lambda self, *a, **k: init(self, *a, **{**k, "retry_s": 0.02}))
     undisturbed, _ = calm
     db = tmp_path / "faults.db"
     import_world(db, QUESTIONS)

@@ -19,7 +19,7 @@ from service.questions import make_question
 
 ODD = 'Let $f(x)=\\frac{x}{2}$,\nso "f(8)" is\u2028what? שלום, 你好, 𝔽'
 ASKED: list[Asked] = [
-    (ODD, "4", [Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"), Proposed("f of 8?")]),
+    (ODD, "4", [Proposed("With $f(x)=x/2$,\tfind $f(8)$.\u0007"), Proposed("f of 8?", right=(16, 12))]),
     ("What is 2+3?", "5", [Proposed("Add 2 and 3.", ("unverified",)), Proposed("2 plus 3?")]),
     ("Double 8.", "", []),
 ]
@@ -186,7 +186,7 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(InputError, match=r"a\.jsonl:3: not JSON .*cut off"):
+    with pytest.raises(InputError, match=r"a\.jsonl:3: not valid JSON .*cut off"):
         sets.import_set(db, sets.read_set(path), "copy")
 
     cut = tmp_path / "b.parquet"
@@ -279,6 +279,8 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     # Of four proposals three are judged and accepted: Clopper-Pearson gives (.025^(1/3), 1).
     assert "| all | 3 | 3 | 1 | 100.0% (95% interval 29.2% to 100.0%) |" in card.text
     assert "test/solver" in card.text
+    assert "Success rates of test/solver: 100.0% on 1 neighbors, 50.0% on their questions." in card.text
+    assert "1 easier, 0 level, 0 harder" in card.text
     assert make_spec().strategies[0].hash in card.text
     assert '"accept_overlap": 9' in card.text
     assert "load_dataset(" in card.text

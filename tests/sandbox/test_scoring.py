@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from command_line import CommandLine, run_here
 
-from evaluator.passk.exact_interval import exact_interval
+from evaluator.passk.intervals import exact_interval
 from rephraser.reviews.status import update_standings
 from rephraser.tables import VerdictRow
 from sandbox.scoring import read_truth

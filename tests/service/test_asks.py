@@ -19,7 +19,7 @@ from service.asks import ask as module
 from service.asks import attempts
 from service.asks import store as rows
 from service.asks import work as working
-from service.asks.ask import Asker, Failed, Models, NotStored, Outcome, RetryPolicy
+from service.asks.ask import Asker, Failed, Models, NotStored, Outcome
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import (
     AUTHENTICATION,
@@ -37,10 +37,11 @@ from service.asks.tables import AskRow, TaskRow, WorkerRow
 from service.asks.work import work_on
 from service.database import Database
 from service.errors import DatabaseError
+from service.models.access import Budget
 from service.runs.spending import read_ledger, set_cap
 from service.runs.store import Run
 
-QUICK = RetryPolicy(attempts=3, base_s=0.001, longest_s=0.01)
+RETRY_S = 0.001
 USED = cost_pico(PRICE, 4, 4) or 0
 WORST = worst_pico(question(), PRICE) or 0
 ELSEWHERE = "another-boot|namespace|far|1|1"
@@ -53,8 +54,8 @@ async def asking(
 ) -> AsyncIterator[Asker]:
     """Give an asker as a process of its own has it; without endpoints it only replays."""
     store = Store(db)
-    models = Models({each.model: each for each in endpoints}, **{"retries": QUICK} | options)
-    asker = Asker(store, run.id, await store.write(rows.enter, ""), models)
+    models = Models({each.model: each for each in endpoints}, **{"retry_s": RETRY_S} | options)
+    asker = Asker(store, run.id, await store.write(rows.enter), models)
     try:
         yield asker
         await asker.finish()
@@ -79,7 +80,7 @@ def work(
     async def main() -> Outcome:
         store = Store(db)
         try:
-            models = Models({VLLM: endpoint}, **{"retries": QUICK} | options)
+            models = Models({VLLM: endpoint}, **{"retry_s": RETRY_S} | options)
             return await work_on(store, run.id, one, models, report)
         finally:
             store.close()
@@ -89,7 +90,7 @@ def work(
 
 def task_states(db: Database, run: Run) -> dict[str, int]:
     with db.read() as session:
-        return rows.count_tasks(session, [run.id])[0]
+        return rows.count_tasks(session, run.id)
 
 
 def spent(db: Database, run: Run) -> tuple[int, int, int]:
@@ -99,12 +100,10 @@ def spent(db: Database, run: Run) -> tuple[int, int, int]:
         ended = AskRow.run_id == run.id, AskRow.state != "sent"
         cost = func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico, 0))
         stored = session.execute(select(func.count(), func.coalesce(cost, 0)).where(*ended)).one()
-    pico = [
-        round(sum(amounts) * 1e12) for amounts in zip(*((x.usd, x.doubtful_usd) for x in lines), strict=True)
-    ]
     requests = sum(line.requests for line in lines)
-    assert tuple(stored) == (requests, pico[0] if pico else 0)
-    return requests, *(pico or (0, 0))
+    usd, doubtful = sum(line.usd for line in lines), sum(line.doubtful_usd for line in lines)
+    assert tuple(stored) == (requests, round(usd * 1e12))
+    return requests, round(usd * 1e12), round(doubtful * 1e12)
 
 
 # Asking
@@ -187,7 +186,7 @@ async def test_a_fault_that_may_pass_is_followed_by_another_attempt(
 
 @pytest.mark.parametrize(
     ("kind", "sent", "final"),
-    [(SERVER_ERROR, 3, False), (TIME_OUT, 2, True), (BAD_REQUEST, 1, False), (CONTENT_FILTER, 1, True)],
+    [(SERVER_ERROR, 6, False), (TIME_OUT, 2, True), (BAD_REQUEST, 1, False), (CONTENT_FILTER, 1, True)],
 )
 async def test_a_request_without_an_answer_fails(db: Database, kind: str, sent: int, final: bool) -> None:
     run, endpoint = make_run(db), ScriptedEndpoint(lambda request: Fault(kind, "no"))
@@ -217,21 +216,22 @@ async def test_a_prompt_is_too_long_for_good_once_another_was_answered(db: Datab
     assert finals == [False, True]
 
 
-def test_failures_in_a_row_stop_the_run(db: Database) -> None:
-    run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(BAD_REQUEST, "no"))
-    outcome = work(db, run, endpoint, at_once=4, retries=RetryPolicy(base_s=0.001, halt_after=10))
-    assert outcome.stopped == "failing"
-    assert outcome.message == "10 consecutive requests failed, last: no"
-    assert 10 <= len(endpoint.sent) <= 14
-    assert outcome.failures == {BAD_REQUEST: len(endpoint.sent)}
+@pytest.mark.parametrize(
+    ("kind", "stopped", "message", "fewest"),
+    [
+        (BAD_REQUEST, "failing", "10 consecutive requests failed, last: no", 10),
+        (AUTHENTICATION, AUTHENTICATION, "no", 1),
+    ],
+)
+def test_failures_in_a_row_stop_the_run_and_so_does_one_that_all_requests_would_meet(
+    db: Database, kind: str, stopped: str, message: str, fewest: int
+) -> None:
+    run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(kind, "no"))
+    outcome = work(db, run, endpoint, at_once=4, budget=Budget(halt_after=10))
+    assert (outcome.stopped, outcome.message, outcome.open) == (stopped, message, 50)
+    assert fewest <= len(endpoint.sent) <= fewest + 4
+    assert outcome.failures == {kind: len(endpoint.sent)}
     assert task_states(db, run) == {"open": 50}
-
-
-def test_a_fault_that_all_requests_would_meet_stops_the_run(db: Database) -> None:
-    run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(AUTHENTICATION, "no key"))
-    outcome = work(db, run, endpoint, at_once=4)
-    assert (outcome.stopped, outcome.message, outcome.open) == (AUTHENTICATION, "no key", 50)
-    assert len(endpoint.sent) <= 4
 
 
 # Money
@@ -252,7 +252,7 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
     async def main() -> list[Outcome]:
         stores = [Store(db) for _ in endpoints]
         works = [
-            work_on(store, run.id, ask_item, Models({VLLM: endpoint}, retries=QUICK))
+            work_on(store, run.id, ask_item, Models({VLLM: endpoint}, retry_s=RETRY_S))
             for store, endpoint in zip(stores, endpoints, strict=True)
         ]
         outcomes = await asyncio.gather(*works)
@@ -321,12 +321,12 @@ async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) 
     )
 
     store, other = Store(db), Store(db)
-    far = asyncio.create_task(work_on(store, run.id, ask_item, Models({VLLM: slow}, retries=QUICK)))
+    far = asyncio.create_task(work_on(store, run.id, ask_item, Models({VLLM: slow}, retry_s=RETRY_S)))
     while len(slow.sent) < 3:
         await asyncio.sleep(0.005)
     with db.write() as session:
         session.execute(update(WorkerRow).values(process=ELSEWHERE, seen_at=time.time() - SILENT_S - 1))
-    near = await work_on(other, run.id, ask_item, Models({VLLM: quick}, retries=QUICK))
+    near = await work_on(other, run.id, ask_item, Models({VLLM: quick}, retry_s=RETRY_S))
     assert (near.done, len(quick.sent), task_states(db, run)) == (3, 3, {"done": 3})
     await far  # it was alive after all: what it brings is paid, and changes nothing else
     assert states(db) == ["lost"] * 3 + ["answered"] * 3
@@ -449,7 +449,12 @@ def test_a_run_without_answers_says_what_it_waits_for(
     db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING)
-    work(db, make_run(db, tasks=1), ScriptedEndpoint(latency_s=0.1), stall_s=0.03)
+    work(
+        db,
+        make_run(db, tasks=1),
+        ScriptedEndpoint(latency_s=0.1),
+        budget=Budget().model_copy(update={"stall_s": 0.03}),
+    )
     assert [record.getMessage() for record in caplog.records] == [
         "no answer for 0 s: 1 request in flight. the script"
     ]

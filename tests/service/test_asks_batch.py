@@ -1,6 +1,7 @@
 """Batch jobs as a backend of ask: half the price, as large as the caps allow, and never paid twice."""
 
 import asyncio
+import re
 from collections.abc import Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -14,7 +15,7 @@ from sqlalchemy import select, update
 
 from service.asks import batch
 from service.asks import store as rows
-from service.asks.ask import Asker, Failed, Models, RetryPolicy, Stopped
+from service.asks.ask import Asker, Failed, Models, Stopped
 from service.asks.attempts import answering_models
 from service.asks.batch import BatchJobs, check_batch
 from service.asks.money import Price, cost_pico, worst_pico
@@ -23,10 +24,10 @@ from service.asks.store import Store
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
+from service.models.access import Budget
 from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)
-QUICK = RetryPolicy(attempts=3, base_s=0.01, longest_s=0.02)
 REQUESTS = [question(number, OPENAI) for number in range(10, 16)]
 USED = cost_pico(HALF, 4, 4) or 0
 WORST = worst_pico(REQUESTS[0], HALF) or 0
@@ -44,8 +45,8 @@ async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any):
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     store, endpoint = Store(db), remote([server], OPENAI)
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
-    models = Models({}, {OPENAI: jobs}, retries=QUICK, **settings)
-    asker = Asker(store, run.id, await store.write(rows.enter, ""), models)
+    models = Models({}, {OPENAI: jobs}, Budget(**settings), retry_s=0.005)
+    asker = Asker(store, run.id, await store.write(rows.enter), models)
     try:
         yield asker
     finally:
@@ -87,13 +88,58 @@ async def until(condition: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def test_what_waits_is_one_job_at_half_the_price(db: Database) -> None:
-    server = OpenAIServer(batch_polls=3)
-    outcomes = run_batch(db, server, cap=6 * WORST)
-    assert all_answered(outcomes)
-    assert (server.batches.created, server.batches.lines, server.batches.downloads) == (1, 6, 1)
+ROOMS = [({"room": room}, None) for room in (1, 2, 4)]  # lines that the provider's queue takes
+OUTAGES = [({"fail_look": [503] * 12, "polls": 2}, 1)]
+LOST_REPLIES = [({"fail_create": statuses}, 1) for statuses in ([0], [503, 0], [0, 503])]
+
+
+@pytest.mark.parametrize(("provider", "jobs"), [({"polls": 3}, 1), *ROOMS, *OUTAGES, *LOST_REPLIES])
+def test_every_request_is_sent_in_one_job_at_half_the_price(
+    db: Database, provider: dict[str, Any], jobs: int | None
+) -> None:
+    server = OpenAIServer()
+    vars(server.batches).update(provider)
+    assert all_answered(run_batch(db, server, cap=6 * WORST))
+    assert server.batches.created == (jobs or server.batches.created)
+    assert (server.batches.lines, server.stats["paid_again"]) == (6, 0)
+    assert server.batches.downloads >= 1
     assert committed(db) == 6 * USED
-    assert server.stats["paid_again"] == 0
+
+
+@pytest.mark.parametrize(
+    ("provider", "settings", "jobs", "answers", "kind", "words"),
+    [
+        ({}, {"cap": WORST - 1}, 0, 0, Stopped, r"budget \(--max-usd\) covers only 0 of 6 requests"),
+        ({}, {"max_requests": 4}, 1, 4, Stopped, "the limit max_requests=4 is reached"),
+        ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
+        ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),
+        ({"end": "failed"}, {}, 3, 0, Failed, "^line 1 is bad$"),
+        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2.
+        ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
+    ],
+)
+def test_unanswered_requests_say_why(
+    db: Database,
+    provider: dict[str, Any],
+    settings: dict[str, Any],
+    jobs: int | None,
+    answers: int,
+    kind: type[Exception],
+    words: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(batch, "OUTAGE_S", 0.1)
+    server = OpenAIServer()
+    vars(server.batches).update(provider)
+    outcomes = run_batch(db, server, **settings)
+    errors = [each for each in outcomes if not isinstance(each, Answer)]
+    assert len(errors) == 6 - answers
+    assert jobs in (None, server.batches.created)
+    assert all(type(error) is kind and re.search(words, str(error)) for error in errors)
+    if "fail_look" in provider:  # the next process asks for the job
+        assert states(db) == ["sent"] * 6
+    else:
+        assert (committed(db), server.stats["paid_again"]) == (answers * USED * ("cap" in settings), 0)
 
 
 @pytest.mark.parametrize("moment", ["before the job is sent", "before its id is stored", "while it runs"])
@@ -166,30 +212,6 @@ def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
     assert {each.kind for each in stopped} <= {"budget"}
 
 
-@pytest.mark.parametrize("room", [1, 2, 4])
-def test_jobs_shrink_to_the_room_of_the_providers_queue(db: Database, room: int) -> None:
-    server = OpenAIServer()
-    server.batches.room = room
-    assert all_answered(run_batch(db, server, cap=6 * WORST))
-    assert server.batches.lines == 6
-    assert committed(db) == 6 * USED
-
-
-def test_an_outage_does_not_lose_a_job(db: Database) -> None:
-    server = OpenAIServer(batch_polls=2)
-    server.batches.fail_look = [503] * 12
-    assert all_answered(run_batch(db, server))
-    assert server.batches.created == 1
-
-
-@pytest.mark.parametrize("statuses", [[0], [503, 0], [0, 503]])
-def test_a_submission_whose_reply_is_lost_is_not_sent_twice(db: Database, statuses: list[int]) -> None:
-    server = OpenAIServer()
-    server.batches.fail_create = statuses
-    assert all_answered(run_batch(db, server))
-    assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
-
-
 def test_refused_lines_fail_at_no_cost(db: Database) -> None:
     server = OpenAIServer(faults=for_text("What is 12 ", "bad_request"))
     outcomes = run_batch(db, server, cap=6 * WORST)
@@ -197,18 +219,6 @@ def test_refused_lines_fail_at_no_cost(db: Database) -> None:
     assert isinstance(outcomes[2], Failed)
     assert (str(outcomes[2]), outcomes[2].final) == ("refused", False)
     assert committed(db) == 5 * USED
-
-
-def test_an_expired_job_keeps_what_it_has_and_the_rest_is_sent_again(db: Database) -> None:
-    server = OpenAIServer(batch_end="expired")
-    outcomes = run_batch(db, server)
-    assert server.batches.created == 3
-    assert (
-        sum(isinstance(each, Answer) for each in outcomes) == 5
-    )  # each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2
-    failed = [each for each in outcomes if isinstance(each, Failed)]
-    assert {str(each) for each in failed} == {"not done in time"}
-    assert server.stats["paid_again"] == 0
 
 
 def refuse_as_too_long(_: Any) -> tuple[int, dict[str, Any]]:
@@ -236,46 +246,3 @@ def test_places_without_batch_jobs_are_refused() -> None:
     anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
     with pytest.raises(PrerequisiteError, match="anthropic does not support OpenAI's batch API"):
         check_batch(anthropic)
-
-
-def test_a_cap_below_the_next_request_stops(db: Database) -> None:
-    server = OpenAIServer()
-    outcomes = run_batch(db, server, cap=WORST - 1)
-    assert server.batches.created == 0
-    assert [str(each) for each in outcomes] == [
-        "the remaining budget (--max-usd) covers only 0 of 6 requests"
-    ] * 6
-
-
-def test_the_number_of_requests_is_capped(db: Database) -> None:
-    server = OpenAIServer()
-    outcomes = run_batch(db, server, max_requests=4)
-    assert server.batches.lines == 4
-    assert sum(isinstance(each, Answer) for each in outcomes) == 4
-    assert {str(each) for each in outcomes if isinstance(each, Stopped)} == {
-        "the limit max_requests=4 is reached"
-    }
-
-
-def test_a_queue_without_any_room_stops_the_run(db: Database) -> None:
-    server = OpenAIServer()
-    server.batches.room = 0
-    outcomes = run_batch(db, server, cap=6 * WORST)
-    assert {type(each) for each in outcomes} == {Stopped}
-    assert "All answers are kept. Resume when other batch jobs have finished." in str(outcomes[0])
-    assert committed(db) == 0
-
-
-def test_an_outage_of_a_day_ends_the_wait(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch, "OUTAGE_S", 0.1)
-    server = OpenAIServer()
-    server.batches.fail_look = [503] * 1000
-    outcomes = run_batch(db, server)
-    assert {type(each) for each in outcomes} == {PrerequisiteError}
-    assert str(outcomes[0]).startswith(f"batch jobs at {server.url}: server error: not now")
-    assert states(db) == ["sent"] * 6
-
-
-def test_a_failed_job_says_why(db: Database) -> None:
-    outcomes = run_batch(db, OpenAIServer(batch_end="failed"))
-    assert {str(each) for each in outcomes} == {"line 1 is bad"}

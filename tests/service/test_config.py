@@ -76,29 +76,25 @@ def test_words_are_read_as_the_type_of_their_field(tmp_path: Path, word: str, va
     assert getattr(config, re.split(r"[.=]", word)[0]) == value
 
 
+A, B = ("a", 3072, 0.7), ("b", 3072, 0.7)
+BOTH = '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n'
+
+
 @pytest.mark.parametrize(
     ("file", "words", "solvers"),
     [
         ("", [], []),
-        ("", ["solver=a"], [("a", 3072, 0.7)]),
+        ("", ["solver=a"], [A]),
         ("", ["solver=[a,b]", "solver.max_tokens=5"], [("a", 5, 0.7), ("b", 5, 0.7)]),
-        ("", ["solver=[a,b]", "solver.1.temperature=1"], [("a", 3072, 0.7), ("b", 3072, 1.0)]),
+        ("", ["solver=[a,b]", "solver.1.temperature=1"], [A, ("b", 3072, 1.0)]),
         ("[solver]\nmax_tokens = 7\n", ["solver=a"], [("a", 7, 0.7)]),
         ("[solver]\nmax_tokens = 7\n", [], []),
         ('[solver]\nmodel = "a"\nmax_tokens = 7\n', [], [("a", 7, 0.7)]),
-        (
-            '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\nmax_tokens = 4\n',
-            [],
-            [("a", 3072, 0.7), ("b", 4, 0.7)],
-        ),
-        (
-            '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n',
-            ["solver.max_tokens=5"],
-            [("a", 5, 0.7), ("b", 5, 0.7)],
-        ),
-        ('[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n', ["solver=c"], [("c", 3072, 0.7)]),
-        ('solver = ["a", {model = "b", temperature = 0.0}]\n', [], [("a", 3072, 0.7), ("b", 3072, 0.0)]),
-        ('[[solver]]\nmodel = "a"\n', ["solver=none"], []),
+        (BOTH + "max_tokens = 4\n", [], [A, ("b", 4, 0.7)]),
+        (BOTH, ["solver.max_tokens=5"], [("a", 5, 0.7), ("b", 5, 0.7)]),
+        (BOTH, ["solver=c"], [("c", 3072, 0.7)]),
+        (BOTH, ["solver=none"], []),
+        ('solver = ["a", {model = "b", temperature = 0.0}]\n', [], [A, ("b", 3072, 0.0)]),
     ],
 )
 def test_a_list_of_tables_is_given_by_names_for_all_or_one_by_one(
@@ -116,11 +112,7 @@ def test_a_list_of_tables_is_given_by_names_for_all_or_one_by_one(
         ("", ["proposer=rules"], RulesProposer(kind="rules")),
         ('[proposer]\nmodel = "m"\nmax_tokens = 9\n', ["proposer=rules"], RulesProposer(kind="rules")),
         ("", ["proposer=file", "proposer.candidates=c"], FileProposer(kind="file", candidates="c")),
-        (
-            'proposer = "rules"\n',
-            ["proposer.min_distance=0.2"],
-            RulesProposer(kind="rules", min_distance=0.2),
-        ),
+        ('proposer = "rules"', ["proposer.min_distance=1"], RulesProposer(kind="rules", min_distance=1.0)),
     ],
 )
 def test_a_table_of_several_kinds_is_chosen_by_its_kind(
@@ -140,12 +132,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
         (EvalConfig, "", ['stop=[""]'], "stop contains an empty string, which would end every response"),
         (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers, 0 or more"),
         (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 appears twice"),
-        (
-            EvalConfig,
-            "",
-            ["base_url=http://me:secret@h/v1"],
-            "the address of h contains a user name or password",
-        ),
+        (EvalConfig, "", ["base_url=http://me:secret@h/v1"], "the address of h contains a user name"),
         (EvalConfig, "", ["device=cpu"], "device does not apply to sampler=remote."),
         (EvalConfig, "", ["sampler=vllm", "base_url=http://h/v1"], "base_url is for remote models"),
         (EvalConfig, "", ["neighbors=x"], "give either benchmarks, or a published neighbor set"),
@@ -153,15 +140,10 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
             EvalConfig,
             "",
             ["endpoint=other"],
-            "endpoint=other: [endpoint.other] does not exist. Available: lab.",
+            "endpoint=other: [endpoint.other] does not exist. Available: lab",
         ),
         (ScoreConfig, "", ["retry_final=true"], "Remove retry_final."),
-        (
-            RephraseConfig,
-            "[[solver]]\nmodel = 'a'\n[[solver]]\nmodel = 'b'\nmax_tokens = '7'",
-            [],
-            "0.toml:5: solver.1.max_tokens is '7'; give",
-        ),
+        (RephraseConfig, BOTH + "max_tokens = '7'", [], "0.toml:5: solver.1.max_tokens is '7'; give"),
         (
             RephraseConfig,
             "",
@@ -197,7 +179,7 @@ def test_all_errors_come_at_once(tmp_path: Path) -> None:
         "1.toml:1: max_",
         "1.toml:2: seed",
         "n=0: give",
-        "zzz=1: unknown",
+        "zzz=1: unk",
         "model is",
     ):
         assert any(line.startswith(start) for line in lines), message
@@ -251,12 +233,8 @@ def test_a_template_reads_back_and_so_does_every_default_in_it(tmp_path: Path, k
     ("kind", "given", "words", "changed"),
     [
         (EvalConfig, [], ["max_usd=3"], {"max_usd": 3.0}),
-        (
-            EvalConfig,
-            ["base_url=http://o/v1", "seed=none"],
-            ["base_url=http://x/v1"],
-            {"base_url": ("http://x/v1",)},
-        ),
+        (EvalConfig, ["base_url=http://o/v1"], ["base_url=http://x/v1"], {"base_url": ("http://x/v1",)}),
+        (EvalConfig, ["seed=none"], ["timeout_s=9"], {"timeout_s": 9.0}),
         (EvalConfig, ["timeout_s=1"], ["endpoint=lab"], {"base_url": ("http://lab/v1",), "timeout_s": 9.0}),
         (EvalConfig, ['chat_template_kwargs={"a": 1}'], ["n=64", "limit=3"], {"n": 64, "limit": 3}),
         (RephraseConfig, ["solver=[a,b]"], ["max_usd=3"], {"max_usd": 3.0}),
@@ -290,7 +268,7 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path
         (
             EvalConfig,
             "temperature=1",
-            "temperature=1: this setting affects the results, so it cannot change in an existing run.",
+            "temperature=1: this setting affects the results",
         ),
         (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this setting affects the results"),
         (RephraseConfig, "proposer.kind=rules", "this setting affects the results"),

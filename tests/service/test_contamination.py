@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
 from service.database import Database
-from service.questions.contamination.finding import Overlap, Settings, Text, find_overlaps
+from service.questions.contamination.finding import Overlap, Settings, Text, find_overlaps, words
 from service.questions.contamination.store import overlaps_with, store_check
-from service.questions.contamination.words import words
 
 
 def test_boilerplate_is_not_counted() -> None:

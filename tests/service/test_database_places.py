@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import text
 
 from service.database import Database, sqlite
-from service.database.filesystem import JOURNAL, network_file_system
+from service.database.sqlite import JOURNAL, network_file_system
 from service.errors import DatabaseError
 
 pytestmark = pytest.mark.sqlite

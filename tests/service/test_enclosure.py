@@ -158,14 +158,8 @@ def f():
 
 def sleepers() -> int:
     """How many processes run that descend from an enclosure."""
-    count = 0
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            try:
-                count += b"service.enclosure.inside" in (folder / "cmdline").read_bytes()
-            except OSError:
-                continue
-    return count
+    lines = (" ".join(each.info["cmdline"] or ()) for each in psutil.process_iter(["cmdline"]))
+    return sum("service.enclosure.inside" in line for line in lines)
 
 
 def test_nothing_outside_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,11 +1,11 @@
 """A checkpoint on transformers behind `ask`: seeds, batches, stop texts, limits, images, messages."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import asking
 import pytest
 import torch
 from pictures import picture
@@ -39,15 +39,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@asynccontextmanager
-async def opened(folder: Path, **settings: Any) -> AsyncIterator[TransformersEndpoint]:
+def opened(folder: Path, **settings: Any) -> AbstractAsyncContextManager[TransformersEndpoint]:
     given = {"model": str(folder), "device": "cpu", "dtype": "float64", **settings}
-    endpoint = TransformersEndpoint(Model(**given))
-    await endpoint.open()
-    try:
-        yield endpoint
-    finally:
-        await endpoint.close()
+    return asking.opened(TransformersEndpoint(Model(**given)))
 
 
 def question(number: int, *, n: int = 4, seed: int | None = 7, **sampling: Any) -> Request:
@@ -60,7 +54,7 @@ async def ask(
 ) -> tuple[Choice, ...]:
     async with endpoint.slot(stopping or asyncio.Event()) as server:
         reply = await endpoint.send(request, server)
-    return read_reply(reply.body)[0]
+    return reply.answer.choices
 
 
 async def ask_all(endpoint: TransformersEndpoint, *requests: Request) -> list[tuple[Choice, ...]]:
@@ -115,7 +109,7 @@ async def test_a_stopped_run_resumes_with_the_same_texts(model: Path) -> None:
 
 
 async def test_tokens_count_while_a_response_is_drawn(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("service.engines.batch_loop._TURN_S", 0.002)
+    monkeypatch.setattr("service.engines.decoding._TURN_S", 0.002)
     async with opened(model) as endpoint, asyncio.timeout(60):
         asked = asyncio.create_task(ask(endpoint, question(1, n=1, max_tokens=60, temperature=0)))
         counts = set()
@@ -142,7 +136,7 @@ async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: 
             "m", prompt="x" * 500, sampling={**SAMPLING, "max_tokens": 100, "temperature": 0.8}, seed=5
         )
         reply = await endpoint.send(request)
-        _, (prompt_tokens, completion_tokens), _ = read_reply(reply.body)
+        prompt_tokens, completion_tokens = reply.answer.prompt_tokens, reply.answer.completion_tokens
         assert prompt_tokens == 500
         assert completion_tokens <= 12
         assert "fewer than max_tokens" in endpoint.notices[0]
@@ -184,7 +178,7 @@ async def test_images_reach_the_model_in_any_batch(tmp_path: Path) -> None:
         assert red != blue
         assert words == await ask(endpoint, question(2))
         body = (await endpoint.send(requests[0])).body
-    _, (prompt_tokens, _), _ = read_reply(body)
+    prompt_tokens = read_reply(body).prompt_tokens
     special = 3 + 2  # of the chat, and around the image
     text = "user\nSee " + " now" + "\n" + "assistant\n"
     assert prompt_tokens == len(text) + special + TOKENS_OF_AN_IMAGE

@@ -1,20 +1,25 @@
-"""Decode in a moving batch: equal tokens in any batch, several architectures, memory that runs out."""
+"""Decode in a moving batch: several architectures, memory that runs out, exact nuclei and cuts, penalties."""
 
+import asyncio
+import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from tiny_models import STOPS, random_model, random_prompts, sampling
 
+from service.engines.choosing import choose_tokens, log_probs, penalize
 from service.engines.decoding import Decoder, Row, bytes_per_token
-from service.errors import PrerequisiteError
+from service.errors import InputError, PrerequisiteError
 from service.models.settings import Sampling
 
 PLENTY = 1 << 40
 HOW = sampling(0.9, 0.9)
 MAX_TOKENS = 12
-Tokens = dict[tuple[int, int], tuple[list[int], str | None]]
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -27,36 +32,26 @@ def llama() -> Any:
     return random_model("llama")
 
 
-def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], samples: int, how: Sampling = HOW) -> Tokens:
-    """Draw `samples` responses to each prompt, which arrive five at a time; return them by prompt."""
-    rows = [
-        Row(prompt, MAX_TOKENS, 100 * number + sample, how, frozenset(STOPS))
-        for number, prompt in enumerate(prompts)
-        for sample in range(samples)
-    ]
-    found: Tokens = {}
-    while rows or decoder.open_rows:
-        decoder.add(rows[:5])
-        del rows[:5]
-        for row in decoder.step():
-            assert divmod(row.seed, 100) not in found
-            found[divmod(row.seed, 100)] = (row.tokens, row.stop_reason)
-    return found
+async def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], how: Sampling = HOW) -> list[Row]:
+    """Draw a response to each prompt; five prompts arrive at a time."""
+    rows = [Row(prompt, MAX_TOKENS, seed, how, frozenset(STOPS)) for seed, prompt in enumerate(prompts)]
+    await asyncio.gather(*(decoder.draw(rows[first : first + 5]) for first in range(0, len(rows), 5)))
+    return rows
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "mistral", "gemma2"])
-def test_greedy_tokens_are_those_of_generate(name: str) -> None:
+async def test_greedy_tokens_are_those_of_generate(name: str) -> None:
     from transformers import GenerationConfig
 
     model, prompts = random_model(name), random_prompts(4)
-    found = draw(Decoder(model, 8, PLENTY), prompts, 1, sampling(temperature=0))
+    rows = await draw(Decoder(model, 8, PLENTY), prompts, sampling(temperature=0))
     settings = GenerationConfig(
         max_new_tokens=MAX_TOKENS, do_sample=False, eos_token_id=list(STOPS), pad_token_id=0
     )
-    for number, prompt in enumerate(prompts):
+    for row, prompt in zip(rows, prompts, strict=True):
         ids = torch.tensor([prompt])
         whole = model.generate(ids, attention_mask=torch.ones_like(ids), generation_config=settings)
-        assert found[number, 0][0] == whole[0, len(prompt) :].tolist()
+        assert row.tokens == whole[0, len(prompt) :].tolist()
 
 
 def test_a_model_without_keys_and_values_of_each_token_is_refused() -> None:
@@ -68,7 +63,7 @@ def test_a_model_without_keys_and_values_of_each_token_is_refused() -> None:
             Decoder(model, 8, PLENTY)
 
 
-def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     decoder = Decoder(llama, 4, PLENTY)
 
     def never(**arguments: Any) -> Any:
@@ -76,18 +71,100 @@ def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(llama, "forward", never)
     with pytest.raises(PrerequisiteError, match="do not fit into the GPU's memory"):
-        draw(decoder, [(9, 10)], 1)
+        await draw(decoder, [(9, 10)])
 
 
-def test_a_batch_keeps_within_its_memory(llama: Any) -> None:
-    per_token = bytes_per_token(llama)
-    decoder = Decoder(llama, 16, 120 * per_token)
-    decoder.add([Row((9, 10, 11), MAX_TOKENS, seed, HOW, frozenset(STOPS)) for seed in range(30)])
-    done = 0
-    while done < 30:
-        done += len(decoder.step())
-        assert len(decoder._running) * (3 + MAX_TOKENS) <= 120
-    decoder.add([Row(tuple([9] * 200), 20, 1, HOW, frozenset(STOPS))])  # more than fits: drawn alone
-    while decoder.open_rows:
-        done += len(decoder.step())
-    assert done == 31
+async def test_a_batch_keeps_within_its_memory(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    forward, batches = llama.forward, []
+
+    def count(input_ids: torch.Tensor, **arguments: Any) -> Any:
+        batches.append(len(input_ids))
+        return forward(input_ids=input_ids, **arguments)
+
+    decoder = Decoder(llama, 16, 120 * bytes_per_token(llama))
+    monkeypatch.setattr(llama, "forward", count)
+    await draw(decoder, [(9, 10, 11)] * 30)
+    assert max(batches) == 120 // (3 + MAX_TOKENS)
+    (row,) = await draw(decoder, [tuple([9] * 200)])  # more than fits: drawn alone
+    assert row.stop_reason
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        ({"top_p": 0.5 - 1e-9}, {1}),
+        ({"top_p": 0.51}, {1, 2}),
+        ({"top_p": 0.8 - 1e-9}, {1, 2}),
+        ({"top_p": 0.81}, {0, 1, 2}),
+        ({"top_p": 1.0}, {0, 1, 2}),
+        ({"top_k": 2}, {1, 2}),
+        ({"top_k": 7}, {0, 1, 2}),
+        ({"min_p": 0.5}, {1, 2}),
+        ({"min_p": 0.3}, {0, 1, 2}),
+        ({"top_k": 2, "top_p": 0.6}, {1}),  # of the two tokens, the first has 5/8
+        ({"temperature": 0.5, "top_p": 0.65}, {1}),  # 4/38, 25/38, 9/38
+    ],
+)
+def test_cuts_keep_the_most_probable_tokens(how: dict[str, float], kept: set[int]) -> None:
+    logits = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64).log().expand(50, 3)
+    assert {*choose_tokens(logits, np.linspace(0, 0.9999, 50).tolist(), sampling(**how))} == kept
+
+
+def test_penalties_are_those_of_vllm() -> None:
+    logits = torch.tensor([[2.0, -2.0, 1.0, 0.5]])
+    how = sampling(repetition_penalty=2.0, presence_penalty=0.25, frequency_penalty=0.5)
+    assert penalize(logits, sampling(top_k=3), [[0, 1]], [[2, 2]]) is logits
+    found = penalize(logits, how, [[0, 1]], [[2, 2]])
+    assert found.tolist() == [[1.0, -4.0, 0.5 - 0.25 - 1.0, 0.5]]
+    assert logits.tolist() == [[2.0, -2.0, 1.0, 0.5]]
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    seed=st.integers(0, 10_000),
+    size=st.sampled_from([3, 300, 6000]),
+    spread=st.sampled_from([0.0, 0.3, 3.0]),
+    top_p=st.sampled_from([0.1, 0.7, 0.95, 0.999, 1.0]),
+)
+def test_draws_agree_with_a_plain_sort_of_the_whole_vocabulary(
+    seed: int, size: int, spread: float, top_p: float
+) -> None:
+    generator = np.random.default_rng(seed)
+    rows = generator.normal(size=(4, size)) * spread + generator.permutation(size) * 1e-6
+    numbers = generator.random(4)
+    expected = []
+    for row, number in zip(rows, numbers, strict=True):
+        probabilities = np.exp(row - row.max())
+        probabilities /= probabilities.sum()
+        order = np.argsort(-probabilities)
+        before = np.cumsum(probabilities[order]) - probabilities[order]
+        kept = np.sort(order[before < top_p])
+        cumulated = np.cumsum(probabilities[kept])
+        expected.append(int(kept[np.searchsorted(cumulated, number * cumulated[-1], side="right")]))
+    assert choose_tokens(torch.tensor(rows), numbers.tolist(), sampling(top_p=top_p)) == expected
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.6])
+def test_logits_that_are_not_numbers_are_an_error(temperature: float) -> None:
+    with pytest.raises(InputError, match="not finite numbers"):
+        choose_tokens(torch.tensor([[0.0, math.nan]]), [0.5], sampling(temperature))
+
+
+def probabilities(how: Sampling) -> list[float]:
+    """Return the probabilities of four tokens, of 0.5, 0.3, 0.15 and 0.05, as if each had been drawn."""
+    logits = torch.tensor([0.5, 0.3, 0.15, 0.05]).log().expand(4, 4)
+    return [round(math.exp(value), 4) for value in log_probs(logits, range(4), how)]
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"),
+    [
+        (sampling(top_p=0.8), [0.625, 0.375]),
+        (sampling(top_p=0.81), [0.5263, 0.3158, 0.1579]),
+        (sampling(top_p=1e-9), [1.0]),
+        (sampling(top_k=2), [0.625, 0.375, 0.0, 0.0]),
+        (sampling(min_p=0.2), [0.5263, 0.3158, 0.1579, 0.0]),
+    ],
+)
+def test_log_probs_are_of_the_tokens_that_could_be_drawn(how: Sampling, kept: list[float]) -> None:
+    assert probabilities(how)[: len(kept)] == kept

@@ -6,18 +6,19 @@ import importlib.metadata
 import json
 import os
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
+import asking
 import psutil
 import pytest
 from asking import OPENAI
 from openai_server import OpenAIServer
 from tiny_model import save_tiny_model
+from vllm_runs import survivors
 
-from service.asks.request import SETTINGS, Fault, Message, Request, read_reply
+from service.asks.request import SETTINGS, Fault, Message, Request
 from service.engines.opening import OpenModels
 from service.engines.vllm import VllmEndpoint
 from service.errors import InputError, PrerequisiteError
@@ -42,14 +43,9 @@ def _has_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
 
 
-@asynccontextmanager
-async def opened(folder: Path, log: Path, **settings: Any) -> AsyncIterator[VllmEndpoint]:
-    endpoint = VllmEndpoint(Model(model=str(folder), sampler="vllm", **settings), log, program=PROGRAM)
-    await endpoint.open()
-    try:
-        yield endpoint
-    finally:
-        await endpoint.close()
+def opened(folder: Path, log: Path, **settings: Any) -> AbstractAsyncContextManager[VllmEndpoint]:
+    model = Model(model=str(folder), sampler="vllm", **settings)
+    return asking.opened(VllmEndpoint(model, log, program=PROGRAM))
 
 
 def question(text: str = "1+1?", **changes: Any) -> Request:
@@ -58,9 +54,8 @@ def question(text: str = "1+1?", **changes: Any) -> Request:
 
 async def ask(endpoint: VllmEndpoint, request: Request) -> dict[str, Any]:
     """Return the body that the server received."""
-    async with endpoint.slot(asyncio.Event()) as server:
-        reply = await endpoint.send(request, server)
-    received: dict[str, Any] = json.loads(read_reply(reply.body)[0][0].text)
+    reply = await asking.attempt(endpoint, request)
+    received: dict[str, Any] = json.loads(reply.answer.choices[0].text)
     return received
 
 
@@ -68,19 +63,6 @@ def processes(log: Path) -> list[psutil.Process]:
     """Return the processes of the server that writes this log: the server and its engine."""
     words = next(line for line in log.read_text().splitlines() if line.startswith("processes "))
     return [psutil.Process(int(word)) for word in words.split()[1:] if psutil.pid_exists(int(word))]
-
-
-def have_ended(log: Path) -> bool:
-    """Return whether the processes of a server end within 30 s; only their parent removes zombies."""
-    _, alive = psutil.wait_procs([each for each in processes(log) if not is_zombie(each)], timeout=30)
-    return all(is_zombie(each) for each in alive)
-
-
-def is_zombie(process: psutil.Process) -> bool:
-    try:
-        return process.status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
 
 
 async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defaults(
@@ -151,7 +133,7 @@ async def test_a_server_that_does_not_become_ready_is_an_error_with_its_last_lin
     with pytest.raises(PrerequisiteError, match=message):
         async with opened(model, log):
             pass
-    assert have_ended(log)
+    assert survivors(processes(log)) == []
 
 
 async def test_a_server_that_ends_during_the_run_stops_it_with_its_last_lines(
@@ -163,7 +145,7 @@ async def test_a_server_that_ends_during_the_run_stops_it_with_its_last_lines(
         with pytest.raises(Fault, match=r"(?s)ended with exit code 7.*illegal memory access") as raised:
             await ask(endpoint, question())
     assert raised.value.kind == SETTINGS
-    assert have_ended(log)
+    assert survivors(processes(log)) == []
 
 
 async def test_one_server_serves_all_roles_and_ends_with_the_command(
@@ -182,8 +164,8 @@ async def test_one_server_serves_all_roles_and_ends_with_the_command(
         assert len({first.model, local.model}) == 2
         assert other.model == first.model, "the share of memory does not shape responses"
         assert len(processes(tmp_path / "vllm-1.log")) == len(processes(tmp_path / "vllm-2.log")) == 2
-    assert have_ended(tmp_path / "vllm-1.log")
-    assert have_ended(tmp_path / "vllm-2.log")
+    assert survivors(processes(tmp_path / "vllm-1.log")) == []
+    assert survivors(processes(tmp_path / "vllm-2.log")) == []
 
 
 async def test_without_vllm_the_message_names_the_ways_out(

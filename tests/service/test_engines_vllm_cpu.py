@@ -10,12 +10,13 @@ from typing import Any
 
 import psutil
 import pytest
+from asking import attempt, opened
 from pictures import picture
 from tiny_model import save_tiny_model
 from tiny_vision import save_tiny_vision_model
 from vllm_runs import survivors, use_cpu_build
 
-from service.asks.request import Choice, Message, Request, read_reply
+from service.asks.request import Choice, Message, Request
 from service.engines.batch_loop import TransformersEndpoint
 from service.engines.vllm import VllmEndpoint
 from service.models.access import Model
@@ -53,8 +54,7 @@ def question(number: int, *, n: int = 4, seed: int = 7, **sampling: Any) -> Requ
 
 
 async def ask(endpoint: VllmEndpoint | TransformersEndpoint, request: Request) -> tuple[Choice, ...]:
-    async with endpoint.slot(asyncio.Event()) as server:
-        return read_reply((await endpoint.send(request, server)).body)[0]
+    return (await attempt(endpoint, request)).answer.choices
 
 
 async def test_texts_drawn_twice_with_one_seed_are_equal(model: Path, tmp_path: Path) -> None:
@@ -126,11 +126,8 @@ async def test_vllm_sees_the_images_that_transformers_sees(
     served = VllmEndpoint(Model(model=str(folder), sampler="vllm", dtype="float32"), tmp_path / "vllm.log")
     drawn = []
     for endpoint in (local, served):
-        await endpoint.open()
-        try:
+        async with opened(endpoint):
             drawn.append(await asyncio.gather(*(ask(endpoint, request) for request in requests)))
-        finally:
-            await endpoint.close()
     here, there = ([(choice.text, choice.finish_reason) for (choice,) in each] for each in drawn)
     assert here == there
     assert len({text for text, _ in there}) == len(requests)

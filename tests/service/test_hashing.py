@@ -34,9 +34,9 @@ def test_nan_has_no_canonical_form() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b'{"a": 1}\n{"a"', r"a\.jsonl:2: not JSON .*the file may be cut off"),
-        (b"[" * 100_000, r"a\.jsonl:1: not JSON"),
-        (b'{"a": "\xe9"}', r"a\.jsonl:1: byte 8 is not valid UTF-8. Save the file as UTF-8"),
+        (b'{"a": 1}\n{"a"', r"a\.jsonl:2: not valid JSON .*the file may be cut off"),
+        (b"[" * 100_000, r"a\.jsonl:1: not valid JSON"),
+        (b'{"a": "\xe9"}', r"a\.jsonl:1: not UTF-8: byte 0xe9 at byte 8 of the line\. Save the file"),
         (b"[1]", r"a\.jsonl:1: not a JSON object with an a\."),
     ],
 )

@@ -10,11 +10,6 @@ from service.questions.columns import RowProblem, read_question, resolve
 from service.questions.files import JsonNumber
 
 
-def answer(value: Any, column: str = "answer") -> str:
-    values = {"question": "q", column: value}
-    return read_question(values, resolve(Columns(), values, "s"), RowLimits()).answer
-
-
 @pytest.mark.parametrize(
     ("present", "expected"),
     [
@@ -35,13 +30,23 @@ def test_usual_columns_are_found(present: list[str], expected: dict[str, str]) -
     assert resolve(Columns(), present, "s").as_dict() == expected
 
 
-def test_wrong_and_missing_columns_name_those_there_are() -> None:
-    with pytest.raises(
-        InputError, match=r'no column "body" \(--column question=\)\. Available: answer, text'
-    ):
-        resolve(Columns(question="body"), ["text", "answer"], "s")
-    with pytest.raises(InputError, match="no column looks like the answer"):
-        resolve(Columns(), ["question"], "s")
+@pytest.mark.parametrize(
+    ("columns", "present", "message"),
+    [
+        (
+            Columns(question="body"),
+            ["text", "answer"],
+            r'no column "body" \(--column question=\)\. Available: answer, text',
+        ),
+        (Columns(further=("options",)), ["question", "answer"], r'"options" \(--column question=\)'),
+        (Columns(), ["question"], "no column looks like the answer"),
+    ],
+)
+def test_wrong_and_missing_columns_name_those_there_are(
+    columns: Columns, present: list[str], message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        resolve(columns, present, "s")
 
 
 @pytest.mark.parametrize(
@@ -64,39 +69,30 @@ def test_further_columns_stand_below_the_question(value: Any, expected: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("solution", "expected"),
+    ("column", "value", "expected"),
     [
-        (r"First \boxed{1}. Then \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
-        (r"so \boxed 5", "5"),
-        (r"so \fbox{\{1,2\}}", r"\{1,2\}"),
-        (r"there are \boxed{} of them", ""),
-        ("no box at all", ""),
-        (r"cut off \boxed{12", ""),
-        (None, ""),
+        ("solution", r"First \boxed{1}. Then \boxed{\frac{1}{2}}.", r"\frac{1}{2}"),
+        ("solution", r"so \boxed 5", "5"),
+        ("solution", r"so \fbox{\{1,2\}}", r"\{1,2\}"),
+        ("solution", r"there are \boxed{} of them", ""),
+        ("solution", "no box at all", ""),
+        ("solution", r"cut off \boxed{12", ""),
+        ("solution", None, ""),
+        ("answer", " 12 ", "12"),
+        ("answer", 12, "12"),
+        ("answer", JsonNumber("2.50"), "2.50"),
+        ("answer", 2.5, "2.5"),
+        ("answer", 1e20, "1e+20"),
+        ("answer", ["2", "3"], "2, 3"),
+        ("answer", [], ""),
+        ("answer", None, ""),
+        ("answer", r"It is \boxed{4}.", "4"),
+        ("answer", "She has 3 + 4 = 7.\n#### 7", "7"),
     ],
 )
-def test_the_gold_is_the_last_box_of_the_solution(solution: str | None, expected: str) -> None:
-    assert answer(solution, "solution") == expected
-
-
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        (" 12 ", "12"),
-        (12, "12"),
-        (JsonNumber("2.50"), "2.50"),
-        (2.5, "2.5"),
-        (1e20, "1e+20"),
-        (["2"], "2"),
-        (["2", "3"], "2, 3"),
-        ([], ""),
-        (None, ""),
-        (r"It is \boxed{4}.", "4"),
-        ("She has 3 + 4 = 7.\n#### 7", "7"),
-    ],
-)
-def test_answers_in_many_forms(value: Any, expected: str) -> None:
-    assert answer(value) == expected
+def test_golds_in_many_forms(column: str, value: Any, expected: str) -> None:
+    values = {"question": "q", column: value}
+    assert read_question(values, resolve(Columns(), values, "s"), RowLimits()).answer == expected
 
 
 @pytest.mark.parametrize(
@@ -109,19 +105,13 @@ def test_answers_in_many_forms(value: Any, expected: str) -> None:
         ({"question": [{"role": "user"}], "answer": "1"}, '"question" is a list, not text'),
         ({"question": "q", "answer": {"value": 1}}, "--column answer=answer.NAME"),
         ({"question": "q", "answer": b"1"}, "contains bytes"),
+        ({"question": "q", "answer": "1", "task": {"text": ["1"]}}, r"--column question=task\.NAME"),
     ],
 )
 def test_rows_that_cannot_be_used_say_why(values: dict[str, Any], message: str) -> None:
+    columns = Columns(further=("task",) if "task" in values else ())
     with pytest.raises(RowProblem, match=message):
-        read_question(values, resolve(Columns(), values, "s"), RowLimits())
-
-
-def test_a_further_column_that_is_missing_or_an_object_is_named() -> None:
-    with pytest.raises(InputError, match=r'no column "options" \(--column question=\)'):
-        resolve(Columns("question", further=("options",)), ["question", "answer"], "s")
-    values = {"question": "q", "answer": "1", "choices": {"text": ["1"]}}
-    with pytest.raises(RowProblem, match=r"--column question=choices\.NAME"):
-        read_question(values, resolve(Columns(further=("choices",)), values, "s"), RowLimits())
+        read_question(values, resolve(columns, values, "s"), RowLimits())
 
 
 def test_a_question_may_be_the_one_message_of_a_user() -> None:

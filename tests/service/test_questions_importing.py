@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from importing import import_questions
@@ -11,8 +12,8 @@ from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError
 from service.program_gold import ProgramGold, read_gold
-from service.questions import Columns, load_members, question_id
-from service.questions.programs.rows import read_asked
+from service.questions import load_members, question_id
+from service.questions.programs import read_asked
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -33,6 +34,10 @@ def dump(db: Database) -> list[tuple[object, ...]]:
         ]
 
 
+def pairs(report: dict[str, Any], kind: str) -> list[tuple[int, int]]:
+    return [(pair["row"], pair["earlier"]) for pair in report[kind]]
+
+
 def test_ids_are_those_of_the_content_and_stay_so() -> None:
     assert question_id("What is 1+1?", "2") == "q_9702b3401da16c4b6d9e2588"
     assert question_id(" What is 1+1?  \r\n", "2\n") == question_id("What is 1+1?", "2")
@@ -44,11 +49,10 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
     other = {"question": "What is  3+4?", "answer": "8"}
     again = {"question": "What is 3+4? ", "answer": "7.0"}
     report = import_questions(db, write_rows(tmp_path / "a.jsonl", ROWS[0], ROWS[3], ROWS[0], other, again))
-    assert report.read.duplicates == ((2, 0),)
-    assert [(pair.row, pair.earlier) for pair in report.likeness.conflicts] == [(3, 1)]
-    assert [(pair.row, pair.earlier) for pair in report.likeness.near_duplicates] == [(4, 1)]
-    assert (report.read.rows, report.usable) == (5, 4)
-    assert report.attention
+    assert pairs(report, "duplicates") == [(2, 0)]
+    assert pairs(report, "conflicts") == [(3, 1)]
+    assert pairs(report, "near_duplicates") == [(4, 1)]
+    assert (report["rows"], report["usable"]) == (5, 4)
 
 
 @pytest.mark.sqlite  # by a trigger in its words
@@ -73,12 +77,11 @@ def test_math_arrives_at_7498(db: Database) -> None:
     if not path.exists():
         pytest.skip(f"{path} is not there; set TAGRPO_DATA to the folder of the real data")
     report = import_questions(db, path)
-    assert (report.read.rows, report.usable) == (7500, 7498)
-    assert [(held.position, held.held) for held in report.held] == [(5341, "no answer"), (5343, "no answer")]
-    assert report.read.duplicates == ()
-    assert report.likeness.conflicts == ()
-    near = {(pair.row, pair.earlier) for pair in report.likeness.near_duplicates}
-    assert {(959, 925), (1227, 1168)} <= near
+    assert (report["rows"], report["usable"]) == (7500, 7498)
+    held = [(each["row"], each["held"]) for each in report["held"]]
+    assert held == [(5341, "no answer"), (5343, "no answer")]
+    assert (report["duplicates"], report["conflicts"]) == ([], [])
+    assert {(959, 925), (1227, 1168)} <= {*pairs(report, "near_duplicates")}
 
 
 HUMANEVAL = {
@@ -120,25 +123,26 @@ def test_rows_of_mbpp_show_one_test_and_hide_the_others() -> None:
 def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
     db: Database, tmp_path: Path
 ) -> None:
-    rows = [
-        HUMANEVAL,
-        HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
-        MBPP | {"prompt": MBPP["text"]},
-        MBPP | {"prompt": "Multiply.", "code": "def sum(a, b): return a * b"},
-        MBPP | {"prompt": "Anything.", "code": "", "test_list": ["assert True"], "challenge_test_list": []},
-        MBPP | {"prompt": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
-    ]
-    report = import_questions(
-        db,
-        write_rows(tmp_path / "mine.jsonl", *rows),
-        kind=AnswerKind.CODE,
-        columns=Columns(question="prompt"),
-    )
-    assert report.spec["answer_kind"] == "code"
-    with db.read() as session:
-        members = load_members(session, "mine")
-    assert {member.question.kind for member in members} == {AnswerKind.CODE}
-    held = [member.held for member in members]
+    files: dict[str, list[dict[str, Any]]] = {
+        "humaneval": [
+            HUMANEVAL,
+            HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
+        ],
+        "mbpp": [
+            MBPP,
+            MBPP | {"text": "Multiply.", "code": "def sum(a, b): return a * b"},
+            MBPP | {"text": "Anything.", "code": "", "test_list": ["assert True"], "challenge_test_list": []},
+            MBPP | {"text": "No tests.", "test_list": [], "test_setup_code": "", "challenge_test_list": []},
+        ],
+    }
+    held = []
+    for name, rows in files.items():
+        path = write_rows(tmp_path / f"{name}.jsonl", *rows)
+        assert import_questions(db, path, kind=AnswerKind.CODE)["spec"]["answer_kind"] == "code"
+        with db.read() as session:
+            members = load_members(session, name)
+        assert {member.question.kind for member in members} == {AnswerKind.CODE}
+        held += [member.held for member in members]
     assert held == [
         None,
         "its own solution does not pass: tests failed at `assert candidate(1.5) == 2`",

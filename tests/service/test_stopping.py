@@ -17,7 +17,7 @@ async def signalled(number: int, times: int, interrupt: bool, seen: list[str]) -
         seen.append("asked")
         return interrupt
 
-    with finish_on_signals(note):
+    with finish_on_signals(note, grace_s=25.0):
         for _ in range(times):
             signal.raise_signal(number)
             for _ in range(5):

@@ -9,11 +9,10 @@ from typing import Any
 from openai_server import OpenAIServer
 from sqlalchemy import func, select
 
-from service.asks.backend import Endpoint
 from service.asks.money import Price
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import Answer, Choice, Fault, Message, Reply, Request, read_reply
-from service.asks.servers import PlainEndpoint
+from service.asks.request import Answer, Choice, Fault, Message, Reply, Request
+from service.asks.servers import Endpoint, PlainEndpoint
 from service.asks.store import add_tasks
 from service.asks.tables import AskRow
 from service.database import Database
@@ -75,9 +74,7 @@ async def answer(endpoint: Endpoint, request: Request, *, tries: int = 1) -> Ans
     while True:
         tries -= 1
         try:
-            reply = await attempt(endpoint, request)
-            choices, tokens, model = read_reply(reply.body)
-            return Answer(0, choices, model, *tokens, reply.seeded)
+            return (await attempt(endpoint, request)).answer
         except Fault:
             if not tries:
                 raise

@@ -17,14 +17,12 @@ from evaluator.evals.problems import PlacedProblem, Problem, make_problem
 from evaluator.evals.running import EvalOutcome, run_eval
 from evaluator.evals.runs import open_eval_run
 from evaluator.grading import Grader
-from service.asks.ask import RetryPolicy
 from service.database import Database
 from service.engines.opening import OpenModels
 from service.models.access import Budget, Model
 from service.runs.spending import set_cap
 from service.runs.store import Run
 
-FAST = RetryPolicy(base_s=0.001, longest_s=0.01)
 MODEL = "hosted_vllm/test-model"
 
 
@@ -78,7 +76,7 @@ def draw(
     async def evaluate() -> EvalOutcome:
         async with OpenModels(Path(), Budget(max_usd=max_usd)) as models:
             await models.open(settings)
-            asked = replace(models.models(), **{"retries": FAST} | options)
+            asked = replace(models.models(), **{"retry_s": 0.001} | options)
             with Grader(workers=1) as grader:
                 return await run_eval(
                     db, run, asked, n, lambda *_: None, grader=grader, retry_final=retry_final

@@ -5,7 +5,7 @@ from typing import Any
 
 from evaluator.grading import Grader
 from service.database import Database
-from service.questions import Columns, ImportReport, RowLimits, read_source, store_import
+from service.questions import Columns, RowLimits, read_source, store_import
 from service.telling import TellStage, tell_nobody
 
 
@@ -18,8 +18,8 @@ def import_questions(
     limits: RowLimits | None = None,
     progress: TellStage = tell_nobody,
     **reading: Any,
-) -> ImportReport:
-    """Read, check and store a file."""
+) -> dict[str, Any]:
+    """Read, check and store a file; return the record."""
     rows = read_source(str(source), columns=columns or Columns(), limits=limits or RowLimits(), **reading)
     with Grader() as grader:
-        return store_import(db, rows, grader, name=name, progress=progress)
+        return store_import(db, rows, grader, name=name, progress=progress)[0]

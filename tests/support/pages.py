@@ -1,6 +1,8 @@
 """Pages in Streamlit's test runner: opened at an address, read as their reader does."""
 
+import html
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +33,20 @@ def open_page(name: str, path: Path | None = None, *, review: bool = False, **ad
 
 def said(app: AppTest) -> str:
     """Return what a page says in words, without the escapes."""
-    kinds = (app.subheader, app.markdown, app.caption, app.error)
+    kinds = (app.markdown, app.caption, app.error)
     words = "\n".join(one.value for kind in kinds for one in kind)
+    words += "\n".join(html.unescape(body) for body in bodies(app) if "class='heading'" in body)
     return words.replace("\\", "").replace("\u2060", "")
+
+
+def headings(app: AppTest) -> list[str]:
+    """Return the headings of a page's sections."""
+    return [html.unescape(heading) for body in bodies(app) for heading in re.findall("<h3>(.*?)</h3>", body)]
+
+
+def bodies(app: AppTest) -> list[str]:
+    """Return the parts of a page that are HTML."""
+    return [one.proto.body for one in app.get("html")]
 
 
 def charts(app: AppTest) -> list[Any]:
@@ -43,7 +56,8 @@ def charts(app: AppTest) -> list[Any]:
 
 def numbers(app: AppTest) -> dict[str, str]:
     """Return the numbers of a page by their names."""
-    return {one.label: one.value for one in app.metric}
+    parts = [re.findall("<span>(.*?)</span><b>(.*?)</b>", body) for body in bodies(app)]
+    return {html.unescape(name): html.unescape(value) for part in parts for name, value in part}
 
 
 def tables(app: AppTest) -> list[pd.DataFrame]:

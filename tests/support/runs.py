@@ -133,7 +133,7 @@ def add_run(
                     "ordinal": proposal_ordinal(item.round, 0, 0, ordinal),
                 }
             )
-            evidence: dict[str, Any] = {} if item.right is None else {"counts": _counts(*item.right)}
+            evidence: dict[str, Any] = {} if item.right is None else _evidence(*item.right)
             if item.findings:
                 evidence["findings"] = [
                     {"name": name, "severity": Finding(name, name).severity, "detail": name}
@@ -209,8 +209,8 @@ def _verdict(candidate: str, status: str, now: str, evidence: dict[str, Any]) ->
     }
 
 
-def _counts(question: int, candidate: int) -> dict[str, Any]:
-    return {
+def _evidence(question: int, candidate: int) -> dict[str, Any]:
+    counts = {
         "classes": ["gold", "other"],
         "original": [question, 31 - question],
         "candidate": [candidate, 12 - candidate],
@@ -219,6 +219,7 @@ def _counts(question: int, candidate: int) -> dict[str, Any]:
         "candidate_unparsed": 0,
         "unknown_pairs": 0,
     }
+    return {"counts": counts, "original_top": max(question, 31 - question)}
 
 
 def add_ask(

@@ -19,9 +19,10 @@ from rephraser.run.execution import rephrase_run
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
 from rephraser.run.store import KIND
 from rephraser.tables import CandidateRow, VerdictRow
-from service.asks.ask import Models, Outcome, RetryPolicy
+from service.asks.ask import Models, Outcome
 from service.asks.request import Request
 from service.asks.store import add_tasks
+from service.models.access import Budget
 from service.models.settings import Sampling
 from service.questions import Question, make_question, store_questions
 from service.runs.store import Run, open_run
@@ -108,8 +109,8 @@ class World:
 
     def work(self, *, max_requests: int | None = None, **options: Any) -> Outcome:
         """Carry the run out until it is done or stopped."""
-        retries = RetryPolicy(attempts=2, base_s=0.001)
-        models = Models(self.endpoints, retries=retries, max_requests=max_requests, at_once=4)
+        budget = Budget(max_requests=max_requests)
+        models = Models(self.endpoints, budget=budget, at_once=4, retry_s=0.001)
         return asyncio.run(
             rephrase_run(self.db, self.run, models, lambda *_: None, grader_workers=1, **options)
         )

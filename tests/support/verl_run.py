@@ -12,7 +12,7 @@ from pathlib import Path
 
 from trainer_adapter.runs.composing import CPU_PLUGIN, PYTHON_KEY
 from trainer_adapter.runs.launching import MARK, end_processes, make_ray_folder
-from trainer_adapter.verl.cpu.fork_server import python_of_workers
+from trainer_adapter.verl.cpu.forks import python_of_workers
 from trainer_adapter.verl.plugin.overrides import hydra_arguments
 
 SUPPORT = Path(__file__).parent

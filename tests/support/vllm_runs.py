@@ -44,6 +44,13 @@ def vllm_processes(below: int) -> list[psutil.Process]:
 
 
 def survivors(processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Return the processes that do not end within 30 s; only their parent removes zombies."""
-    _, alive = psutil.wait_procs(processes, timeout=30)
-    return [each for each in alive if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+    """Return the processes that do not end within 30 s, without zombies, which only their parent removes."""
+    _, alive = psutil.wait_procs(list(filter(_runs, processes)), timeout=30)
+    return list(filter(_runs, alive))
+
+
+def _runs(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False

@@ -137,7 +137,7 @@ def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
         open_run(session, name="ta", kind="eval", spec={}, question_ids=(), versions={})
     with pytest.raises(InputError, match="not a training run"):
         add_training(db, folder)
-    with db.read() as session, pytest.raises(InputError, match="not a training run"):
+    with db.read() as session, pytest.raises(InputError, match="of kind eval, not train"):
         choose_train_run(session, "ta")
     add_training(db, folder, "first")
     with RolloutWriter(tmp_path / "other", "x", spec={"recipe": "grpo"}) as writer:

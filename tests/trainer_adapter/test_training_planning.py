@@ -89,13 +89,17 @@ def test_work_of_the_papers_training() -> None:
 
 
 def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
+    import numpy as np
+
     from evaluator.signal.forecast import Forecast
+    from evaluator.signal.groups import GroupCounts
     from evaluator.signal.rate_model import RateModel
     from evaluator.signal.rates import Mixture, Shift, beta_cells
 
     mixture, shift = Mixture("free", beta_cells(0.4, 0.5)), Shift(0.0, 1.0, 0.1)
     model = RateModel(mixture, shift)
-    forecast = Forecast(model, (model, model), 1.0, 100, (8, 8))
+    one = np.ones((1, 1), np.int64)
+    forecast = Forecast(model, (model, model), 1.0, GroupCounts(one[0], one, one, one))
     dead = {name: dead_share(forecast, recipe) for name, recipe in RECIPES.items()}
     assert dead["ta_grpo"] < dead["ta_grpo_tapered"] < dead["ta_rescue"] < dead["grpo"] < 1
     assert dead["grpo_matched"] < dead["grpo"] == dead["cw_grpo"]

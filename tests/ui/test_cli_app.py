@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
-from first_look import QUESTIONS, make_first_look
+from command_line import CommandLine, run_here, words
 from rollout_shards import add_training, write_run
 
 from service.database import Database
@@ -36,10 +35,22 @@ def walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ..
 COMMANDS = dict(walk(commands()))
 
 
+QUESTIONS = Path(__file__).parents[1] / "support" / "first_look.jsonl"
+"""42 questions of our own, with gold answers, levels and subjects."""
+
+
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with questions, a run, a set, exports."""
-    return make_first_look(tmp_path_factory.mktemp("demo"))
+    """Return a folder with a database (the set `demo`, the run `rules`) and an export."""
+    folder = tmp_path_factory.mktemp("demo")
+    for command in (
+        f"questions import {QUESTIONS} --name demo",
+        "rephrase run demo --name rules proposer=rules --n 3",
+        "sets publish demo --run rules --include unverified",
+        f"sets export demo --format hf --out {folder / 'hf'}",
+    ):
+        run_here.ok(*command.split(), "--db", folder / "tagrpo.db")
+    return folder
 
 
 ENDS: dict[type[BaseException], tuple[int, str]] = {
@@ -157,7 +168,7 @@ BAD = {
     "rephrase list --run rules --limit 999999999999999999999999999999": "a number is too large",
     "rephrase run demo --name r proposer=magic": "'llm', 'rules', 'file'",
     "questions import absent.jsonl --name x": "absent.jsonl: no such file",
-    "questions import odd.jsonl --name 'a b'": '"a b" is not a valid name',
+    "questions import odd.jsonl --name 'a b'": "'a b' is not a valid name",
     "rephrase run demo --name a/b proposer=rules": "'a/b' is not a valid name",
     "questions list nope": '"nope"; available: demo',
     "rephrase run nope --name r proposer=rules": '"nope"; available: demo',

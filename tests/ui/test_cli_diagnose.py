@@ -227,7 +227,7 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         ("base --rollouts r.jsonl", "name eval runs or a training run, or give --rollouts PATH"),
         ("base base", "a run appears twice"),
         ("base plain", "no common question"),
-        ("nothing", "no eval run 'nothing'"),
+        ("nothing", "there is no run 'nothing'"),
         ("base --only costs,forecast", "--only costs: no such part. Available: zero-gradient"),
         ("base --g 1", "at least 2 responses"),
         ("base --g 9", "no question has G=9"),

@@ -84,7 +84,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert (stopped.code, json.loads(stopped.out)["empty"]) == (3, 1)
     assert "7 samples still waiting for the judge" in stopped.err
     assert (
-        "6 requests are open; resume with `tagrpo resume"
+        "7 requests are open; resume with `tagrpo resume"
         in cli.within("runs").warned("show", json.loads(stopped.out)["judge_run"]).err
     )
     assert server.paid.total() == 0
@@ -132,9 +132,9 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     ]
     assert measured["unlike"][0]["ours_reason"] == f"judge {MODEL}, prompt 1"
     listed = cli.within("runs").json("list", "--kind", "judge")["runs"]
-    assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(5, 1, "unknown")]
+    assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(6, 1, "unknown")]
     shown = cli.within("runs").ok("show", listed[0]["run"])
-    assert {"done 5", "open 0", "failed 0", "final 1"} <= {*squeezed(shown.out)}
+    assert {"done 6", "open 0", "failed 0", "final 1"} <= {*squeezed(shown.out)}
     assert "content filter: The response was filtered by the content management policy" in shown.out
     resumed = cli.within().ok("resume", listed[0]["run"], "--json")
     assert (resumed.code, json.loads(resumed.out)["judged"]["correct"]) == (0, 3)

@@ -186,7 +186,7 @@ def test_golds_that_fail_against_themselves_stop_the_run(
         ("eval run sums.jsonl --model x sampler=vllm device=cpu", "device does not apply to sampler=vllm"),
         (f"eval run sums.jsonl --model {MODEL} --base-url http://127.0.0.1:9/v1", "be reached"),
         ("runs show nothing", "there is no run 'nothing'"),
-        ("eval score nothing", "no eval run 'nothing'"),
+        ("eval score nothing", "there is no run 'nothing'"),
     ],
 )
 def test_a_command_that_cannot_run_is_refused(cli: CommandLine, arguments: str, message: str) -> None:

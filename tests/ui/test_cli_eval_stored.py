@@ -164,6 +164,6 @@ def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandL
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.sums", [(1, 1, 0)])
     anywhere = cli.within()
-    assert "tagrpo runs show base.sums" in anywhere.refused("sets", "publish", "x", "--run", "base.sums")
+    assert "is of kind eval, not propose" in anywhere.refused("sets", "publish", "x", "--run", "base.sums")
     assert "Repeat the command that started it" in anywhere.refused("resume", "base.sums")
     assert "there are no runs yet" in words(anywhere("rephrase", "list").err)

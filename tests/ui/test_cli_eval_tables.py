@@ -143,7 +143,7 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("report nothing", "no eval run 'nothing'"),
+        ("report nothing", "there is no run 'nothing'"),
         ("report open", "2 of 12 samples have no grade"),
         ("report base --k 64", "none of the 4 problems has 64 graded samples"),
         ("report base --k two", "give integers of at least 1"),

@@ -73,7 +73,7 @@ def test_import_as_json(cli: CommandLine, mine: Path) -> None:
         (["."], "is a folder"),
         (["mine.jsonl", "--column", "question=body"], 'no column "body"'),
         (["mine.jsonl", "--split", "test"], "apply to Hub datasets only"),
-        (["mine.jsonl", "--name", "a b"], "is not a valid name of a question set"),
+        (["mine.jsonl", "--name", "a b"], "is not a valid name"),
         (["broken.jsonl"], "broken.jsonl:2: not valid JSON"),
         (["nul.jsonl"], "nul.jsonl:1: "),
     ],

@@ -293,9 +293,7 @@ class TestRuns:
         # a run of training is none of neighbors: there is one of those, which needs no name
         tagrpo.ok("rephrase", "list")
         assert "recipe ta_grpo[responses=2]" in squeezed(tagrpo("runs", "show", "x").out)
-        assert "run 'x' is a training and contains no neighbors" in tagrpo.refused(
-            "rephrase", "list", "--run", "x"
-        )
+        assert "run 'x' is of kind train, not propose" in tagrpo.refused("rephrase", "list", "--run", "x")
 
     @pytest.mark.slow
     def test_what_it_draws_is_read_meanwhile_and_a_damaged_file_is_named(

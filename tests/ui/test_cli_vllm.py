@@ -103,7 +103,7 @@ def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str
         *("--model", SERVED, "--base-url", server, "proposer.reply=json", "proposer.max_tokens=3000"),
     )
     assert done.code in (0, 3), done.err
-    choices = [choice for reply in replies("tagrpo.db") for choice in read_reply(reply)[0]]
+    choices = [choice for reply in replies("tagrpo.db") for choice in read_reply(reply).choices]
     whole = [
         json.loads(each.text)
         for each in choices

@@ -38,7 +38,9 @@ def test_without_eval_runs_the_page_says_what_to_do(db):
 
 def test_runs_without_grades_are_named_with_their_command(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", graded=[2])
-    commands = [code.value for code in shown().code]
+    app = shown()
+    app.session_state["ungraded"] = True
+    commands = [code.value for code in app.run().code]
     assert any(command.startswith("tagrpo eval score base.aime24 --db ") for command in commands)
 
 

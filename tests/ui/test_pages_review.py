@@ -1,7 +1,7 @@
 """The page "Review" as a script: empty, read-only, with decisions, results of an audit."""
 
 import pytest
-from pages import open_page, said, tables
+from pages import headings, numbers, open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit
@@ -84,13 +84,12 @@ def test_blind_review_shows_neither_verdict_nor_strategy(path):
 
 def test_results_of_an_audit(path):
     app = opened(path, reviewer="ben", audit="1", view="Results")
-    numbers = {one.label: one.value for one in app.metric}
-    assert numbers["reviewed"] == "8 of 12"
-    assert numbers["by ben"] == "8"
-    assert numbers["false accepts"] == "0.0%"  # the newest decision counts, which is eve's
-    assert numbers["false rejects"] == "none yet"
-    headings = [one.value for one in app.subheader]
-    assert headings == ["By verdict", "Agreement between reviewers", "Disagreements"]
+    shown = numbers(app)
+    assert shown["reviewed"] == "8 of 12"
+    assert shown["by ben"] == "8"
+    assert shown["false accepts"] == "0.0%"  # the newest decision counts, which is eve's
+    assert shown["false rejects"] == "none yet"
+    assert headings(app) == ["By verdict", "Agreement between reviewers", "Disagreements"]
     agreement = tables(app)[1]
     assert list(agreement["both decided"]) == ["8"]
     assert list(agreement["agreed"]) == ["7"]
@@ -107,13 +106,12 @@ def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
         rest = [one.candidate_id for one in audit.members if one.status != "accepted"]
         left = [one for one in rest if one != refused]
     app = opened(path, reviewer="ben", audit="1", view="Results")
-    assert "False accepts" not in [one.value for one in app.subheader]  # who still reviews must not know
+    assert "False accepts" not in headings(app)  # who still reviews must not know
     assert "appear after all candidates are reviewed" in said(app)
     with Database.open(path) as db, db.write() as session:
         record_reviews(session, [Decision(one, "rejected", "no", "zed", 1) for one in left])
     app = opened(path, reviewer="ben", audit="1", view="Results")
-    headings = [one.value for one in app.subheader]
-    assert headings[:3] == ["By verdict", "False accepts", "False rejects"]
+    assert headings(app)[:3] == ["By verdict", "False accepts", "False rejects"]
     accepts, rejects, disputed = tables(app)[1], tables(app)[2], tables(app)[-1]
     assert "zed: rejected (another answer)" in accepts["decided"][0]
     assert rejects["decided"][0].endswith("zed: accepted")
@@ -137,15 +135,15 @@ def test_results_of_an_audit_of_groups(path):
     assert not app.warning
     assert "Shows the accepted neighbors of a question one after another." in said(app)
     results = opened(path, audit=str(audit.id), view="Results")
-    numbers = {one.label: one.value for one in results.metric}
-    assert numbers["groups reviewed"] == "3 of 4"
-    assert numbers["groups open"] == "1"
-    assert numbers["groups with a broken neighbor"] == "33.3%"
-    assert numbers["broken neighbors"] == "1 of 3"
+    shown = numbers(results)
+    assert shown["groups reviewed"] == "3 of 4"
+    assert shown["groups open"] == "1"
+    assert shown["groups with a broken neighbor"] == "33.3%"
+    assert shown["broken neighbors"] == "1 of 3"
     # Clopper and Pearson: 1 of 4 from .0063, 2 of 4 to .9324.
     assert "25.0% to 50.0% are broken (exact 95% interval 0.6% to 93.2%" in said(results).replace("\\", "")
-    assert "By verdict" not in [one.value for one in results.subheader]
-    assert "false rejects" not in numbers
+    assert "By verdict" not in headings(results)
+    assert "false rejects" not in shown
 
 
 def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
@@ -172,8 +170,7 @@ def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_a
         record_reviews(session, [Decision(members[1].candidate_id, "rejected", "in an audit", "zed", 1)])
         record_reviews(session, [Decision(members[2].candidate_id, "rejected", "seen alone", "zed")])
     app = opened(path, reviewer="ben", view="Results")
-    headings = [one.value for one in app.subheader]
-    assert "Decisions that differ from the verdict" in headings
+    assert "Decisions that differ from the verdict" in headings(app)
     decided = [row for table in tables(app) if "decided" in table for row in table["decided"]]
     assert any("seen alone" in row for row in decided)
     with Database.open(path) as db, db.read() as session:
@@ -183,12 +180,12 @@ def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_a
 
 def test_results_of_a_run_lead_to_its_audits(path):
     app = opened(path, reviewer="ben", view="Results")
-    assert {one.label: one.value for one in app.metric} == {
+    assert numbers(app) == {
         "decided by ben": "8 of 12",
         "accepted": "7",
         "rejected": "1",
     }
-    assert [one.value for one in app.subheader][:2] == [
+    assert headings(app)[:2] == [
         "Error rates",
         "Agreement between reviewers and with the verdict",
     ]

@@ -79,14 +79,17 @@ def test_the_views_show_what_was_logged(filled, view, number, word):
 
 
 @pytest.mark.parametrize(
-    ("view", "source", "printed"),
+    ("view", "name", "source", "printed"),
     [
-        ("zero", "arXiv:2601.22478 v5, Figure 3 and section 5.2", "58.4%"),
-        ("covariance", "Table 1 and section 2.2", "11.52"),
+        ("zero", "equal-rewards", "arXiv:2601.22478 v5, Figure 3 and section 5.2", "58.4%"),
+        ("covariance", "covariance", "Table 1 and section 2.2", "11.52"),
     ],
 )
-def test_what_a_paper_prints_stands_below(filled, view, source, printed):
+def test_what_a_paper_prints_stands_below(filled, view, name, source, printed):
     app = opened(filled, view=view)
+    assert source not in said(app)
+    app.session_state[f"printed-{name}"] = True
+    app.run()
     assert source in said(app)
     assert printed in tables(app)[-1].to_numpy()
 

@@ -12,7 +12,8 @@ from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import ModelShape
 
 if TYPE_CHECKING:
-    from evaluator.signal.forecast import Forecast, GroupShape
+    from evaluator.signal.forecast import Forecast
+    from evaluator.signal.shapes import GroupShape
 
 _HOUR = 3600.0
 
@@ -129,7 +130,7 @@ def _batches_for_one(share: float, composition: Composition) -> float:
 
 def group_shape(recipe: Recipe) -> "GroupShape | None":
     """Return the groups of a recipe as the forecast knows them; None where they are of several kinds."""
-    from evaluator.signal.forecast import GroupShape, RescueShape
+    from evaluator.signal.shapes import GroupShape, RescueShape
 
     if recipe.sampling == "rescue":
         return RescueShape(recipe.name, recipe.neighbors, recipe.rollouts)
@@ -140,7 +141,7 @@ def group_shape(recipe: Recipe) -> "GroupShape | None":
 
 def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
     """Return the predicted share of a recipe's groups with equal rewards."""
-    from evaluator.signal.forecast import GroupShape
+    from evaluator.signal.shapes import GroupShape
 
     shape = group_shape(recipe)
     if shape is not None:

@@ -143,5 +143,5 @@ def _read_pilot(
         tokens = None if of_neighbor is None else (tokens + n * of_neighbor) / (n + 1)
     shape = group_shape(recipe)
     row = None if shape is None else forecast.row(shape)
-    interval = None if row is None else (row.low, row.high)
+    interval = None if row is None else (row["low"], row["high"])
     return Pilot(label, forecast, interval, tokens)

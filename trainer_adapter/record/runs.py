@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from service.errors import InputError
-from service.runs.store import Run, check_name, find_run, list_runs, only_run, open_run
+from service.runs.store import Run, check_name, find_run, list_runs, open_run
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.tables import TRAIN, TrainFolderRow
 
@@ -120,9 +120,4 @@ def list_train_runs(session: Session) -> list[TrainRun]:
 
 def choose_train_run(session: Session, reference: str | None) -> Run:
     """Return the training run named, or the only one there is."""
-    if reference is None:
-        return only_run(session, TRAIN)
-    run = find_run(session, reference)
-    if run.kind != TRAIN:
-        raise InputError(f"run {run.name!r} is not a training run. See `tagrpo runs list`.")
-    return run
+    return find_run(session, reference, TRAIN)

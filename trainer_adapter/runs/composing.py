@@ -22,7 +22,7 @@ from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import PRESETS, Preset
 from trainer_adapter.runs.settings import OURS, Setting, bare, gpu_settings
-from trainer_adapter.verl.cpu.fork_server import python_of_workers
+from trainer_adapter.verl.cpu.forks import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import (
     hydra_arguments,

@@ -186,12 +186,12 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     Args:
         hide_log: Training: write verl's output only to the run's folder, and show the steps.
     """
-    from evaluator.evals.runs import choose_run, config_name
-    from service.runs.store import read_config
+    from evaluator.evals.runs import config_name
+    from service.runs.store import find_run, read_config
 
     place, profiles = db.place.absolute(), profiles_file().absolute()  # before the folder changes
     with db.reading() as session:
-        chosen = choose_run(session, run)
+        chosen = find_run(session, run)
         kept = read_config(session, chosen.id)
     if kept is None:
         raise InputError(

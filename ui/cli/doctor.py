@@ -119,7 +119,7 @@ def _contract() -> Iterator[Check]:
 
 def _database(place: "Place") -> Check:
     from service.database import Database
-    from service.database.filesystem import check_place, network_file_system
+    from service.database.sqlite import check_place, network_file_system
     from service.errors import DatabaseError
 
     where = ""

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -44,21 +43,16 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks, load_problems
+    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from evaluator.evals.results import read_numbers
     from rephraser.sets.problems import load_neighbors
 
-    loaded = load_benchmarks(config)  # a wrong name leaves no new database
-
-    def loader(database: "Database | None") -> Any:
-        if config.neighbors is None or database is None:
-            return partial(load_problems, config, loaded, output.note)
-        return partial(load_neighbors, config, database, output.note)
-
+    benchmarks = load_benchmarks(config)  # a wrong name leaves no new database
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored:
-            estimates = estimate(config, stored, loader(stored))
+            problem_sets = benchmarks if stored is None or benchmarks else [load_neighbors(config, stored)]
+            estimates = estimate(config, stored, problem_sets, output.note)
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         show_estimates(record, estimates.values(), config.max_usd)
         return
@@ -75,8 +69,9 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
         problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
 
     with db.open(create=config.neighbors is None) as database:
+        problem_sets = benchmarks or [load_neighbors(config, database)]
         reports: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
-        worked = asyncio.run(evaluate(config, database, loader(database), **reports))
+        worked = asyncio.run(evaluate(config, database, problem_sets, **reports))
     output.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
@@ -272,7 +267,7 @@ def import_(
         raise output.needs_attention("; ".join(problems) + ".")
 
 
-SamplesFormat = Literal["jsonl", "parquet", "hf"]
+SamplesFormat = Literal["jsonl", "parquet"]
 BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
@@ -290,8 +285,8 @@ def export(
     Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
 
     Args:
-        out: File to write, or folder for hf.
-        form: Format; hf: a dataset for the Hub. Default: from the suffix of --out.
+        out: File to write.
+        form: Format. Default: from the suffix of --out.
     """
     from evaluator.evals.runs import find_eval_run
     from evaluator.exchange.exporting import export_samples

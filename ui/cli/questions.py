@@ -49,10 +49,10 @@ def import_(
     """
     from evaluator.grading import AnswerKind, Grader
     from service.questions import Columns, RowLimits, read_source, store_import
-    from service.questions.store import check_set_name
+    from service.runs.store import check_name
 
     if name is not None:
-        check_set_name(name)  # before a new database is made
+        check_name(name)  # before a new database is made
     columns = Columns.parse(column or [])
     with terminal.progress("import") as bar:
         rows = read_source(
@@ -67,10 +67,10 @@ def import_(
             revision=revision,
         )
         with db.open(create=True) as database, Grader() as grader:
-            report = store_import(database, rows, grader, name=name, progress=bar)
-    terminal.show(report.to_json(), hidden=("spec",))
-    if problems := report.attention:
-        raise output.needs_attention("; ".join(problems))
+            record, warnings = store_import(database, rows, grader, name=name, progress=bar)
+    terminal.show(record, hidden=("spec",))
+    if warnings:
+        raise output.needs_attention("; ".join(warnings))
 
 
 def mix(
@@ -178,11 +178,11 @@ def list_(
 
 
 def _list_suspects(run: str | None, limit: int) -> None:
-    from rephraser.run.store import choose_run
+    from rephraser.run.store import find_neighbor_run
     from rephraser.views.suspects import find_suspects
 
     with db.reading() as session:
-        questions = find_suspects(session, run_id=run and choose_run(session, run).id)
+        questions = find_suspects(session, run_id=run and find_neighbor_run(session, run).id)
     terminal.rows(
         "suspects",
         questions if terminal.as_json else questions[:limit],

@@ -180,7 +180,7 @@ def list_(
         reviews: List the human decisions, including withdrawn ones; with --run, only those of one run.
     """
     from rephraser.reviews.store import review_rows
-    from rephraser.run.store import choose_run, find_neighbor_run
+    from rephraser.run.store import find_neighbor_run
     from rephraser.views.candidates import CandidateFilters, page_run
     from service.questions.browsing import find_question
 
@@ -194,7 +194,7 @@ def list_(
         terminal.rows("reviews", rows, columns, empty="no decisions match")
         return
     with db.reading() as session:
-        chosen = choose_run(session, run)
+        chosen = find_neighbor_run(session, run)
         question_id = None if question is None else find_question(session, question).id
         filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
         cards, total, later = page_run(session, chosen, filters, limit=limit, after=after)
@@ -351,19 +351,19 @@ def audit(
         seed: Random seed of the sample.
         out: Write a blind sheet to this new JSON Lines file, for review --sheet.
     """
-    from rephraser.reviews.audit import audit_groups, audit_rates, audit_record, open_audit
+    from rephraser.reviews.audit import audit_rates, audit_record, open_audit
     from rephraser.reviews.sheet import write_sheet
-    from rephraser.run.store import choose_run
+    from rephraser.run.store import find_neighbor_run
 
     with db.open() as database:
         with database.read() as session:
-            chosen = choose_run(session, run)
+            chosen = find_neighbor_run(session, run)
         kind: Literal["groups", "candidates"] = "groups" if groups else "candidates"
         drawn, new = open_audit(database, chosen, kind=kind, size=sample, seed=seed)
         with database.read() as session:
-            rates, of_groups = audit_rates(session, drawn), audit_groups(session, drawn)
+            rates = audit_rates(session, drawn)
             exported = None if out is None else write_sheet(session, drawn, out)
-    record = {**audit_record(drawn, rates, of_groups, new=new), "exported": exported}
+    record = {**audit_record(drawn, rates, new=new), "exported": exported}
     terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
     if not rates["complete"]:
         raise output.needs_attention(

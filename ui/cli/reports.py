@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -143,23 +142,22 @@ def report(
         chart: Plot the curves to a .png, .svg or .json file.
     """
     from evaluator.reports.layout import curve_rows, records, report_document
-    from evaluator.reports.report import INTERVALS, Metric, build_report, check_interval, score_votes
+    from evaluator.reports.report import INTERVALS, Metric, build_report
     from ui.charts.saving import check_chart
 
     if chart is not None:
         check_chart(chart, overwrite=file.overwrite)
-    measured, question = Metric.parse(metric), INTERVALS[interval]
-    check_interval(measured, question)
+    measured = Metric.parse(metric)
     with db.reading() as session:
         methods, warnings = counted.load(session, references)
         built = build_report(
             methods,
             ks=counted.ks(),
             metric=measured,
-            interval=question,
+            interval=INTERVALS[interval],
             paper=paper,
             allow_missing="missing" in (counted.allow or ()),
-            majority=partial(score_votes, session) if metric == "maj@k" else None,
+            session=session,
         )
     document, rows = report_document(built, warnings), records(built)
     record = {

@@ -84,11 +84,11 @@ def show(run: OnlyRun = None) -> None:
 
     Example: tagrpo runs show math-gpt4
     """
-    from evaluator.evals.runs import choose_run
+    from service.runs.store import find_run
 
     with db.open(read_only=True) as database:
         with database.read() as session:
-            chosen = choose_run(session, run)
+            chosen = find_run(session, run)
         state, problems = _state(database, chosen)
     described = ("id", "kind", "created_at", "finished_at")
     record = {"run": chosen.name, **{name: getattr(chosen, name) for name in described}, **state}

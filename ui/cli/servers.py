@@ -4,7 +4,7 @@ import math
 import re
 import secrets
 import sys
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -75,7 +75,7 @@ def ui(
     if isinstance(database, Path):  # a server that does not answer would delay the pages
         _note_if_empty(database, settings.command("questions import FILE --name NAME"))
     browser = not no_browser and sys.stdout.isatty() and serving.has_display()
-    ready = _announcer("UI", address.url if lock is None else lock.opened(address.url))
+    ready = partial(_announce, "UI", address.url if lock is None else lock.opened(address.url))
     serving.serve(listening, address, lock, open_browser=browser, ready=ready)
     output.note("ended")
 
@@ -93,12 +93,9 @@ def _note_if_empty(path: Path, start: str) -> None:
         output.note(str(error))
 
 
-def _announcer(what: str, address: str) -> Callable[[], None]:
-    def announce() -> None:
-        output.say(f"tagrpo {what} at {address} (Ctrl-C stops it)")
-        sys.stdout.flush()
-
-    return announce
+def _announce(what: str, address: str) -> None:
+    output.say(f"tagrpo {what} at {address} (Ctrl-C stops it)")
+    sys.stdout.flush()
 
 
 def serve(
@@ -170,7 +167,7 @@ def serve(
         unknown_reward=unknown_reward,
         boxed_only=answers == "boxed",
         token=token,
-        ready=_announcer("grader", address.url + words),
     )
+    _announce("grader", address.url + words)
     app.serve(socket, served, graded_by)
     output.note("ended")

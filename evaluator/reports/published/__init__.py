@@ -8,7 +8,6 @@ from importlib import resources
 from typing import Any, NamedTuple
 
 from evaluator.reports.documents.document import Document, Table
-from service.errors import InputError
 
 FILES = ("ta_grpo", "a_grae", "cw_grpo")
 """The data files. The columns of the first are those of a report without a paper."""
@@ -119,14 +118,6 @@ def in_order(benchmarks: Iterable[str]) -> list[str]:
     """Return benchmarks with those of the first paper first, in its order; others keep theirs."""
     order = [column.key for column in papers()[0].layout]
     return sorted(benchmarks, key=lambda name: order.index(name) if name in order else len(order))
-
-
-def find_model(name: str) -> str:
-    """Return the papers' name of a model, whatever its case and the account before it."""
-    model = recognise(name)
-    if model is None:
-        raise InputError(f"no paper reports the model {name!r}. Available: {', '.join(models())}.")
-    return model
 
 
 def recognise(name: str) -> str | None:

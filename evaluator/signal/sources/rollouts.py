@@ -70,8 +70,6 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
     false, a grade (correct, wrong, unknown), or null for unknown. Any other number needs a `threshold`: above
     it the response is correct.
     """
-    if windows < 1:
-        raise InputError(f"{windows} windows: give 1 or more.")
     visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
     by_prompt = False
     for _, step, group_id, sample, row in _read(path, threshold):

@@ -1,5 +1,7 @@
 """Finds the texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches."""
 
+import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -7,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from service.database import in_parts
-from service.questions.contamination.words import numbers, words
 from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
 from service.telling import TellProgress
@@ -20,6 +21,22 @@ EXACT, FUZZY, NGRAM, VARIANT = "exact", "fuzzy", "n-gram", "variant"
 MEASURES = (EXACT, FUZZY, NGRAM, VARIANT)
 PROBLEMS_AT_ONCE = 64
 VERSION = 1  # of what is found with the same settings
+
+_DROPPED = re.compile(
+    r"\\(?:left|right|displaystyle|mathrm|mathbf|text(?:bf|it)?|mbox|big+l?r?|quad|qquad)(?![a-z])"
+    r"|\\[,;:!\s]|[$~.,;:!?\"'`]"
+)
+_FRACTION = re.compile(r"\\[dt]?frac(?![a-z])\s*(?:(\d)\s*(\d))?")
+_THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\}|,\\!)(?=\d{3}(?!\d))")
+_DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
+_WORD = re.compile(r"\d+(?:\.\d+)?|\\?[^\W\d_]+|[^\s\w]|_")
+_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+_POINT = "\x00"  # stands for the point of a decimal while full stops are dropped
+# "one" is left out: it is a pronoun as well.
+_NUMBER_WORDS = frozenset(
+    {"two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty"}
+    | {"fifty", "hundred", "thousand"}
+)
 
 
 @dataclass(frozen=True)
@@ -194,3 +211,32 @@ def _gram_hashes(sequence: list[str], n: int) -> "NDArray[np.int64]":
     return np.unique(
         np.fromiter((hash(tuple(sequence[at : at + n])) for at in range(count)), np.int64, count=count)
     )
+
+
+def words(text: str) -> list[str]:
+    r"""Return the words, numbers, commands and operators of a text, in lower case.
+
+    Left out: dollars, punctuation, spacing and font commands, braces around a single word. `\dfrac12` and
+    `\frac{1}{2}` are the same, and so are `1,000` and `1000`.
+    """
+    plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
+    plain = _FRACTION.sub(lambda match: rf"\frac {match[1] or ''} {match[2] or ''} ", plain)
+    plain = _DROPPED.sub(" ", _DECIMAL_POINT.sub(_POINT, plain)).replace(_POINT, ".")
+    return _without_lone_braces(_WORD.findall(plain))
+
+
+def numbers(sequence: list[str]) -> list[str]:
+    """Return the numbers among words, in order, those from two on in letters too."""
+    return [word for word in sequence if word in _NUMBER_WORDS or _NUMBER.fullmatch(word)]
+
+
+def _without_lone_braces(sequence: list[str]) -> list[str]:
+    kept: list[str] = []
+    for word in sequence:
+        if word == "}" and len(kept) >= 2 and kept[-2] == "{" and kept[-1] not in "{}":
+            kept[-2:] = [kept[-1]]
+        elif word == "}" and kept and kept[-1] == "{":
+            kept.pop()
+        else:
+            kept.append(word)
+    return kept

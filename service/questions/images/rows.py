@@ -105,16 +105,13 @@ class RowImages:
             )
         if self._folder is None:
             raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")
-        path = Path(name)
-        if "\0" in name or path.is_absolute() or "\\" in name or ".." in path.parts:
-            raise ImageProblem(f'names "{name[:60]}". Give a path inside the folder of the rows')
         try:
-            top, whole = self._folder.resolve(), (self._folder / path).resolve()
+            top, whole = self._folder.resolve(), (self._folder / name).resolve()
             is_file = whole.is_file()
-        except (OSError, RuntimeError) as error:  # a name too long, a link to itself
-            raise ImageProblem(f'names "{name[:60]}", which is not a file path') from error
+        except (OSError, RuntimeError, ValueError) as error:  # too long, a link to itself, a NUL
+            raise ImageProblem(f"names {name[:60]!r}, which is not a file path") from error
         if not whole.is_relative_to(top):
-            raise ImageProblem(f'names "{name[:60]}", a link to a place outside the folder of the rows')
+            raise ImageProblem(f'names "{name[:60]}". Give a path inside the folder of the rows')
         if not is_file:
             raise ImageProblem(f'names "{name[:60]}", but there is no such file in {self._folder}')
         try:

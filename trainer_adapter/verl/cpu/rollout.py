@@ -9,7 +9,6 @@ import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import ray
 import torch
@@ -17,17 +16,13 @@ from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from service.engines.decoding import Decoder, LoadImages, Row
-from service.engines.images import FORBIDDEN, image_tokens, open_processor, pictures_key, takes_images
+from service.engines.images import FORBIDDEN, image_tokens, open_processor, takes_images
 from service.engines.loading import memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling
 from trainer_adapter.verl.cpu import server_name
 
 BATCH_SIZE = 512
 """Responses at a time if memory allows: a step costs a small model nearly the same for 64 as for 512."""
-
-ARRIVAL_WINDOW_S = 0.02
-"""How long the server waits for more prompts before it begins: Ray delivers those of one step a few
-milliseconds apart, and equal ones that come together are read once. What comes later joins in."""
 
 _SAMPLING = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
 """The settings that verl may leave out, with the values that change nothing."""
@@ -58,10 +53,6 @@ class ResponseServer:
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
-        self._images: WeakValueDictionary[Any, LoadImages] = WeakValueDictionary()
-        self._arrived: list[Row] = []
-        self._open: dict[Row, asyncio.Future[None]] = {}
-        self._drawing: asyncio.Task[None] | None = None
 
     async def ready(self) -> bool:
         return True
@@ -92,11 +83,7 @@ class ResponseServer:
         row = self._row(prompt_ids, sampling_params, images)
         if not self._loaded:
             raise RuntimeError("the rollout engine has no weights yet")
-        self._arrived.append(row)
-        self._open[row] = asyncio.get_running_loop().create_future()
-        if self._drawing is None or self._drawing.done():
-            self._drawing = asyncio.create_task(self._draw())
-        await self._open[row]
+        await self._decoder.draw([row])
         return TokenOutput(
             token_ids=row.tokens,
             log_probs=row.log_probs,
@@ -120,26 +107,24 @@ class ResponseServer:
 
     def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: LoadImages | None) -> Row:
         given = {name: value for name, value in params.items() if value is not None}
-        asked = [given.pop(name, None) for name in ("max_tokens", "max_new_tokens")]
-        bias, stop = given.pop("logit_bias", {}), given.pop("stop_token_ids", ())
+        bias, seed = given.pop("logit_bias", {}), given.pop("seed", None)
         log_probs: list[float] | None = [] if given.pop("logprobs", False) else None
-        seed = given.pop("seed", None)
         if unknown := sorted(given.keys() - (_SAMPLING.keys() - {"stop"})):
             raise ValueError(f"the CPU rollout does not support {', '.join(unknown)}. Remove it")
         if not set(bias) <= self._never or any(value != FORBIDDEN for value in bias.values()):
             raise ValueError(f"the CPU rollout supports logit_bias only as {FORBIDDEN} for image tokens")
         return Row(
             tuple(prompt),
-            min(asked[0] or asked[1] or self._response_length, self._response_length),
+            self._response_length,
             self._seeds.getrandbits(62) if seed is None else seed,
             Sampling(**_SAMPLING | given | {"top_k": max(0, given.get("top_k", 0))}),
-            self._end_ids | set(stop),
+            self._end_ids,
             images=images,
             log_probs=log_probs,
         )
 
     def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> LoadImages:
-        """Return the images of a prompt: one object for the same images, so that the prompt is read once."""
+        """Return what reads the images of a prompt."""
         processor = self._processor
         if processor is None or not hasattr(self._model.model, "get_rope_index"):
             raise ValueError(
@@ -148,36 +133,11 @@ class ResponseServer:
             )
 
         def load() -> Mapping[str, torch.Tensor]:
-            made = processor.image_processor(images=list(pictures), return_tensors="pt", **options)
+            images = processor.image_processor(images=list(pictures), return_tensors="pt", **options)
             kinds = torch.isin(torch.tensor([prompt]), torch.tensor(sorted(self._never))).long()
-            return {
-                **made,
-                "pixel_values": made["pixel_values"].to(self._model.dtype),
-                "mm_token_type_ids": kinds,
-            }
+            return {**images, "mm_token_type_ids": kinds}
 
-        return self._images.setdefault((tuple(prompt), pictures_key(pictures)), load)
-
-    async def _draw(self) -> None:
-        """Decode in a thread until no response is open; new ones join between two steps."""
-        await asyncio.sleep(ARRIVAL_WINDOW_S)
-        while self._open:
-            arrived, self._arrived = self._arrived, []
-            try:
-                self._decoder.add(arrived)
-                finished = await asyncio.to_thread(self._decoder.step)
-            except Exception as error:
-                self._decoder.clear()
-                for answer in self._open.values():
-                    if not answer.done():
-                        answer.set_exception(error)
-                self._arrived.clear()
-                self._open.clear()
-                return
-            for row in finished:
-                answer = self._open.pop(row)
-                if not answer.done():
-                    answer.set_result(None)
+        return load
 
 
 class TransformersReplica(RolloutReplica):  # type: ignore[misc]

@@ -141,8 +141,11 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
 
 def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:
     names = [overview.run.name for method in evaluated for overview in method.not_ready]
+
+    def commands() -> None:
+        for name in names[:20]:
+            st.code(settings.command(f"eval score {name}"), language=None)
+
     if names:
         words = "1 run is not graded" if len(names) == 1 else f"{len(names)} runs are not graded"
-        with layout.folded(f"{words} yet", icon=":material/hourglass_empty:"):
-            for name in names[:20]:
-                st.code(settings.command(f"eval score {name}"), language=None)
+        layout.folded(f"{words} yet", "ungraded", commands, icon=":material/hourglass_empty:")

@@ -1,15 +1,15 @@
 """The problems that make up a point: those that one run solves and the other does not."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, get_args
 
 import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
-from evaluator.evals.problems import RunProblem
 from evaluator.evals.samples import SampleFilters, SampleHeader, browse_samples
-from evaluator.reports.comparing import SOLVED, Contrast, Contrasts, Which, contrast_runs, contrast_texts
+from evaluator.reports.comparing import SOLVED, Which, contrast_problems, contrast_texts
+from evaluator.reports.methods import load_methods
 from ui.characters import one_line
 from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
 from ui.pages.curves.responses import COUNTED, show_response, show_statement
@@ -24,6 +24,7 @@ from ui.pages.widgets.tables import Column, pick_row
 PAGE = 12
 MOST_SAMPLES = 256
 WHICH: tuple[Which, ...] = get_args(Which)
+Row = Mapping[str, Any]
 
 
 @st.fragment
@@ -61,27 +62,29 @@ def show_point_problems(choice: Choice, usual_k: int) -> None:
         k: int = select("k", "k", ks, min(usual_k, ks[-1]), width=90)
     if asked > most:
         layout.caption(f"k = {asked}: {fewer} has at most {most:,} graded samples per problem here.")
-    sides = {label: runs[label].run.id for label in (first, second)}
-    contrasts = fetch(contrast_runs, sides[first], sides[second], k)
+    with layout.or_stop(f"{first} and {second} cannot be compared."):
+        a, b = fetch(load_methods, (*choice.references(first), *choice.references(second)))
+    entries = a.entries[benchmark], b.entries[benchmark]
+    rows, too_few = contrast_problems(*entries, k)
+    only = [entry.counts.problems - len(rows) - too_few for entry in entries]
     notes = []
-    if contrasts.too_few:
-        notes.append(f"{contrasts.too_few:,} problems have fewer than {k} graded samples and are excluded.")
-    if contrasts.only_first or contrasts.only_second:
+    if too_few:
+        notes.append(f"{too_few:,} problems have fewer than {k} graded samples and are excluded.")
+    if any(only):
         notes.append(
-            f"{contrasts.only_first:,} problems are only in the run of {first}, {contrasts.only_second:,} "
-            f"only in the run of {second}."
+            f"{only[0]:,} problems are only in the run of {first}, {only[1]:,} only in the run of {second}."
         )
-    if not contrasts.problems:
+    if not rows:
         notes.append("The two runs have no common problem to compare.")
     if notes:
         layout.caption(" ".join(notes))
-    if contrasts.problems:
-        _list(contrasts, sides, secret=is_secret(benchmark))
+    if rows:
+        _list(rows, k, {label: runs[label].run.id for label in (first, second)}, secret=is_secret(benchmark))
 
 
-def _list(contrasts: Contrasts, sides: Mapping[str, str], *, secret: bool) -> None:
+def _list(contrasts: Sequence[Row], k: int, sides: Mapping[str, str], *, secret: bool) -> None:
     """Show the problems of two runs, given by the labels of their methods."""
-    kinds = [contrast.which for contrast in contrasts.problems]
+    kinds = [contrast["which"] for contrast in contrasts]
     numbers = {which: kinds.count(which) for which in WHICH} | {"all": len(kinds)}
     first, second = sides
     names = {"first only": f"only {first}", "second only": f"only {second}"}
@@ -94,73 +97,76 @@ def _list(contrasts: Contrasts, sides: Mapping[str, str], *, secret: bool) -> No
         usual,
         words=lambda which: f"{names.get(which, which)}: {numbers[which]:,}",
         label_visibility="visible",
-        help=f"Solved: among {contrasts.k:d} samples, at least one is correct with probability {SOLVED:g} or "
-        "more.",
+        help=f"Solved: among {k:d} samples, at least one is correct with probability {SOLVED:g} or more.",
         resets=["problem", "after"],
     )
-    chosen = [each for each in contrasts.problems if which in ("all", each.which)]
-    ids, after = [each.problem_id for each in chosen], links.text("after")
+    chosen = [each for each in contrasts if which in ("all", each["which"])]
+    ids, after = [each["problem_id"] for each in chosen], links.text("after")
     start = ids.index(after) + 1 if after in ids else 0
     listed = chosen[start : start + PAGE]
     if not listed:
         st.caption("None.")
         return
-    texts = fetch(contrast_texts, tuple(listed))
+    texts = fetch(contrast_texts, sides[first], tuple(each["position"] for each in listed))
     columns = [
         Column("number", "problem", "figure", COUNTED),
-        Column("first", f"{first}: pass@{contrasts.k}, %", "share"),
-        Column("second", f"{second}: pass@{contrasts.k}, %", "share"),
+        Column("first", f"{first}: pass@{k}, %", "share"),
+        Column("second", f"{second}: pass@{k}, %", "share"),
         Column("correct_first", f"{first}: correct"),
         Column("correct_second", f"{second}: correct"),
         *([] if secret else [Column("text", "text", wide=True)]),
         Column("problem_id", "id"),
     ]
-    rows = []
-    for contrast in listed:
-        a, b = contrast.counts
-        counts = {"correct_first": f"{a.correct} of {a.asked}", "correct_second": f"{b.correct} of {b.asked}"}
-        text = {} if secret else {"text": texts[a.run_problem_id].text}
-        values = dict(zip(("first", "second"), contrast.values, strict=True))
-        named = {"number": _positions(contrast, texts), "problem_id": contrast.problem_id}
-        rows.append({**named, **values, **counts, **text})
+    rows = [
+        {
+            "number": _positions(each),
+            "first": each["value_a"],
+            "second": each["value_b"],
+            "correct_first": f"{each['correct_a']} of {each['n_a']}",
+            "correct_second": f"{each['correct_b']} of {each['n_b']}",
+            "text": texts[each["position"]].text,
+            "problem_id": each["problem_id"],
+        }
+        for each in listed
+    ]
     look = {"parameter": "problem", "value": "problem_id", "name": "problems"}
     problem_id = pick_row(rows, columns, "point-problems", **look)
     pager(
-        {"after": listed[-1].problem_id} if len(chosen) > start + PAGE else None,
+        {"after": listed[-1]["problem_id"]} if len(chosen) > start + PAGE else None,
         {"after": None} if start else None,
         words=f"{len(listed):,} of {numbers[which]:,}, largest differences first. Click a row to see the "
         "responses.",
     )
-    picked = next((contrast for contrast in contrasts.problems if contrast.problem_id == problem_id), None)
+    picked = next((contrast for contrast in contrasts if contrast["problem_id"] == problem_id), None)
     if picked is not None:
-        texts = texts if picked in listed else fetch(contrast_texts, (picked,))
-        _show_problem(picked, texts, sides, secret=secret)
+        _show_problem(picked, sides, secret=secret)
 
 
-def _positions(contrast: Contrast, texts: Mapping[int, RunProblem]) -> str:
+def _positions(contrast: Row) -> str:
     """Return the problem's position in both runs, or in one if it is the same."""
-    places = [str(texts[counts.run_problem_id].position) for counts in contrast.counts]
-    return " / ".join(dict.fromkeys(places))
+    return " / ".join(dict.fromkeys([str(contrast["position"]), str(contrast["position_b"])]))
 
 
-def _show_problem(
-    contrast: Contrast, texts: Mapping[int, RunProblem], sides: Mapping[str, str], *, secret: bool
-) -> None:
+def _show_problem(contrast: Row, sides: Mapping[str, str], *, secret: bool) -> None:
     """Show a problem, its gold answer, and a response of each run."""
     with layout.card():
-        problem = texts[contrast.counts[0].run_problem_id]
-        if not show_statement(problem, f"problem {_positions(contrast, texts)}", secret=secret):
+        position = contrast["position"]
+        problem = fetch(contrast_texts, next(iter(sides.values())), (position,))[position]
+        if not show_statement(problem, f"problem {_positions(contrast)}", secret=secret):
             return
-        for place, (column, label) in enumerate(zip(st.columns(2, gap="large"), sides, strict=True)):
-            with column:
-                st.markdown(f"**{escaped(label)}**")
-                counts, solved = contrast.counts[place], contrast.values[place] >= SOLVED
-                filters = SampleFilters(position=counts.position)
-                samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
-                _show_side(samples, counts.run_problem_id, ("left", "right")[place], solved=solved)
+        views = (
+            ("left", position, contrast["value_a"]),
+            ("right", contrast["position_b"], contrast["value_b"]),
+        )
+        labels = list(zip(views, sides, strict=True))
+        for (side, place, value), label in layout.in_columns(labels, gap="large"):
+            st.markdown(f"**{escaped(label)}**")
+            filters = SampleFilters(position=place)
+            samples, _ = fetch(browse_samples, sides[label], filters, limit=MOST_SAMPLES)
+            _show_side(samples, contrast["problem_id"], side, solved=value >= SOLVED)
 
 
-def _show_side(samples: list[SampleHeader], problem_id: int, name: str, *, solved: bool) -> None:
+def _show_side(samples: list[SampleHeader], problem_id: str, name: str, *, solved: bool) -> None:
     if not samples:
         st.caption("No samples.")
         return

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -21,7 +20,6 @@ from evaluator.reports.report import (
     Metric,
     build_report,
     curve_ks,
-    score_votes,
 )
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
@@ -63,14 +61,13 @@ class PageReport:
 def make_report(session: Session, choice: Choice) -> PageReport:
     """Return the report of methods with its charts, for all k."""
     methods = fetch(load_methods, choice.references())
-    look: dict[str, Any] = {}
+    ks = None
     if choice.metric == MAJ_AT_K:
         runs = [run for method in choice.methods.values() for run in method.runs]
         fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
-        ks = curve_ks(min(max(fewest, 1), MOST_K), ())
-        look = {"ks": ks, "majority": partial(score_votes, session)}
+        ks = curve_ks(min(max(fewest, 1), MOST_K))
     interval = INTERVALS[choice.interval]
-    report = build_report(methods, metric=Metric(choice.metric), interval=interval, **look)
+    report = build_report(methods, ks=ks, metric=Metric(choice.metric), interval=interval, session=session)
     curves = curve_rows(report)
     height = HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT
     charts = panel_charts(curves, metric=choice.metric, palette=choice.palette, height=height)
@@ -132,18 +129,16 @@ def show_panels(choice: Choice, report: PageReport) -> None:
     layout.caption(f"{choice.metric}: {meaning}. Click a point to see its problems.")
     for note in report.notes:
         st.caption(with_commands(note))  # safe
-    columns = st.columns(2 if len(report.specs) > 1 else 1, gap="medium")
-    for place, (benchmark, spec) in enumerate(report.specs.items()):
+    for benchmark in layout.in_columns(list(report.specs), min(2, len(report.specs)), gap="medium"):
         key = f"curve-{benchmark}"
-        with columns[place % len(columns)]:
-            show_chart(
-                spec,
-                f"{choice.metric.replace('@', '-at-').replace('^', '-all-')}-{benchmark}".replace("/", "-"),
-                key,
-                on_select=lambda key=key, benchmark=benchmark: _clicked(choice, key, benchmark),  # type: ignore[misc]
-                rows=[row for row in report.curves if row["benchmark"] == benchmark],
-                alt=f"{choice.metric} over k on {benchmark}: {', '.join(choice.labels)}",
-            )
+        show_chart(
+            report.specs[benchmark],
+            f"{choice.metric.replace('@', '-at-').replace('^', '-all-')}-{benchmark}".replace("/", "-"),
+            key,
+            on_select=partial(_clicked, choice, key, benchmark),
+            rows=[row for row in report.curves if row["benchmark"] == benchmark],
+            alt=f"{choice.metric} over k on {benchmark}: {', '.join(choice.labels)}",
+        )
 
 
 def _clicked(choice: Choice, key: str, benchmark: str) -> None:
@@ -201,20 +196,17 @@ def show_differences(choice: Choice) -> None:
         + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
-    columns = st.columns(2 if len(comparison.parts) > 1 else 1, gap="medium")
-    for place, part in enumerate(comparison.parts):
-        mine = [row for row in rows if row["benchmark"] == part.benchmark]
-        with columns[place % len(columns)]:
-            draw_chart(
-                difference_chart,
-                mine,
-                f"difference-{part.benchmark}",
-                f"difference-{part.benchmark}",
-                title=part.benchmark,
-                subtitle=f"{len(part.comparison.problem_ids):,} problems",
-                reach=reach,
-                colour=choice.palette[first],
-            )
+    for part in layout.in_columns(comparison.parts, min(2, len(comparison.parts)), gap="medium"):
+        draw_chart(
+            difference_chart,
+            [row for row in rows if row["benchmark"] == part.benchmark],
+            f"difference-{part.benchmark}",
+            f"difference-{part.benchmark}",
+            title=part.benchmark,
+            subtitle=f"{len(part.comparison.problem_ids):,} problems",
+            reach=reach,
+            colour=choice.palette[first],
+        )
     page_table(rows, _columns(first, second), "differences", name="differences")
     st.caption(
         "p: sign-flip test on per-problem differences. p (Holm): adjusted over the benchmarks at the same "
@@ -306,17 +298,14 @@ def show_cost(choice: Choice, report: PageReport) -> None:
         return
     unit = choose(st.segmented_control, "Cost in", "unit", UNITS, label_visibility="visible")
     names = [name for name in choice.benchmarks if any(row["benchmark"] == name for row in rows)]
-    columns = st.columns(2 if len(names) > 1 else 1, gap="medium")
-    for place, name in enumerate(names):
-        mine = [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name]
-        with columns[place % len(columns)]:
-            draw_chart(
-                cost_points,
-                mine,
-                f"cost-{name}",
-                f"cost-{name}",
-                title=name,
-                x_title=f"{unit} sampled in training",
-                y_title=choice.metric.replace("k", str(report.k)),
-                palette=choice.palette,
-            )
+    for name in layout.in_columns(names, min(2, len(names)), gap="medium"):
+        draw_chart(
+            cost_points,
+            [{**row, "cost": row[unit]} for row in rows if row["benchmark"] == name],
+            f"cost-{name}",
+            f"cost-{name}",
+            title=name,
+            x_title=f"{unit} sampled in training",
+            y_title=choice.metric.replace("k", str(report.k)),
+            palette=choice.palette,
+        )

@@ -15,7 +15,7 @@ from ui.pages.curves.reports import (
 )
 from ui.pages.curves.responses import show_samples
 from ui.pages.state import settings
-from ui.pages.state.database import begin_page
+from ui.pages.state.database import show_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.choices import choose, note_absent
 
@@ -27,45 +27,49 @@ VIEWS = {
     "cost": "Cost",
 }
 
-begin_page("Curves", "pass@k of evaluated models, and which problems they solve.")
-evaluated = choosing.read_methods()
-drawn = choosing.sampled_runs(evaluated)
-if not drawn:
-    layout.empty_state(
-        "No evaluations yet.",
-        "Sample and grade responses to a benchmark, or open the demo's results:",
-        commands=(
-            settings.command("eval run aime24 --n 32 --model MODEL"),
-            settings.command("runs list --kind eval"),
-            "tagrpo ui --demo",
-        ),
-    )
-elif not any(method.runs for method in evaluated):
-    st.caption("No evaluation is completely graded, so there are no curves yet. You can read responses.")
-    choosing.show_ungraded(evaluated)
-    show_samples(drawn, next(reversed(drawn)))
-else:
-    choice = choosing.choose_methods(evaluated)
-    if choice is None:
+
+def body() -> None:
+    evaluated = choosing.read_methods()
+    drawn = choosing.sampled_runs(evaluated)
+    if not drawn:
+        layout.empty_state(
+            "No evaluations yet.",
+            "Sample and grade responses to a benchmark, or open the demo's results:",
+            commands=(
+                settings.command("eval run aime24 --n 32 --model MODEL"),
+                settings.command("runs list --kind eval"),
+                "tagrpo ui --demo",
+            ),
+        )
+    elif not any(method.runs for method in evaluated):
+        st.caption("No evaluation is completely graded, so there are no curves yet. You can read responses.")
         choosing.show_ungraded(evaluated)
-        st.caption("Choose at least one method.")
-        st.stop()
-    view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
-    if view == "samples":
-        show_samples(drawn, choice.labels[-1])
-        st.stop()
-    for name in ("of", "against"):
-        note_absent(name, choice.labels, "method", "one of the methods above")
-    if view == "differences":
-        show_differences(choice)
-        st.stop()
-    with layout.or_stop("These runs cannot be reported together."):
-        report = majority_report(choice) if choice.metric == "maj@k" else load_report(choice)
-    if view == "table":
-        show_report(choice, report)
-    elif view == "cost":
-        show_cost(choice, report)
+        show_samples(drawn, next(reversed(drawn)))
     else:
-        show_panels(choice, report)
-        show_sources(report)
-        show_point_problems(choice, report.k)
+        choice = choosing.choose_methods(evaluated)
+        if choice is None:
+            choosing.show_ungraded(evaluated)
+            st.caption("Choose at least one method.")
+            return
+        view = choose(st.segmented_control, "View", "view", list(VIEWS), words=VIEWS.__getitem__)
+        if view == "samples":
+            show_samples(drawn, choice.labels[-1])
+            return
+        for name in ("of", "against"):
+            note_absent(name, choice.labels, "method", "one of the methods above")
+        if view == "differences":
+            show_differences(choice)
+            return
+        with layout.or_stop("These runs cannot be reported together."):
+            report = majority_report(choice) if choice.metric == "maj@k" else load_report(choice)
+        if view == "table":
+            show_report(choice, report)
+        elif view == "cost":
+            show_cost(choice, report)
+        else:
+            show_panels(choice, report)
+            show_sources(report)
+            show_point_problems(choice, report.k)
+
+
+show_page("Curves", "pass@k of evaluated models, and which problems they solve.", body)

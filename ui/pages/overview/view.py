@@ -3,14 +3,15 @@
 from service.runs.progress import count_runs
 from ui.pages.overview.contents import is_empty, show_holdings, show_numbers, show_runs
 from ui.pages.overview.running import show_running
-from ui.pages.state.database import begin_page, fetch
+from ui.pages.state.database import fetch, show_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_questions
 
-begin_page("Overview", "Contents of the database and active runs.")
-if is_empty():
-    no_questions("The database is empty.")
-else:
+
+def body() -> None:
+    if is_empty():
+        no_questions("The database is empty.")
+        return
     show_numbers()
     layout.section("Active runs")
     show_running()
@@ -19,3 +20,6 @@ else:
     if counts := fetch(count_runs):
         layout.section("Runs")
         show_runs(counts)
+
+
+show_page("Overview", "Contents of the database and active runs.", body)

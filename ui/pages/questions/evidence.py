@@ -87,11 +87,10 @@ def parts(question: Question, card: NeighborCard) -> None:
         solver = solvers[0]
         if others := solvers[1:]:
             layout.caption(f"Responses by {solver}; {len(others):,} other solvers also answered.")
-        sides = (("Question", question.id), ("Neighbor", card.candidate_id))
-        for column, (label, subject), read in zip(st.columns(2, gap="medium"), sides, READ, strict=True):
-            with column:
-                answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
-                _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
+        sides = (("Question", question.id, READ[0]), ("Neighbor", card.candidate_id, READ[1]))
+        for label, subject, read in layout.in_columns(sides, gap="medium"):
+            answers = fetch(page_answers, subject, solver, kind=question.kind, limit=MOST_RESPONSES + 1)
+            _choose_response(label, answers, read, f"{subject}-{card.proposal_id}")
     elif opened == "exchange" and card.ask_id is not None:
         with layout.or_stop("The prompt cannot be shown."):
             exchange = fetch(proposing_exchange, card.ask_id)

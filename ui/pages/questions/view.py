@@ -2,11 +2,17 @@
 
 from ui.pages.questions import listing, question
 from ui.pages.state import links
-from ui.pages.state.database import begin_page
+from ui.pages.state.database import show_page
 
-begin_page("Questions", "Questions and their neighbors side by side, with the evidence for every verdict.")
-reference, candidate = links.text("id"), links.text("candidate")
-if reference or candidate:
-    question.show(reference, candidate)
-else:
-    listing.show()
+
+def body() -> None:
+    reference, candidate = links.text("id"), links.text("candidate")
+    if reference or candidate:
+        question.show(reference, candidate)
+    else:
+        listing.show()
+
+
+show_page(
+    "Questions", "Questions and their neighbors side by side, with the evidence for every verdict.", body
+)

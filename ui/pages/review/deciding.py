@@ -28,7 +28,7 @@ from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
 from ui.pages.text.answers import show_answers
 from ui.pages.text.differences import show_side_by_side
-from ui.pages.text.markup import MARKDOWN_MAX, escaped, show_math_text
+from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.pictures import show_pictures
 from ui.pages.widgets.tables import load_component
@@ -128,7 +128,7 @@ def _opened(choice: Choice) -> Opened:
         if choice.audit_id is not None:
             audit = get_audit(session, choice.audit_id)
             order = audit_queue(session, audit, reviewer)
-            before = audit_progress(session, audit.id, len(audit.members), reviewer)
+            before = audit_progress(session, audit, reviewer)
         else:
             seed = choice.seed if choice.blind else None
             order = open_queue(session, run_id, reviewer, statuses=choice.statuses, seed=seed)
@@ -172,14 +172,7 @@ def _slot(opened: Opened, item: ReviewItem | None) -> None:
                     layout.caption(reason)
         show_pictures(item.images)
         key = f"review-{item.candidate_id}"
-        if links.flag("marks", True):
-            show_side_by_side(item.question, item.candidate, key)
-        else:
-            left, right = st.columns(2, gap="large")
-            with left:
-                show_math_text(item.question, f"{key}-q", cut_at=MARKDOWN_MAX)
-            with right:
-                show_math_text(item.candidate, f"{key}-n", cut_at=MARKDOWN_MAX)
+        show_side_by_side(item.question, item.candidate, key, marks=links.flag("marks", True))
         if card is not None:
             show_answers(card.evidence)
         # This is the last element and contains the id: once it appears, the whole item is on the screen.

@@ -6,9 +6,12 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.audit import audit_groups, audit_rates, get_audit
-from rephraser.reviews.queue import ReviewProgress, audit_progress, read_decisions, read_items, run_progress
+from rephraser.reviews.audit import audit_rates, get_audit
+from rephraser.reviews.queue import ReviewProgress, audit_progress, read_items, run_progress
 from rephraser.reviews.rates import run_agreement
+from rephraser.reviews.store import read_reviews
+from rephraser.tables import ReviewRow
+from service.database import in_parts
 from ui.pages.review.choosing import Choice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
@@ -28,15 +31,9 @@ _PAIRS = [
 
 
 @cached
-def _audit_results(
-    session: Session, audit_id: int, reviewer: str
-) -> tuple[dict[str, Any], dict[str, Any] | None, ReviewProgress]:
+def _audit_results(session: Session, audit_id: int, reviewer: str) -> tuple[dict[str, Any], ReviewProgress]:
     audit = get_audit(session, audit_id)
-    return (
-        audit_rates(session, audit),
-        audit_groups(session, audit),
-        audit_progress(session, audit_id, len(audit.members), reviewer),
-    )
+    return audit_rates(session, audit), audit_progress(session, audit, reviewer)
 
 
 def show_results(choice: Choice) -> None:
@@ -48,7 +45,8 @@ def show_results(choice: Choice) -> None:
 
 
 def _audit(choice: Choice, audit_id: int) -> None:
-    rates, groups, progress = _audit_results(audit_id, choice.reviewer)
+    rates, progress = _audit_results(audit_id, choice.reviewer)
+    groups = rates["groups"]
     numbers = [
         ("reviewed", f"{rates['reviewed']:,} of {rates['drawn']:,}", "by any reviewer"),
         _rate("false accepts", rates["false_accept"], "verdict: accepted"),
@@ -204,11 +202,11 @@ def _candidates(heading: str, words: str, ids: Sequence[str], name: str, audit_i
 
 @cached
 def _decisions(session: Session, ids: tuple[str, ...], audit_id: int | None) -> dict[str, str]:
-    made = read_decisions(session, ids, audit_id)
-    return {
-        id: "; ".join(
-            f"{who}: {decision}" + (f" ({reason})" if reason else "")
-            for who, (decision, reason) in sorted(made.get(id, {}).items())
-        )
-        for id in ids
-    }
+    """Return in words each reviewer's newest decision on these candidates, for an audit if one is given."""
+    newest: dict[str, dict[str, str]] = {id: {} for id in ids}
+    of_audit = () if audit_id is None else (ReviewRow.audit_id == audit_id,)
+    for part in in_parts(ids):
+        for made in read_reviews(session, ReviewRow.candidate_id.in_(part), *of_audit):
+            words = f"{made.reviewer}: {made.decision}" + (f" ({made.reason})" if made.reason else "")
+            newest[made.candidate_id][made.reviewer] = words
+    return {id: "; ".join(words for _, words in sorted(each.items())) for id, each in newest.items()}

@@ -55,6 +55,9 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         )
         if visits:
             _show_ways(run_id, filters, question_id, visits)
+        if (question := asked(question_id)) is not None:
+            words = "Question and neighbors"
+            links.link(words, "questions", icon=":material/arrow_forward:", id=question_id)
     if not visits:
         words = "these runs have some:" if having else "no other run has any."
         layout.empty_state("This question has no rollouts in this run.", f"{question_id}: {words}")
@@ -66,7 +69,14 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
     note_absent("at", steps, "group of this question at step", f"step {step}")
     with layout.or_stop("The group cannot be shown."):
         every = [joint_group(run_id, at, question_id) for at in (step, other) if at != NONE]
-    _question(question_id)
+    with layout.card():
+        if question is None:
+            layout.caption(f"{question_id}: the database does not contain this question.")
+        else:
+            show_math_text(question.text, "group-question")
+            show_pictures(question.images)
+            if question.answer is not None:
+                layout.line(layout.chip(f"answer {question.answer}", "blue"))
     for joint in every:
         group = joint.group
         words = f"{group.correct} of {group.responses} correct, mean reward {group.reward:.3g}"
@@ -80,9 +90,13 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         if joint.problem:
             layout.error_box("The texts of this step cannot be read.", joint.problem)
     hint = "Color the tokens of a response by how much more likely they are under the anchor."
-    if any(joint.has_tokens for joint in every) and switch("Shade tokens by log-ratio", "shade", help=hint):
+    with layout.row():
+        with_prompts = switch("Show prompts", "prompts")
+        has_tokens = any(joint.has_tokens for joint in every)
+        shaded = has_tokens and switch("Shade tokens by log-ratio", "shade", help=hint)
+    if shaded:
         token_shading.show_key()
-    _columns(run_id, every)
+    _columns(run_id, every, with_prompts=with_prompts)
     headers = [header for joint in every for column in joint.columns for header in column.rollouts]
     rows = [{**asdict(header), "log_ratio": header.mean_log_ratio} for header in headers]
     download(f"tagrpo-{name}-{question_id}", rows, key="group-csv", label="These responses as CSV")
@@ -119,11 +133,9 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int]:
     for visit in visits:
         counts = f"{visit.correct} of {visit.responses} correct"
         words[visit.step] = f"step {visit.step}: {counts}, {visit.kind}"
-    left, right = st.columns(2)
     look: dict[str, Any] = {"words": words.__getitem__, "resets": list(_no_responses())}
-    with left:
+    with layout.row():
         step = choose(st.selectbox, "Step", "at", steps, steps[-1], **look)
-    with right:
         options = [NONE, *(other for other in steps if other != step)]
         hint = "The same question at another step of this training run."
         other = choose(
@@ -132,23 +144,7 @@ def _steps(visits: list[RolloutGroup], steps: list[int]) -> tuple[int, int]:
     return step, other
 
 
-def _question(question_id: str) -> None:
-    question = asked(question_id)
-    with layout.card():
-        if question is None:
-            layout.caption(f"{question_id}: the database does not contain this question.")
-        else:
-            show_math_text(question.text, "group-question")
-            show_pictures(question.images)
-            with layout.row():
-                if question.answer is not None:
-                    layout.line(layout.chip(f"answer {question.answer}", "blue"))
-                words = "Question and neighbors"
-                links.link(words, "questions", icon=":material/arrow_forward:", id=question_id)
-
-
-@st.fragment
-def _columns(run_id: str, every: Sequence[JointGroup]) -> None:
+def _columns(run_id: str, every: Sequence[JointGroup], *, with_prompts: bool) -> None:
     sides = [({column.variant: column for column in joint.columns}, joint.group.step) for joint in every]
     variants = dict.fromkeys(variant for columns, _ in sides for variant in columns)
     cells = [
@@ -156,57 +152,51 @@ def _columns(run_id: str, every: Sequence[JointGroup]) -> None:
         for variant in variants
         for place, (columns, step) in enumerate(sides)
     ]
-    for start in range(0, len(cells), 2):
-        places = st.columns(2, gap="small")
-        for place, (column, step, key) in zip(places, cells[start : start + 2], strict=False):
-            with place:
-                if column is None:
-                    st.caption("This step has no responses to this prompt.")
-                else:
-                    _card(run_id, column, key, f", step {step}" if len(every) > 1 else "")
+    for column, step, key in layout.in_columns(cells, gap="small", border=True):
+        if column is None:
+            st.caption("This step has no responses to this prompt.")
+        else:
+            at = f", step {step}" if len(every) > 1 else ""
+            _card(run_id, column, key, at, with_prompt=with_prompts)
 
 
-def _card(run_id: str, column: GroupColumn, key: str, at: str) -> None:
+@st.fragment
+def _card(run_id: str, column: GroupColumn, key: str, at: str, *, with_prompt: bool) -> None:
     """Show a prompt's responses; `key` names its widgets and the response that the address chooses."""
     rollouts = column.rollouts
-    with layout.card():
-        heading = ("Original" if column.variant == 0 else f"Neighbor {column.variant}") + at
-        right = sum(rollout.grade == "correct" for rollout in rollouts)
-        with layout.row():
-            layout.line(
-                layout.strong(heading),
-                *([layout.chip(column.strategy)] if column.strategy else []),
-                layout.chip(
-                    f"{right} of {len(rollouts)} correct", "green" if 0 < right < len(rollouts) else "gray"
-                ),
-            )
-            with layout.folded("Prompt"):
-                if column.prompt is None:
-                    st.caption("This run did not record prompts.")
-                else:
-                    show_text(column.prompt, f"{key}-prompt")
-        rows = [
-            {
-                **asdict(rollout),
-                "place": place,
-                "response": f"{MARKS.get(rollout.grade, '')} {place}" + ", cut" * rollout.truncated,
-                "log_ratio": rollout.mean_log_ratio,
-            }
-            for place, rollout in enumerate(rollouts, start=1)
-        ]
-        given = {key for row in rows for key, value in row.items() if value is not None}
-        chosen = pick_row(
-            rows,
-            [column for column in RESPONSES if column.key in given or column.key == "extracted"],
-            f"responses-{key}",
-            parameter=key,
-            value="place",
-            words="Choose a response to read it.",
-            framed=False,
-        )
-        for row, rollout in zip(rows, rollouts, strict=True):
-            if str(row["place"]) == chosen:
-                _read(run_id, rollout, key)
+    heading = ("Original" if column.variant == 0 else f"Neighbor {column.variant}") + at
+    right = sum(rollout.grade == "correct" for rollout in rollouts)
+    layout.line(
+        layout.strong(heading),
+        *([layout.chip(column.strategy)] if column.strategy else []),
+        layout.chip(f"{right} of {len(rollouts)} correct", "green" if 0 < right < len(rollouts) else "gray"),
+    )
+    if with_prompt and column.prompt is None:
+        st.caption("This run did not record prompts.")
+    elif with_prompt:
+        show_text(column.prompt or "", f"{key}-prompt")
+    rows = [
+        {
+            **asdict(rollout),
+            "place": place,
+            "response": f"{MARKS.get(rollout.grade, '')} {place}" + ", cut" * rollout.truncated,
+            "log_ratio": rollout.mean_log_ratio,
+        }
+        for place, rollout in enumerate(rollouts, start=1)
+    ]
+    given = {key for row in rows for key, value in row.items() if value is not None}
+    chosen = pick_row(
+        rows,
+        [column for column in RESPONSES if column.key in given or column.key == "extracted"],
+        f"responses-{key}",
+        parameter=key,
+        value="place",
+        words="Choose a response to read it.",
+        framed=False,
+    )
+    for row, rollout in zip(rows, rollouts, strict=True):
+        if str(row["place"]) == chosen:
+            _read(run_id, rollout, key)
 
 
 def _read(run_id: str, header: FoundRollout, key: str) -> None:

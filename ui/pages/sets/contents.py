@@ -1,6 +1,7 @@
 """A version of a neighbor set: its numbers, statistics, verification and exports."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -98,9 +99,8 @@ def show_statistics(header: SetHeader) -> None:
     proposals = header.counts.get("proposals", ())
     rates = {by: accept_rates(proposals, by) for by in ("strategy", "model")}
     if any(len(each) > 1 for each in rates.values()):
-        for column, by in zip(st.columns(2, gap="large"), rates, strict=True):
-            with column:
-                _rates(rates[by], by)
+        for by in layout.in_columns(list(rates), gap="large"):
+            _rates(rates[by], by)
     else:
         page_table(rates["strategy"], _RATES, "rates")
     if known := header.counts.get("successes"):  # difficulty compared with the questions, by the solvers
@@ -117,14 +117,11 @@ def show_statistics(header: SetHeader) -> None:
     named = {f"{size} neighbor{'' if size == '1' else 's'}": count for size, count in sizes}
     bars = {"questions by number of neighbors": named}
     bars |= {"neighbors by strategy": header.counts["neighbors_by_strategy"]}
-    for column, (title, counts) in zip(st.columns(2, gap="large"), bars.items(), strict=True):
-        unit = title.split()[0]
-        rows = [{"name": name, "part": unit, "count": count} for name, count in counts.items()]
-        if rows:
-            with column:
-                look: dict[str, Any] = {"colours": {unit: PALETTE[0]}, "unit": unit}
-                key = title.replace(" ", "-")
-                draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
+    for title in layout.in_columns([title for title, counts in bars.items() if counts], gap="large"):
+        unit, key = title.split()[0], title.replace(" ", "-")
+        rows = [{"name": name, "part": unit, "count": count} for name, count in bars[title].items()]
+        look: dict[str, Any] = {"colours": {unit: PALETTE[0]}, "unit": unit}
+        draw_chart(stacked_bars, rows, key, key, title=title.capitalize(), **look)
 
 
 def _rates(rates: Sequence[dict[str, Any]], by: str) -> None:
@@ -140,11 +137,13 @@ def _rates(rates: Sequence[dict[str, Any]], by: str) -> None:
         f"rates-{by}",
         rate="rate",
         title=f"Acceptance rate by {by}",
-        x_title="accepted share of judged candidates; bars: 95% interval",
+        x_title="accepted share; bars: 95% interval",
         colour=PALETTE[2],
     )
-    with layout.folded("Numbers"):
-        page_table(rows, _RATES, f"rates-{by}-table", name=f"accept-rates-by-{by}")
+    key = f"rates-{by}-table"
+    layout.folded(
+        "Numbers", f"{key}-open", lambda: page_table(rows, _RATES, key, name=f"accept-rates-by-{by}")
+    )
 
 
 def show_using(header: SetHeader) -> None:
@@ -173,5 +172,5 @@ def show_using(header: SetHeader) -> None:
     ):
         layout.caption(words)
         st.code(settings.command(command), language=None, wrap_lines=True)
-    with layout.folded("Provenance", icon=":material/receipt_long:"):
-        st.json(header.spec, expanded=2)
+    provenance = partial(st.json, header.spec, expanded=2)
+    layout.folded("Provenance", "provenance", provenance, icon=":material/receipt_long:")

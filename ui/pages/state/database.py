@@ -52,11 +52,15 @@ def reading() -> Iterator[Session]:
         raise
 
 
-def begin_page(heading: str, words: str) -> None:
-    """Start a page with its title; if no database can be read, say what to do and stop."""
+def show_page(heading: str, words: str, body: Callable[[], None]) -> None:
+    """Show a page with its title; if no database can be read, say what to do and stop.
+
+    The body is a fragment: its widgets run it alone, without the navigation and the title.
+    """
     layout.title(heading, words)
     with reading():
         pass
+    st.fragment(body)()
 
 
 def stamp() -> str:

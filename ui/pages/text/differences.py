@@ -12,7 +12,7 @@ import streamlit as st
 
 from ui.characters import visible
 from ui.pages.text.formulas import Kind, pieces
-from ui.pages.text.markup import MARKDOWN_MAX, escaped_lines, safe_md, show_text
+from ui.pages.text.markup import MARKDOWN_MAX, escaped_lines, safe_md, show_math_text, show_text
 
 Change = Literal["kept", "dropped", "added", "moved"]
 
@@ -108,12 +108,15 @@ def _stretches(words: list[Word], changes: list[Change]) -> tuple[Stretch, ...]:
     return tuple(Stretch(change, tuple(word for _, word in pairs)) for change, pairs in grouped)
 
 
-def show_side_by_side(original: str, neighbor: str, key: str) -> None:
-    """Show two texts side by side with their differences marked; `key` is unique on the page."""
-    sides = zip(st.columns(2, gap="large"), compare(original, neighbor), strict=True)
-    for place, (column, stretches) in enumerate(sides):
+def show_side_by_side(original: str, neighbor: str, key: str, *, marks: bool = True) -> None:
+    """Show two texts side by side, by default with their differences marked; `key` is unique on the page."""
+    sides = zip(st.columns(2, gap="large"), (original, neighbor), compare(original, neighbor), strict=True)
+    for place, (column, text, stretches) in enumerate(sides):
         with column:
-            show_difference(stretches, f"{key}-{place}")
+            if marks:
+                show_difference(stretches, f"{key}-{place}")
+            else:
+                show_math_text(text, f"{key}-{place}", cut_at=MARKDOWN_MAX)
 
 
 def show_difference(stretches: tuple[Stretch, ...], key: str) -> None:

@@ -25,7 +25,7 @@ from ui.pages.widgets.tables import Column, page_table, pick_row
 LAST_STEPS = 20
 ROWS_SHOWN = 50
 
-CHART = "difficulty-chart"
+CHART = "shape-difficulty"
 FOUND = ("made", "flagged", "dot")
 """Parameters that lose their meaning when other responses are chosen."""
 
@@ -241,8 +241,7 @@ def _choose(trainings: Sequence[TrainRun]) -> Responses | None:
         )
         return None
     usual = next((name for name in reversed(trained) if sizes(trained[name].run.id)[0]), options[0])
-    name_place, first_place, last_place = st.columns([3, 1, 1], vertical_alignment="bottom")
-    with name_place:
+    with layout.row("bottom"):
         name = choose(
             st.selectbox,
             "Responses of",
@@ -252,16 +251,17 @@ def _choose(trainings: Sequence[TrainRun]) -> Responses | None:
             words=lambda name: f"training {name}" if name in trained else f"evaluation {name}",
             resets=["from", "to", *FOUND],
         )
+        if name not in trained:
+            first, last = 0, 0
+        else:
+            low, high = trained[name].numbers.first_step or 0, trained[name].numbers.last_step or 0
+            look: dict[str, Any] = {"resets": FOUND, "width": 150}
+            usual_first = max(low, high - LAST_STEPS + 1)
+            first = choose(st.selectbox, "From step", "from", range(low, high + 1), usual_first, **look)
+            last = choose(st.selectbox, "to step", "to", range(low, high + 1), high, **look)
     note_absent("of", options, "run with responses", name)
     if name not in trained:
         return evaluated()[name]
-    low, high = trained[name].numbers.first_step or 0, trained[name].numbers.last_step or 0
-    steps = range(low, high + 1)
-    with first_place:
-        usual_first = max(low, high - LAST_STEPS + 1)
-        first = choose(st.selectbox, "From step", "from", steps, usual_first, resets=FOUND)
-    with last_place:
-        last = choose(st.selectbox, "to step", "to", steps, high, resets=FOUND)
     if first > last:
         st.caption("The first step comes after the last step.")
         return None

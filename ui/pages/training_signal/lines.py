@@ -4,15 +4,13 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from typing import Any
 
-import streamlit as st
-
 from trainer_adapter.record.reading import Record as TrainingRecord
 from trainer_adapter.record.series import over_seeds
 from ui.charts.training_steps import POINT, Scale, step_chart, window_for, window_means
 from ui.pages.state import links
 from ui.pages.state.records import recorded, stored_trainings
 from ui.pages.training_signal.runs import Chosen
-from ui.pages.widgets import charts
+from ui.pages.widgets import charts, layout
 
 Record = dict[str, Any]
 Logged = tuple[list[int], dict[str, list[float | None]]]
@@ -74,31 +72,28 @@ def show(
     drawn = [(panel, rows) for panel, rows in rows_of.items() if rows]
     spans = _spans(drawn) if level else {}
     every_step = [step for steps, _ in logged.values() for step in steps]
-    for start in range(0, len(drawn), columns):
-        places = st.columns(columns, gap="medium")
-        for place, (panel, rows) in zip(places, drawn[start : start + columns], strict=False):
-            with place:
-                state = charts.draw_chart(
-                    step_chart,
-                    rows,
-                    f"tagrpo-{panel.name}",
-                    panel.name,
-                    on_select=lambda: None,
-                    title=panel.title,
-                    y_title=panel.y_title,
-                    scale=panel.scale,
-                    palette=palette or chosen.palette,
-                    methods=None if palette else chosen.methods,
-                    zero_line=panel.zero_line,
-                    forecast=panel.forecast,
-                    window=width,
-                    steps=(min(every_step), max(every_step)),
-                    span=spans.get(panel.y_title),
-                    seeds=max(len(line.runs) for line in panel.lines),
-                )
-                picked = (state or {}).get("selection", {}).get(POINT) or [{}]
-                if (at := picked[0].get("step")) is not None:
-                    _link_rollouts(panel, int(at), {row["label"] for row in rows if row["step"] == at})
+    for panel, rows in layout.in_columns(drawn, columns, gap="medium"):
+        state = charts.draw_chart(
+            step_chart,
+            rows,
+            f"tagrpo-{panel.name}",
+            panel.name,
+            on_select=lambda: None,
+            title=panel.title,
+            y_title=panel.y_title,
+            scale=panel.scale,
+            palette=palette or chosen.palette,
+            methods=None if palette else chosen.methods,
+            zero_line=panel.zero_line,
+            forecast=panel.forecast,
+            window=width,
+            steps=(min(every_step), max(every_step)),
+            span=spans.get(panel.y_title),
+            seeds=max(len(line.runs) for line in panel.lines),
+        )
+        picked = (state or {}).get("selection", {}).get(POINT) or [{}]
+        if (at := picked[0].get("step")) is not None:
+            _link_rollouts(panel, int(at), {row["label"] for row in rows if row["step"] == at})
 
 
 def _spans(drawn: Sequence[tuple[Panel, Sequence[Record]]]) -> dict[str, tuple[float, float]]:

@@ -53,8 +53,7 @@ def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
     """Show the choice of runs (the newest by default), of averaging, and with `seeds` of joining these."""
     names = [each.run.name for each in trainings]
     usual = [each.run.name for each in trainings if each.numbers.first_step is not None][-FIRST_SHOWN:]
-    places = st.columns([5, 1], vertical_alignment="bottom")
-    with places[0]:
+    with layout.row("bottom"):
         picked = choices.choose_several(
             st.multiselect,
             "Training runs",
@@ -64,7 +63,6 @@ def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
             most=MOST_RUNS,
             placeholder="Choose runs to compare",
         )
-    with places[1]:
         window = choices.choose(
             st.selectbox,
             "Average over",
@@ -72,6 +70,7 @@ def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
             WINDOWS,
             words=lambda steps: f"{steps} steps" if steps else "a step",
             help="Number of steps averaged into each point. Lines of over 200 points are always averaged.",
+            width=150,
         )
     choices.note_absent("run", names, "training run", "the runs above")
     methods = {each.run.name: method_of(each) for each in trainings if each.run.name in picked}

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui.pages.state import settings
-from ui.pages.state.database import begin_page
+from ui.pages.state.database import show_page
 from ui.pages.state.records import list_trainings
 from ui.pages.training_signal import diagnosis, policy, zero
 from ui.pages.widgets import layout
@@ -19,19 +19,23 @@ VIEWS = {
     "diversity": ("Diversity", diagnosis.diversity),
 }
 
-begin_page("Training signal", "How many sampled responses give a gradient.")
-every = list_trainings()
-runs = [run for run in every if not run.problem]
-if problems := [run.problem for run in every if run.problem]:
-    layout.error_box("Some training runs cannot be read. The page shows the others.", "\n".join(problems))
-view = choose(
-    st.segmented_control, "View", "view", list(VIEWS), words=lambda view: VIEWS[view][0], resets=["made"]
-)
-if runs or view in ("difficulty", "diversity"):
-    VIEWS[view][1](runs)
-else:
-    layout.empty_state(
-        "There are no training runs yet.",
-        "`tagrpo train run` starts one. To add the folder of another training run:",
-        commands=(settings.command("train rollouts FOLDER --add"),),
+
+def body() -> None:
+    every = list_trainings()
+    runs = [run for run in every if not run.problem]
+    if problems := [run.problem for run in every if run.problem]:
+        layout.error_box("Some training runs cannot be read. The page shows the others.", "\n".join(problems))
+    view = choose(
+        st.segmented_control, "View", "view", list(VIEWS), words=lambda view: VIEWS[view][0], resets=["made"]
     )
+    if runs or view in ("difficulty", "diversity"):
+        VIEWS[view][1](runs)
+    else:
+        layout.empty_state(
+            "There are no training runs yet.",
+            "`tagrpo train run` starts one. To add the folder of another training run:",
+            commands=(settings.command("train rollouts FOLDER --add"),),
+        )
+
+
+show_page("Training signal", "How many sampled responses give a gradient.", body)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import streamlit as st
 
 from evaluator.signal.diagnosis import DiagnosisSettings
-from evaluator.signal.zero_gradient import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
+from evaluator.signal.shapes import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
 from service.errors import TagrpoError
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import TrainRun
@@ -53,7 +53,7 @@ def _shares(chosen: Chosen, trainings: Sequence[TrainRun]) -> None:
         "If all responses of a group are right or all are wrong, there is no advantage and no gradient. "
         "Click a step to see its rollouts.",
     )
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with layout.row("bottom"):
         kind = choices.choose(
             st.segmented_control, "Which", "kind", list(KINDS), SHARE, words=KINDS.__getitem__
         )
@@ -61,7 +61,7 @@ def _shares(chosen: Chosen, trainings: Sequence[TrainRun]) -> None:
     forecast = _predict(pilot, chosen) if pilot and kind == SHARE else {}
     panels = [
         Panel(
-            f"zero-{group}" if kind == SHARE else f"zero-{group}-{kind}",
+            f"zero-{group}",
             title,
             "share of questions",
             "share",

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import streamlit as st
@@ -10,7 +10,7 @@ import streamlit as st
 from ui.charts import saving
 from ui.charts.theme import darken
 from ui.pages.state.database import keep
-from ui.pages.widgets import tables
+from ui.pages.widgets import layout, tables
 
 Spec = dict[str, Any]
 
@@ -42,16 +42,16 @@ def show_chart(
     padding = {**padding, "bottom": 0} if isinstance(padding, dict) else _PADDING
     look = {**drawn.get("config", {}), "font": PAGE_FONT, "padding": padding}
     text = title.get("text", "") if isinstance(title, dict) else title
-    with st.container(key=f"{'chart' if stretch else 'shape'}-{key}", gap="xxsmall"):
-        state = st.vega_lite_chart(
-            spec={**drawn, "config": look},
-            theme=None,
-            width="stretch" if stretch else "content",
-            key=key,
-            on_select=on_select or "ignore",
-            alt=alt or (" ".join(text) if isinstance(text, list) else str(text)),
-        )
-        _downloads(spec, name, key, rows)
+    state = st.vega_lite_chart(
+        spec={**drawn, "config": look},
+        theme=None,
+        width="stretch" if stretch else "content",
+        key=key,
+        on_select=on_select or "ignore",
+        alt=alt or (" ".join(text) if isinstance(text, list) else str(text)),
+    )
+    downloads = partial(_downloads, spec, name, key, rows)
+    layout.folded("Download", f"download-{key}", downloads, icon=":material/download:")
     return state
 
 
@@ -75,22 +75,21 @@ def draw_chart(
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:
-    """Show one button per chart; the browser draws its content once it is pressed."""
+    """Show the downloads of a chart; the server draws a picture once it is asked for."""
     written = json.dumps(spec, sort_keys=True)
-    with st.popover("Download", icon=":material/download:", type="tertiary"):
-        if rows is not None:
-            tables.download(name, rows, key=f"{key}-csv")
-        for suffix, mime in ((".png", "image/png"), (".svg", "image/svg+xml")):
-            st.download_button(
-                suffix[1:].upper(),  # safe
-                lambda suffix=suffix: _drawn(written, suffix),  # type: ignore[misc]
-                file_name=f"{name}{suffix}",
-                mime=mime,
-                key=f"{key}-{suffix[1:]}",
-                icon=":material/download:",
-                type="tertiary",
-                on_click="ignore",
-            )
+    if rows is not None:
+        tables.download(name, rows, key=f"{key}-csv")
+    for suffix, mime in ((".png", "image/png"), (".svg", "image/svg+xml")):
+        st.download_button(
+            suffix[1:].upper(),  # safe
+            lambda suffix=suffix: _drawn(written, suffix),  # type: ignore[misc]
+            file_name=f"{name}{suffix}",
+            mime=mime,
+            key=f"{key}-{suffix[1:]}",
+            icon=":material/download:",
+            type="tertiary",
+            on_click="ignore",
+        )
 
 
 @lru_cache(maxsize=16)

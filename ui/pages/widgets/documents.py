@@ -32,8 +32,11 @@ def show_document(document: Document, key: str) -> None:
 
 def show_printed(name: str) -> None:
     """Show published figures that are not scores, collapsed, with their source."""
-    with st.expander("Published figures"):
-        show_document(printed_list(name), f"printed-{name.replace(' ', '-')}")
+    key = f"printed-{name.replace(' ', '-')}"
+    expander = st.expander("Published figures", key=key, on_change="rerun")
+    if expander.open:
+        with expander:
+            show_document(printed_list(name), key)
 
 
 def show_table(table: Table, key: str) -> None:

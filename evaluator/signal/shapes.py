@@ -1,0 +1,145 @@
+"""Groups of responses by shape: the chance that all rewards of a group are equal, so that it has no gradient.
+
+TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and Figure 3. The chance follows
+from counts of responses (`GroupShape.counted`) or from success rates (`GroupShape.equal_chances`).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from evaluator.passk.estimators import pass_hat_k
+from evaluator.signal.groups import Floats, Ints
+from evaluator.signal.rates import RATES, Shift
+
+ORIGINAL_GROUP = "original, G"
+NEIGHBOR_GROUP = "one neighbor, G"
+NEIGHBORS_GROUP = "neighbors, N*G"
+JOINT_GROUP = "joint, (N+1)*G"
+MATCHED_GROUP = "original, (N+1)*G"
+
+
+@dataclass(frozen=True)
+class GroupShape:
+    """A group of responses: G to the original (or none) and G to each of `n` neighbors.
+
+    With `spread` they are G in all, over the original and its neighbors; the original takes the rest.
+    """
+
+    name: str
+    n: int
+    g: int
+    original: bool = True
+    spread: bool = False
+
+    @property
+    def each(self) -> int:
+        """Responses to a neighbor."""
+        return self.g // (self.n + 1) if self.spread else self.g
+
+    @property
+    def responses(self) -> int:
+        return self.g if self.spread else self.g * (self.n + self.original)
+
+    def counted(self, right: Floats, wrong: Floats) -> Floats:
+        """Return per question [V] the chance of equal rewards, from `ends` of each prompt [V, 1 + K].
+
+        Of more neighbors, any N are taken. The draws from different prompts are independent, so the chance is
+        the product of the chances of all right plus that of all wrong.
+        """
+        sides = [_mean_product(side[:, 1:], self.n) for side in (right, wrong)]
+        if self.original:
+            sides = [sides[0] * right[:, 0], sides[1] * wrong[:, 0]]
+        return np.minimum(1.0, sides[0] + sides[1])
+
+    def equal_chances(self, shift: Shift | None) -> Floats:
+        """Return per rate of a question [J] the chance that all rewards are equal."""
+        first, grid = self.responses - self.n * self.each, RATES
+        right, wrong = grid**first, (1 - grid) ** first
+        if self.n:
+            if shift is None:
+                raise ValueError("neighbors need a shift")
+            chances = shift.chances()
+            right = right * (chances @ grid**self.each) ** self.n
+            wrong = wrong * (chances @ (1 - grid) ** self.each) ** self.n
+        equal: Floats = right + wrong
+        return equal
+
+
+@dataclass(frozen=True)
+class RescueShape(GroupShape):
+    """G responses in two stages (recipe `ta_rescue`).
+
+    Half of them go to the original; where all of those are wrong the others go to its `n` neighbors in turn,
+    else to the original too.
+    """
+
+    @property
+    def responses(self) -> int:
+        return self.g
+
+    def dead_chances(self) -> Floats:
+        """Return per rate of a question [J] the chance that the first stage is all wrong."""
+        chances: Floats = (1 - RATES) ** (self.g // 2)
+        return chances
+
+    def unsolved_chances(self, shift: Shift) -> Floats:
+        """Return per rate of a question [J] the chance that its neighbors' responses are all wrong."""
+        each, more = divmod(self.g - self.g // 2, self.n)
+        of_rate, wrong = shift.chances(), 1 - RATES
+        fewer, one_more = of_rate @ wrong**each, of_rate @ wrong ** (each + 1)
+        unsolved: Floats = fewer ** (self.n - more) * one_more**more
+        return unsolved
+
+    def equal_chances(self, shift: Shift | None) -> Floats:
+        if shift is None:
+            raise ValueError("neighbors need a shift")
+        equal: Floats = RATES**self.g + self.dead_chances() * self.unsolved_chances(shift)
+        return equal
+
+
+def paper_shapes(g: int, n: int) -> list[GroupShape]:
+    """Return the groups of arXiv 2601.22478v5: Figure 3, the joint one of Eq. 3, the matched one of 5.4."""
+    with_neighbors = [
+        GroupShape(NEIGHBOR_GROUP, 1, g, original=False),
+        GroupShape(NEIGHBORS_GROUP, n, g, original=False),
+        GroupShape(JOINT_GROUP, n, g),
+        GroupShape(MATCHED_GROUP, 0, (n + 1) * g),
+    ]
+    return [GroupShape(ORIGINAL_GROUP, 0, g), *(with_neighbors if n else ())]
+
+
+def ends(correct: Ints, wrong: Ints, g: int) -> tuple[Floats, Floats]:
+    """Return C(c, G)/C(m, G) and C(m-c, G)/C(m, G) for c right and m - c wrong responses.
+
+    These are the shares of the subsets of G of the m responses that are all right, and all wrong: unbiased
+    for p^G and (1-p)^G. NaN where m < G.
+    """
+    samples = correct + wrong
+    enough = samples >= g
+    n = np.where(enough, samples, max(g, 1))
+    right, left = (
+        np.where(enough, pass_hat_k(n, np.where(enough, part, 0), g), np.nan) for part in (correct, wrong)
+    )
+    return right, left
+
+
+def _mean_product(values: Floats, n: int) -> Floats:
+    """Return the mean over all subsets of N columns of the product of their values: [V] of values [V, K].
+
+    It is e_N(values) / C(columns, N), e_N the elementary symmetric polynomial. NaN columns are left out; NaN
+    where fewer than N are left; 1 for N = 0.
+    """
+    present = ~np.isnan(values)
+    # table[v, i] = mean over i-subsets of the columns seen so far; means, so that nothing grows.
+    table = np.zeros((len(values), n + 1))
+    table[:, 0] = 1.0
+    seen = np.zeros(len(values))
+    sizes = np.arange(1, n + 1)
+    for column in range(values.shape[1]):
+        here = present[:, column]
+        seen = seen + here
+        share = np.minimum(1.0, sizes / np.maximum(seen, 1)[:, None])  # of the i-subsets those that hold it
+        with_it = table[:, :-1] * np.where(here, values[:, column], 0.0)[:, None]
+        table[:, 1:] = np.where(here[:, None], share * with_it + (1 - share) * table[:, 1:], table[:, 1:])
+    return np.where(present.sum(axis=1) >= n, table[:, n], np.nan)

@@ -1,1 +1,0 @@
-"""Reading questions that ask for programs from rows."""
