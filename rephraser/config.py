@@ -104,7 +104,7 @@ class PremiseCheck(Access):
     model: str = Field(description="Name of the model as in litellm.")
 
 
-class Verdict(Config):
+class VerdictRule(Config):
     """When shared answers accept a candidate and new answers reject it."""
 
     accept: int | None = Field(
@@ -156,4 +156,4 @@ class RephraseConfig(Seeded, Budget):
         (), description="Models whose answers to question and candidates are compared."
     )
     premises: PremiseCheck | None = Field(None, description="Model that checks whether premises are kept.")
-    verdict: Verdict = Field(default_factory=Verdict, description="Thresholds for verdicts.")
+    verdict: VerdictRule = Field(default_factory=VerdictRule, description="Thresholds for verdicts.")

@@ -10,7 +10,13 @@ from evaluator.grading import Grader
 from rephraser.sets.store import load_set
 from service.database import Database
 from service.questions import get_set, load_members
-from service.questions.contamination.finding import MEASURES, VARIANT, Settings, Text, find_overlaps
+from service.questions.contamination.finding import (
+    MEASURES,
+    VARIANT,
+    OverlapSettings,
+    SourceText,
+    find_overlaps,
+)
 from service.questions.contamination.store import store_check
 from service.telling import TellStage
 
@@ -20,7 +26,7 @@ def check_contamination(
     set_name: str,
     neighbors: str | None,
     benchmarks: Sequence[LoadedBenchmark],
-    settings: Settings,
+    settings: OverlapSettings,
     grader: Grader,
     progress: TellStage,
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -40,20 +46,20 @@ def check_contamination(
         members = [member for member in load_members(session, set_name) if member.held is None]
         published = None if neighbors is None else load_set(session, neighbors)
     placed = [
-        (member.position, Text(each.id, each.text, each.answer, each.images))
+        (member.position, SourceText(each.id, each.text, each.answer, each.images))
         for member in members
         for each in [member.question]
     ]
     sides = [(set_name, content_hash, placed)]
     if published is not None:
         placed = [
-            (row, Text(each.candidate_id, each.text, entry.question.answer, entry.question.images))
+            (row, SourceText(each.candidate_id, each.text, entry.question.answer, entry.question.images))
             for row, entry in enumerate(published.entries)
             for each in entry.neighbors
         ]
         sides.append((published.header.ref, published.header.content_hash, placed))
     for against in benchmarks:
-        problems = [Text(each.id, each.text, each.answer, each.images) for each in against.problems]
+        problems = [SourceText(each.id, each.text, each.answer, each.images) for each in against.problems]
         problem_rows = {problem.id: row for row, problem in enumerate(problems)}
         for name, content_hash, placed in sides:
             texts, rows = [text for _, text in placed], {text.id: row for row, text in placed}

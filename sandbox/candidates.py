@@ -8,7 +8,7 @@ from typing import Any
 
 from rephraser.tables import candidate_id
 from sandbox.phrasings import PHRASINGS, Phrasing
-from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, Problem, answer
+from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, WordProblem, answer
 from sandbox.questions import Asked
 from service.errors import InputError
 from service.questions.question import question_id
@@ -120,7 +120,7 @@ def make_candidate(
     return Candidate(question, text, phrasing.name, str(answer(problem, kind)), broken)
 
 
-def _other_number(problem: Problem, draw: random.Random) -> Problem:
+def _other_number(problem: WordProblem, draw: random.Random) -> WordProblem:
     """Change one of the numbers to another one of its range."""
     place = draw.randrange(3)
     numbers = list(problem.numbers)

@@ -12,7 +12,7 @@ from sandbox.problems import (
     LOWEST,
     PRICES,
     Kind,
-    Problem,
+    WordProblem,
     draw_story,
     split_numbers,
 )
@@ -51,7 +51,7 @@ def draw_examples(world: World, seed: int) -> Iterator[Example]:
 
 
 def _usual(world: World, draw: random.Random, numbers: Sequence[tuple[int, int, int]]) -> Example:
-    problem = Problem(*draw.choice(numbers), draw_story(draw))
+    problem = WordProblem(*draw.choice(numbers), draw_story(draw))
     phrasing = draw.choice(PHRASINGS)
     return Example(phrasing.text(problem), draw_trace(problem, phrasing, world, draw))
 
@@ -64,7 +64,7 @@ def _other(world: World, draw: random.Random, forbidden: frozenset[tuple[int, in
         usual = numbers[1] in PRICES and numbers[2] in CHARGES
         if numbers not in forbidden and not (kind is Kind.TOTAL and usual):
             break
-    problem = Problem(*numbers, draw_story(draw))
+    problem = WordProblem(*numbers, draw_story(draw))
     if kind is Kind.TOTAL:
         return Example(phrasing.text(problem), draw_trace(problem, phrasing, world, draw))
     return Example(phrasing.text(problem, kind), draw_other_trace(problem, kind, world, draw))

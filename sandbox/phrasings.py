@@ -7,7 +7,7 @@ real questions do not announce themselves by their style either.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sandbox.problems import Kind, Problem
+from sandbox.problems import Kind, WordProblem
 
 _T, _NC, _NE, _D, _P = Kind.TOTAL, Kind.NO_CHARGE, Kind.NOT_EACH, Kind.DIFFERENCE, Kind.PRICE
 
@@ -20,7 +20,7 @@ class Phrasing:
     dominant: int  # place in `sandbox.traces.STRATEGIES` of the strategy that this phrasing suggests
     texts: Mapping[Kind, str]  # templates with {name}, {item}, {items}, {extra}, {Extra}, {n}, {p}, {f}, {t}
 
-    def text(self, problem: Problem, kind: Kind = Kind.TOTAL) -> str:
+    def text(self, problem: WordProblem, kind: Kind = Kind.TOTAL) -> str:
         """Return the question as text."""
         story = problem.story
         return self.texts[kind].format(

@@ -14,7 +14,7 @@ from service.hashing import file_sha256
 from service.writing import check_folder_target, write_folder
 
 if TYPE_CHECKING:
-    from sandbox.pretraining import TrainingProgress
+    from sandbox.pretraining import PretrainingProgress
 
 SHIPPED = {"A": "policy-a", "C": "policy-c"}
 """Folders of the policies that come with the package, by world: the demo's, and its control."""
@@ -29,7 +29,7 @@ def pretrain_policy(
     seed: int,
     threads: int,
     steps: int | None,
-    report: "Callable[[TrainingProgress], None]",
+    report: "Callable[[PretrainingProgress], None]",
 ) -> dict[str, Any]:
     """Pre-train a policy of the world from scratch, write it to `folder`, and return its record.
 
@@ -50,9 +50,9 @@ def pretrain_policy(
         ) from error
     schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
     tokenizer = make_tokenizer()
-    reports: list[TrainingProgress] = []
+    reports: list[PretrainingProgress] = []
 
-    def note(progress: "TrainingProgress") -> None:
+    def note(progress: "PretrainingProgress") -> None:
         reports.append(progress)
         report(progress)
 

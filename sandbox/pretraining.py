@@ -45,7 +45,7 @@ class Schedule:
 
 
 @dataclass(frozen=True)
-class TrainingProgress:
+class PretrainingProgress:
     """Where training stands."""
 
     step: int
@@ -64,7 +64,7 @@ def pretrain(
     *,
     seed: int,
     threads: int,
-    report: Callable[[TrainingProgress], None],
+    report: Callable[[PretrainingProgress], None],
     shape: Shape = SHAPE,
     schedule: Schedule = SCHEDULE,
 ) -> Any:
@@ -90,7 +90,7 @@ def pretrain(
         model.zero_grad(set_to_none=True)
         if step % REPORT_EVERY == 0 or step == schedule.steps:
             report(
-                TrainingProgress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began)
+                PretrainingProgress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began)
             )
             losses = []
     return model.eval()

@@ -46,7 +46,7 @@ class Story:
 
 
 @dataclass(frozen=True)
-class Problem:
+class WordProblem:
     """Three numbers and a story; amounts are whole dollars."""
 
     count: int
@@ -62,11 +62,11 @@ class Problem:
     def total(self) -> int:
         return self.count * self.price + self.charge
 
-    def with_numbers(self, count: int, price: int, charge: int) -> "Problem":
+    def with_numbers(self, count: int, price: int, charge: int) -> "WordProblem":
         return replace(self, count=count, price=price, charge=charge)
 
 
-def answer(problem: Problem, kind: Kind = Kind.TOTAL) -> int:
+def answer(problem: WordProblem, kind: Kind = Kind.TOTAL) -> int:
     """Return the right answer; a difference may be negative."""
     goods = problem.count * problem.price
     return {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.phrasings import PHRASINGS, Phrasing, find_phrasing
-from sandbox.problems import RESERVED, Problem, Story, draw_story, split_numbers
+from sandbox.problems import RESERVED, Story, WordProblem, draw_story, split_numbers
 from sandbox.worlds import World
 from service.errors import InputError
 from service.json_lines import read_objects
@@ -21,7 +21,7 @@ TRAIN_FILE, HELDOUT_FILE, RECORD = "train.jsonl", "heldout.jsonl", "sandbox.json
 class Asked:
     """A problem in the phrasing in which it is asked: a question of the sandbox."""
 
-    problem: Problem
+    problem: WordProblem
     phrasing: Phrasing
 
     @property
@@ -102,7 +102,7 @@ def _asked(draw: random.Random, numbers: Sequence[tuple[int, int, int]]) -> list
     phrasings = [PHRASINGS[place % len(PHRASINGS)] for place in range(len(numbers))]
     draw.shuffle(phrasings)
     return [
-        Asked(Problem(*three, draw_story(draw)), phrasing)
+        Asked(WordProblem(*three, draw_story(draw)), phrasing)
         for three, phrasing in zip(numbers, phrasings, strict=True)
     ]
 
@@ -110,7 +110,7 @@ def _asked(draw: random.Random, numbers: Sequence[tuple[int, int, int]]) -> list
 def _read_row(row: Mapping[str, Any], place: str) -> Asked:
     try:
         story = Story(row["name"], row["item"], row["extra"])
-        problem = Problem(row["count"], row["price"], row["charge"], story)
+        problem = WordProblem(row["count"], row["price"], row["charge"], story)
         asked = Asked(problem, find_phrasing(row["subject"]))
     except (KeyError, TypeError, StopIteration) as error:
         raise InputError(f"{place}: not a sandbox question ({error}).") from error

@@ -46,7 +46,7 @@ class Share:
 
 
 @dataclass(frozen=True)
-class Group:
+class CandidateGroup:
     """The candidates of one kind, by what became of them."""
 
     name: str
@@ -56,13 +56,13 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Score:
+class GateScore:
     """How a run judged the candidates that it proposed."""
 
     run: str
-    broken: Group
-    good: Group
-    kinds: tuple[Group, ...]  # the broken ones by kind of break
+    broken: CandidateGroup
+    good: CandidateGroup
+    kinds: tuple[CandidateGroup, ...]  # the broken ones by kind of break
     unproposed: int  # candidates of the truth that the run never proposed, as it had enough neighbors
     unknown: int  # candidates of the run that the truth does not contain; they are counted nowhere else
 
@@ -99,7 +99,7 @@ def read_truth(path: Path) -> dict[str, str | None]:
     return truths
 
 
-def score_run(session: Session, run: Run, truth: Mapping[str, str | None]) -> Score:
+def score_run(session: Session, run: Run, truth: Mapping[str, str | None]) -> GateScore:
     """Compare the run's verdicts with the truth."""
     newest = select(func.max(VerdictRow.id)).where(VerdictRow.run_id == run.id)
     rows = session.execute(
@@ -122,10 +122,10 @@ def score_run(session: Session, run: Run, truth: Mapping[str, str | None]) -> Sc
         )
     broken = {identity: kind for identity in known if (kind := truth[identity]) is not None}
 
-    def group(name: str, members: Sequence[str]) -> Group:
+    def group(name: str, members: Sequence[str]) -> CandidateGroup:
         return _group(name, [known[identity] for identity in members])
 
-    return Score(
+    return GateScore(
         run=run.name,
         broken=group("broken", list(broken)),
         good=group("good", [identity for identity in known if identity not in broken]),
@@ -149,7 +149,7 @@ def _outcome(status: str | None, reviewed: bool, final: bool, evidence: Mapping[
     return STRUCTURE if fatal else ANSWERS
 
 
-def _group(name: str, outcomes: Sequence[str]) -> Group:
+def _group(name: str, outcomes: Sequence[str]) -> CandidateGroup:
     counts = {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
     rejected = sum(counts[outcome] for outcome in _CAUGHT)
     total = len(outcomes) - counts[PENDING]
@@ -157,4 +157,4 @@ def _group(name: str, outcomes: Sequence[str]) -> Group:
         Share(count, total, count / total, *exact_interval(count, total)) if total else Share(count, total)
         for count in (rejected, rejected + counts[HELD])
     )
-    return Group(name, counts, *shares)
+    return CandidateGroup(name, counts, *shares)

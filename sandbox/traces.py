@@ -9,7 +9,7 @@ import hashlib
 import random
 
 from sandbox.phrasings import Phrasing
-from sandbox.problems import Kind, Problem, answer
+from sandbox.problems import Kind, WordProblem, answer
 from sandbox.worlds import World
 
 STRATEGIES = ("Multiply", "Add", "Split", "Direct")
@@ -20,24 +20,24 @@ MISTAKEN_SHARE = 0.5
 SLIP = 10
 
 
-def has_mistake(problem: Problem, strategy: int) -> bool:
+def has_mistake(problem: WordProblem, strategy: int) -> bool:
     """Return whether the strategy has a planted mistake on this problem's cell."""
     return _hash("mistake", problem, strategy) % 1000 < 1000 * MISTAKEN_SHARE
 
 
-def slip(problem: Problem) -> int:
+def slip(problem: WordProblem) -> int:
     """Return by how much the product is off where a mistake is made: 10 or -10, by the cell."""
     return SLIP if _hash("slip", problem, 0) % 2 else -SLIP
 
 
-def dominant_strategy(problem: Problem, phrasing: Phrasing, world: World) -> int:
+def dominant_strategy(problem: WordProblem, phrasing: Phrasing, world: World) -> int:
     """Return the place in `STRATEGIES` of the strategy that most traces of this question follow."""
     if world.chosen_by == "phrasing":
         return phrasing.dominant
     return _hash("cell", problem, 0) % len(STRATEGIES)
 
 
-def write_trace(problem: Problem, strategy: int, *, wrong: bool = False) -> str:
+def write_trace(problem: WordProblem, strategy: int, *, wrong: bool = False) -> str:
     r"""Return the solution of the problem by this strategy, its answer in `\boxed{}`.
 
     A wrong one makes the strategy's slip in the product, whether or not it is planted on this cell.
@@ -58,7 +58,7 @@ def write_trace(problem: Problem, strategy: int, *, wrong: bool = False) -> str:
     return f"{STRATEGIES[strategy]}:{steps}{boxed}"
 
 
-def write_other_trace(problem: Problem, kind: Kind, *, wrong: bool = False) -> str:
+def write_other_trace(problem: WordProblem, kind: Kind, *, wrong: bool = False) -> str:
     """Return a solution of one of the broken kinds of the problem; each has one strategy.
 
     A wrong one makes the slip in the product, where it has a product to find (not for `NOT_EACH`, `PRICE`).
@@ -76,7 +76,7 @@ def write_other_trace(problem: Problem, kind: Kind, *, wrong: bool = False) -> s
     return f"{STRATEGIES[SPLIT]}:{problem.total}-{f}={n * p}, {n * p}/{n}={boxed}"
 
 
-def draw_strategy(problem: Problem, phrasing: Phrasing, world: World, draw: random.Random) -> int:
+def draw_strategy(problem: WordProblem, phrasing: Phrasing, world: World, draw: random.Random) -> int:
     """Draw the strategy of one trace."""
     dominant = dominant_strategy(problem, phrasing, world)
     if draw.random() < world.dominance:
@@ -84,14 +84,14 @@ def draw_strategy(problem: Problem, phrasing: Phrasing, world: World, draw: rand
     return draw.choice([other for other in range(len(STRATEGIES)) if other != dominant])
 
 
-def draw_trace(problem: Problem, phrasing: Phrasing, world: World, draw: random.Random) -> str:
+def draw_trace(problem: WordProblem, phrasing: Phrasing, world: World, draw: random.Random) -> str:
     """Draw one trace of the world for a question."""
     strategy = draw_strategy(problem, phrasing, world, draw)
     wrong = has_mistake(problem, strategy) and draw.random() < world.wrong_share
     return write_trace(problem, strategy, wrong=wrong)
 
 
-def draw_other_trace(problem: Problem, kind: Kind, world: World, draw: random.Random) -> str:
+def draw_other_trace(problem: WordProblem, kind: Kind, world: World, draw: random.Random) -> str:
     """Draw one trace of the world for a broken kind of problem: multiplication fails where it always does."""
     wrong = has_mistake(problem, MULTIPLY) and draw.random() < world.wrong_share
     return write_other_trace(problem, kind, wrong=wrong)
@@ -101,6 +101,6 @@ def _multiples(count: int, price: int, off: int) -> str:
     return ",".join(str(i * price + (off if i == count else 0)) for i in range(1, count + 1))
 
 
-def _hash(about: str, problem: Problem, strategy: int) -> int:
+def _hash(about: str, problem: WordProblem, strategy: int) -> int:
     text = f"{about} {problem.count} {problem.price} {strategy}"
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")

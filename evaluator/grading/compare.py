@@ -11,7 +11,7 @@ from fractions import Fraction
 from evaluator.grading import exact, quantity, structure
 from evaluator.grading.exact import choice_letters
 from evaluator.grading.normalize import normalize, too_long
-from evaluator.grading.steps import Algebra, Comparison, Limit, best_pairing
+from evaluator.grading.steps import Algebra, Limit, PartComparison, best_pairing
 from evaluator.grading.types import (
     CHOICE,
     DIFFERENT,
@@ -149,7 +149,7 @@ def compare(gold: str, answer: str, algebra: Algebra | None = None, limit: Limit
         return NO_ANSWER
     if first == second:
         return EXACT
-    grade = Comparison(STEPS, algebra, limit).compare(first, second)
+    grade = PartComparison(STEPS, algebra, limit).compare(first, second)
     if grade is NEEDS_ALGEBRA or grade.value is GradeValue.CORRECT:
         return grade
     readings = [(reading, second) for reading in _other_readings(first, second)]
@@ -159,7 +159,7 @@ def compare(gold: str, answer: str, algebra: Algebra | None = None, limit: Limit
         if (lists[0] == first) != (lists[1] == second) and not _ZERO_GROUP.search(" ".join(lists)):
             readings.insert(0, lists)
     for pair in readings:
-        other = Comparison(STEPS, algebra, limit).compare(*pair)
+        other = PartComparison(STEPS, algebra, limit).compare(*pair)
         if other is NEEDS_ALGEBRA or other.value is GradeValue.CORRECT:
             return other
     return grade

@@ -9,7 +9,7 @@ import re
 from evaluator.grading import structure
 from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.quantity import compare_expressions, exact_number, split_unit
-from evaluator.grading.steps import Comparison, Step
+from evaluator.grading.steps import PartComparison, Step
 from evaluator.grading.types import CHOICE, DIFFERENT, EXACT, NUMERIC, SEVERAL, Grade
 
 _LETTERS = re.compile(r"(?<![A-Za-z\\])(?:\\text ?\{ ?)?\(?([A-J])\)?(?![A-Za-z])(?! ?=)")
@@ -52,7 +52,7 @@ def _listed_letters(words: str) -> list[str]:
     return list(dict.fromkeys(each[2] for each in labelled)) if alike else []
 
 
-def compare_exact_parts(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+def compare_exact_parts(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
     r"""`1/3 \approx 0.33` is compared as `1/3`."""
     sides = structure.approximated(gold), structure.approximated(answer)
     if sides == (None, None):
@@ -60,7 +60,7 @@ def compare_exact_parts(gold: str, answer: str, comparison: Comparison) -> Grade
     return comparison.compare(sides[0][0] if sides[0] else gold, sides[1][0] if sides[1] else answer)
 
 
-def compare_choices(gold: str, answer: str, _: Comparison) -> Grade | None:
+def compare_choices(gold: str, answer: str, _: PartComparison) -> Grade | None:
     """Compare letters of options, alone or in front of the option's text."""
     letters = structure.choice_letter(gold), structure.choice_letter(answer)
     if all(letters):
@@ -72,7 +72,7 @@ def compare_choices(gold: str, answer: str, _: Comparison) -> Grade | None:
     return CHOICE if several is not None and structure.several_letters(answer) == several else None
 
 
-def compare_sentences(gold: str, answer: str, _: Comparison) -> Grade | None:
+def compare_sentences(gold: str, answer: str, _: PartComparison) -> Grade | None:
     """Accept a word or a name against a sentence about it."""
     if not structure.is_sentence(gold) and not structure.is_sentence(answer):
         return None
@@ -80,7 +80,7 @@ def compare_sentences(gold: str, answer: str, _: Comparison) -> Grade | None:
     return EXACT if structure.same_words(*words) else None
 
 
-def compare_lists(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+def compare_lists(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
     """Compare lists in any order, unless names or parentheses on one side give the order."""
     golds, answers = structure.solutions(gold), structure.solutions(answer)
     if len(golds) < 2 and len(answers) < 2:
@@ -101,7 +101,7 @@ def compare_lists(gold: str, answer: str, comparison: Comparison) -> Grade | Non
     return SEVERAL if len(answers) > len(golds) else DIFFERENT
 
 
-def compare_words(gold: str, answer: str, _: Comparison) -> Grade | None:
+def compare_words(gold: str, answer: str, _: PartComparison) -> Grade | None:
     """Compare words with words, and number words with numbers."""
     if structure.words_of(gold) is None and structure.words_of(answer) is None:
         return None
@@ -114,7 +114,7 @@ def compare_words(gold: str, answer: str, _: Comparison) -> Grade | None:
     return NUMERIC if same else DIFFERENT
 
 
-def compare_named(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+def compare_named(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
     """Compare `x = 5` with `5`."""
     gold_name, gold_value = structure.named_value(gold)
     answer_name, answer_value = structure.named_value(answer)
@@ -129,7 +129,7 @@ def compare_named(gold: str, answer: str, comparison: Comparison) -> Grade | Non
     return comparison.compare(gold_value, answer_value)
 
 
-def compare_matrices(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+def compare_matrices(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
     """Compare matrices cell by cell."""
     gold_rows, answer_rows = structure.matrix_rows(gold), structure.matrix_rows(answer)
     if gold_rows is None or answer_rows is None:
@@ -140,7 +140,7 @@ def compare_matrices(gold: str, answer: str, comparison: Comparison) -> Grade | 
     return comparison.compare_members(*cells, ordered=True)
 
 
-def compare_brackets(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+def compare_brackets(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
     """Compare tuples, intervals and sets; brackets around a single value do not count."""
     inner = structure.bracketed(gold), structure.bracketed(answer)
     first, second = inner

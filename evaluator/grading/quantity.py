@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from evaluator.grading import structure
 from evaluator.grading.arithmetic import same_value
-from evaluator.grading.steps import Comparison, Step
+from evaluator.grading.steps import PartComparison, Step
 from evaluator.grading.types import (
     DIFFERENT,
     EXACT,
@@ -288,7 +288,7 @@ def _without_commands(latex: str) -> str:
     return re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
 
 
-def compare_units(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+def compare_units(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
     """Compare what stands before units and scales: `5 cm` and `5`, `3 million` and `3,000,000`."""
     gold_core, gold_full = split_unit(gold)
     answer_core, answer_full = split_unit(answer)
@@ -310,7 +310,7 @@ def compare_units(gold: str, answer: str, comparison: Comparison) -> Grade | Non
     return WITHIN_TOLERANCE if limit is not None and limit.allows(wanted.value, value) else DIFFERENT
 
 
-def compare_numbers(gold: str, answer: str, comparison: Comparison) -> Grade | None:
+def compare_numbers(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
     """Compare exact numbers."""
     wanted, number = exact_number(gold), exact_number(answer)
     if wanted is None or number is None:
@@ -321,7 +321,7 @@ def compare_numbers(gold: str, answer: str, comparison: Comparison) -> Grade | N
     return WITHIN_TOLERANCE if limit is not None and limit.allows(wanted.value, number.value) else DIFFERENT
 
 
-def compare_bases(gold: str, answer: str, _: Comparison) -> Grade | None:
+def compare_bases(gold: str, answer: str, _: PartComparison) -> Grade | None:
     """Compare numbers in other bases digit by digit: `203_7`."""
     bases = structure.number_in_base(gold), structure.number_in_base(answer)
     if bases == (None, None):
@@ -329,7 +329,7 @@ def compare_bases(gold: str, answer: str, _: Comparison) -> Grade | None:
     return EXACT if bases[0] == bases[1] else DIFFERENT
 
 
-def compare_expressions(gold: str, answer: str, comparison: Comparison) -> Grade:
+def compare_expressions(gold: str, answer: str, comparison: PartComparison) -> Grade:
     """Compare by value if arithmetic is enough, else by algebra."""
     if comparison.limit is None:
         if (same := same_value(gold, answer)) is not None:

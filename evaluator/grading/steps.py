@@ -29,11 +29,11 @@ class Limit(NamedTuple):
         return abs(gold - number) <= (self.size * abs(gold) if self.relative else self.size)
 
 
-Step = Callable[[str, str, "Comparison"], Grade | None]
+Step = Callable[[str, str, "PartComparison"], Grade | None]
 Algebra = Callable[[str, str, Limit | None], Grade]
 
 
-class Comparison:
+class PartComparison:
     """Compare two answers part by part.
 
     Args:

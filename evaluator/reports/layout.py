@@ -9,7 +9,7 @@ from evaluator.reports import published
 from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, joined, span, table_of
 from evaluator.reports.notes import least_and_most, report_notes
 from evaluator.reports.published import PaperColumn
-from evaluator.reports.report import PASS_AT_K, Metric, Report, ReportLine, Score
+from evaluator.reports.report import PASS_AT_K, Metric, MetricScore, Report, ReportLine
 
 RUNS, AVERAGE = "runs", "average"
 """Values of the column `source`, next to the names of papers."""
@@ -37,7 +37,7 @@ def source_table(report: Report) -> Table:
     return Table(("method", "benchmark", *PLACES, CORRECT_SHARE), tuple(rows), title, words=2)
 
 
-def score_cell(score: Score | None) -> str:
+def score_cell(score: MetricScore | None) -> str:
     """Return value and interval in percent, two values where some are unknown or missing; "-" for none."""
     if score is None:
         return ABSENT
@@ -146,7 +146,7 @@ def curve_rows(report: Report) -> list[dict[str, Any]]:
     return [{key: row[key] for key in _OF_CURVE} for row in records(report) if row["source"] == RUNS]
 
 
-def _of_run(metric: Metric, line: ReportLine, score: Score) -> dict[str, Any]:
+def _of_run(metric: Metric, line: ReportLine, score: MetricScore) -> dict[str, Any]:
     entry, judged = line.entry, line.entry.judged
     return {
         "source": RUNS,

@@ -70,7 +70,7 @@ class Metric:
 
 
 @dataclass(frozen=True)
-class Score:
+class MetricScore:
     """A metric at k, as a share."""
 
     k: int
@@ -90,10 +90,10 @@ class ReportLine:
     entry: Entry
     counts: Counts
     # at the ks of the tables and the powers of two below, all over the same problems
-    scores: tuple[Score, ...]
+    scores: tuple[MetricScore, ...]
     left_out: int  # problems with too few samples
 
-    def at(self, k: int) -> Score:
+    def at(self, k: int) -> MetricScore:
         """Return the score at a k of the report's tables."""
         return next(score for score in self.scores if score.k == k)
 
@@ -107,7 +107,7 @@ class Report:
     ks: tuple[int, ...]  # the ks of its tables, ascending
     lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
     # by label and column, at the ks of the tables; only of methods that have all benchmarks of the column
-    averages: Mapping[tuple[str, str], tuple[Score, ...]]
+    averages: Mapping[tuple[str, str], tuple[MetricScore, ...]]
     paper: str | None  # the model whose published figures are shown, if any
     remarks: tuple[str, ...]  # on its k and on published figures that it does not show
 
@@ -124,7 +124,7 @@ class Report:
     def benchmarks(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(line.entry.benchmark for line in self.lines))
 
-    def score_at(self, label: str, column: str, k: int) -> Score | None:
+    def score_at(self, label: str, column: str, k: int) -> MetricScore | None:
         """Return a method's score on a benchmark or in an average column; None if there is none."""
         scores = {(line.label, line.entry.benchmark): line.scores for line in self.lines} | {**self.averages}
         return next((score for score in scores.get((label, column), ()) if score.k == k), None)
@@ -189,7 +189,7 @@ def build_report(
 
 def _vote_scores(
     session: Session | None, entry: Entry, problem_ids: Sequence[str], ks: Sequence[int]
-) -> tuple[Score, ...]:
+) -> tuple[MetricScore, ...]:
     """Return the scores of maj@k from the stored answers, grouped by the grader."""
     if session is None:
         raise InputError("maj@k is a vote of the runs' answers. Pass the argument session.")
@@ -250,12 +250,12 @@ def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tupl
 
 def _averages(
     lines: Sequence[ReportLine], ks: Sequence[int], layout: Sequence[PaperColumn]
-) -> dict[tuple[str, str], tuple[Score, ...]]:
+) -> dict[tuple[str, str], tuple[MetricScore, ...]]:
     """Return the averages by label and column, without those over different problems."""
     by_method: dict[str, dict[str, ReportLine]] = {}
     for line in lines:
         by_method.setdefault(line.label, {})[line.entry.benchmark] = line
-    averages: dict[tuple[str, str], tuple[Score, ...]] = {}
+    averages: dict[tuple[str, str], tuple[MetricScore, ...]] = {}
     for column in layout:
         complete = {label: mine for label, mine in by_method.items() if column.of and {*column.of} <= {*mine}}
         ids = {
@@ -287,7 +287,7 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
     return model if any(entry.benchmark in columns for entry in entries) else None
 
 
-def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[Score, ...]:
+def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[MetricScore, ...]:
     """Return the scores at `ks` of a metric that is a function of counts; all are over the same problems.
 
     Args:
@@ -311,13 +311,15 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     return tuple(scores)
 
 
-def _over_problems(k: int, low: Floats, high: Floats) -> Score:
+def _over_problems(k: int, low: Floats, high: Floats) -> MetricScore:
     """Return the score of per-problem values, with unknown grades counted wrong and right: "new problems"."""
     below, above = new_problems_interval(low), new_problems_interval(high)
-    return Score(k, float(low.mean()), float(high.mean()), below.low, above.high, NEW_PROBLEMS, len(low))
+    return MetricScore(
+        k, float(low.mean()), float(high.mean()), below.low, above.high, NEW_PROBLEMS, len(low)
+    )
 
 
-def average(scores: Sequence[Score]) -> Score:
+def average(scores: Sequence[MetricScore]) -> MetricScore:
     """Return the mean over benchmarks, each counting alike whatever its number of problems.
 
     Its interval is that of a sum of independent estimates by the method of variance estimates recovery (Zou
@@ -331,4 +333,4 @@ def average(scores: Sequence[Score]) -> Score:
     up = sqrt(sum((part.high - part.value_high) ** 2 for part in scores)) / number
     low, high = max(0.0, value - down), min(1.0, value_high + up)
     problems = sum(part.problems for part in scores)
-    return Score(first.k, value, value_high, low, high, first.interval, problems)
+    return MetricScore(first.k, value, value_high, low, high, first.interval, problems)

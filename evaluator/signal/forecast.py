@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from evaluator.signal.groups import Floats, GroupCounts, Row
-from evaluator.signal.rate_model import Pilot, RateModel, fit_given, fit_rates, make_pilot
+from evaluator.signal.rate_model import PilotRows, RateModel, fit_given, fit_rates, make_pilot
 from evaluator.signal.rates import Shift, profile_interval
 from evaluator.signal.shapes import GroupShape, ends
 from service.errors import InputError
@@ -37,7 +37,7 @@ class Forecast:
         return int(responses.min()), int(responses.max())
 
     @cached_property
-    def _pilot(self) -> Pilot:
+    def _pilot(self) -> PilotRows:
         return make_pilot(self.counts)
 
     def share(self, shape: GroupShape) -> float:

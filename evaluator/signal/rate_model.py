@@ -33,7 +33,7 @@ _STRAY_STEPS = 10
 
 
 @dataclass(frozen=True)
-class Pilot:
+class PilotRows:
     """Distinct rows of counts as numbers of distinct (correct, wrong) pairs, with likelihoods on the grid."""
 
     own: Floats  # likelihoods of a pair given its prompt's rate [U + 1, J]; the last row is of no counts: 1
@@ -46,12 +46,12 @@ class Pilot:
     def has_neighbors(self) -> bool:
         return bool((self.neighbors >= 0).any())
 
-    def drawn(self, groups: Ints) -> "Pilot":
+    def drawn(self, groups: Ints) -> "PilotRows":
         """Return the pilot of these groups, by number; a group may be there several times."""
         times = np.bincount(self.row_of[groups], minlength=len(self.times))
         used = np.flatnonzero(times)
         places = np.cumsum(times > 0) - 1
-        return Pilot(
+        return PilotRows(
             self.own,
             self.original[used],
             self.neighbors[used],
@@ -93,14 +93,14 @@ class RateModel:
     shift: Shift | None
 
 
-def make_pilot(counts: GroupCounts) -> Pilot:
+def make_pilot(counts: GroupCounts) -> PilotRows:
     """Return the counts with known grades as distinct rows, the neighbors of each in no order."""
     pairs, numbers = number_pairs(counts)
     numbers[:, 1:] = np.sort(numbers[:, 1:], axis=1)
     rows, row_of, times = np.unique(numbers, axis=0, return_inverse=True, return_counts=True)
     own = binomial_table(pairs[:, 0], pairs[:, 1])
     own = np.concatenate([own, np.ones((1, own.shape[1]))])
-    return Pilot(own, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
+    return PilotRows(own, rows[:, 0], rows[:, 1:], times.astype(np.float64), row_of.ravel())
 
 
 def number_pairs(counts: GroupCounts) -> tuple[Ints, Ints]:
@@ -131,7 +131,7 @@ def fit_rates(counts: GroupCounts, *, shift: Shift | None = None, seed: int = 0)
 
 
 def fit_given(
-    pilot: Pilot,
+    pilot: PilotRows,
     family: Family,
     shift: Shift | None = None,
     start: RateModel | None = None,
@@ -196,7 +196,9 @@ def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
     return read(nelder_mead(loss, first, maxfev=40, fatol=1e-8, initial_simplex=simplex))
 
 
-def _cross_validate(counts: GroupCounts, pilot: Pilot, fits: dict[Family, RateModel], seed: int) -> Family:
+def _cross_validate(
+    counts: GroupCounts, pilot: PilotRows, fits: dict[Family, RateModel], seed: int
+) -> Family:
     """Return the first family that predicts questions it was not fitted to as well as the best one does.
 
     Compared are mean log-likelihoods of a group; as well: within a standard error over questions.

@@ -16,7 +16,7 @@ from rephraser.checks.structure import MARKUP, check_chatter
 from rephraser.checks.text import find_other_language, skeleton
 
 
-class Outcome(StrEnum):
+class ParseResult(StrEnum):
     """What parsing found in one reply."""
 
     OK = "ok"
@@ -33,7 +33,7 @@ class Parsed(NamedTuple):
     """The usable candidates of a reply, at most as many as requested, and what is wrong if some lack."""
 
     candidates: tuple[str, ...]
-    outcome: Outcome
+    outcome: ParseResult
 
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
@@ -65,40 +65,40 @@ def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -
     `truncated`: the model stopped at its token limit. Complete candidates are kept, the last open one is not.
     """
     if not text.strip():
-        return Parsed((), Outcome.EMPTY)
+        return Parsed((), ParseResult.EMPTY)
     reply = after_thinking(text)
     if reply is None:
-        return Parsed((), Outcome.TRUNCATED)
+        return Parsed((), ParseResult.TRUNCATED)
     body = reply.strip()
     if not body:
-        return Parsed((), Outcome.EMPTY)
+        return Parsed((), ParseResult.EMPTY)
     if not (items := list(filter(None, map(_clean, _read(body, question, count, truncated))))):
-        outcome = Outcome.TRUNCATED if truncated else Outcome.MALFORMED
+        outcome = ParseResult.TRUNCATED if truncated else ParseResult.MALFORMED
         if _REFUSAL.match(body):
-            outcome = Outcome.REFUSED
+            outcome = ParseResult.REFUSED
         elif _repeats_prompt(body) or skeleton(body) == skeleton(question):
-            outcome = Outcome.ECHOED
+            outcome = ParseResult.ECHOED
         return Parsed((), outcome)
     usable: dict[str, str] = {}
-    faults: set[Outcome] = set()
+    faults: set[ParseResult] = set()
     for item in items:
         if _REFUSAL.match(item):
-            faults.add(Outcome.REFUSED)
+            faults.add(ParseResult.REFUSED)
         elif skeleton(item) == skeleton(question) or _repeats_prompt(item):
-            faults.add(Outcome.ECHOED)
+            faults.add(ParseResult.ECHOED)
         elif find_other_language(question, item):
-            faults.add(Outcome.LANGUAGE)
+            faults.add(ParseResult.LANGUAGE)
         else:
             usable.setdefault(skeleton(item), item)
     candidates = tuple(usable.values())[:count]
     if len(candidates) == count:
-        return Parsed(candidates, Outcome.OK)
+        return Parsed(candidates, ParseResult.OK)
     if truncated:
-        return Parsed(candidates, Outcome.TRUNCATED)
+        return Parsed(candidates, ParseResult.TRUNCATED)
     if candidates:
-        return Parsed(candidates, Outcome.PARTIAL)
-    order = (Outcome.ECHOED, Outcome.LANGUAGE, Outcome.REFUSED)
-    return Parsed((), next((fault for fault in order if fault in faults), Outcome.MALFORMED))
+        return Parsed(candidates, ParseResult.PARTIAL)
+    order = (ParseResult.ECHOED, ParseResult.LANGUAGE, ParseResult.REFUSED)
+    return Parsed((), next((fault for fault in order if fault in faults), ParseResult.MALFORMED))
 
 
 def _repeats_prompt(text: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from evaluator.grading import Grader
-from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, Verdict
+from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, VerdictRule
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
@@ -208,7 +208,7 @@ def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
     return read_candidates(proposer, members, config.limit)
 
 
-def make_rule(verdict: Verdict, base: OverlapRule = OverlapRule()) -> OverlapRule:
+def make_rule(verdict: VerdictRule, base: OverlapRule = OverlapRule()) -> OverlapRule:
     """Return the rule that the thresholds give; thresholds that were not given are those of `base`.
 
     Other numbers of answers scale the thresholds in proportion.

@@ -19,7 +19,7 @@ from evaluator.grading import (
 from rephraser.checks.premises import Premises
 from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import Checked
+from rephraser.run.store import CheckedRow
 from rephraser.tables import candidate_row
 from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
@@ -91,7 +91,7 @@ def check_structure(
     text: str,
     siblings: Sequence[str],
     proposal: dict[str, Any],
-) -> Checked:
+) -> CheckedRow:
     """Check a candidate against its question and its passing siblings; return its rows and first verdict.
 
     A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
@@ -128,7 +128,7 @@ def check_structure(
     row = candidate_row(question.id, question.text, text)
     verdict = _verdict_row(run_id, row["id"], status, reason, bool(fatal) or not spec.solvers, evidence)
     of_run = {"run_id": run_id, "question_id": question.id, "candidate_id": row["id"]}
-    return Checked(row, {**of_run, **proposal}, verdict)
+    return CheckedRow(row, {**of_run, **proposal}, verdict)
 
 
 def _verdict_row(

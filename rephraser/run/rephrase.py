@@ -8,7 +8,7 @@ from typing import Any
 
 from evaluator.grading import AnswerKind, Grader
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
-from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.run.judge import (
     Answers,
     Case,
@@ -27,7 +27,7 @@ from rephraser.run.requests import (
     solving_request,
 )
 from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
-from rephraser.run.store import Checked, read_candidates, read_questions, store_checked, store_look
+from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_look
 from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
@@ -186,7 +186,7 @@ class QuestionWork:
                 truncated=choice.finish_reason == "length",
             )
             if choice.finish_reason in {"content_filter", "refusal"}:
-                outcome = Outcome.REFUSED
+                outcome = ParseResult.REFUSED
             new = await self._add(texts, round_number, strategy, attempt, answer, outcome)
             proposed += new
             earlier += [(each.text, None) for each in new]
@@ -201,12 +201,12 @@ class QuestionWork:
         strategy: int = 0,
         attempt: int = 0,
         answer: Answer | None = None,
-        outcome: Outcome | None = None,
+        outcome: ParseResult | None = None,
     ) -> list[CheckedCandidate]:
         """Check texts and store those that are new to the question, with their first verdicts."""
         question, made_by = self._question, self._spec.strategies[strategy]
         new: list[CheckedCandidate] = []
-        checked: list[Checked] = []
+        checked: list[CheckedRow] = []
         for index, text in enumerate(texts):
             identity = candidate_id(question.id, text)
             if identity in {each.id for each in self._proposed}:
@@ -229,8 +229,8 @@ class QuestionWork:
             rejected = rows.verdict["status"] == Verdict.REJECTED
             new.append(CheckedCandidate(identity, text, rows.proposal["ordinal"], findings, rejected))
             self._proposed.append(new[-1])
-        if outcome is Outcome.OK and len(new) < len(texts):
-            outcome = Outcome.PARTIAL
+        if outcome is ParseResult.OK and len(new) < len(texts):
+            outcome = ParseResult.PARTIAL
         ask_id = None if answer is None else answer.ask_id
         await self._store.write(store_checked, checked, ask_id, None if outcome is None else outcome.value)
         return new

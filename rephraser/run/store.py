@@ -51,7 +51,7 @@ def read_candidates(session: Session, run_id: str, question_id: str) -> list[Row
     return list(session.execute(candidates_query(run_id).where(StandingRow.question_id == question_id)))
 
 
-class Checked(NamedTuple):
+class CheckedRow(NamedTuple):
     """A checked candidate as rows."""
 
     candidate: dict[str, Any]
@@ -59,7 +59,9 @@ class Checked(NamedTuple):
     verdict: dict[str, Any]
 
 
-def store_checked(session: Session, checked: list[Checked], ask_id: int | None, outcome: str | None) -> None:
+def store_checked(
+    session: Session, checked: list[CheckedRow], ask_id: int | None, outcome: str | None
+) -> None:
     """Store candidates with their first verdicts, and what parsing found in the reply to an ask.
 
     A candidate that has a verdict in the run keeps it.

@@ -47,7 +47,7 @@ class _NeighborOfRow(BaseModel):
         return value
 
 
-class _Row(BaseModel):
+class _ExportedRow(BaseModel):
     question: Filled
     answer: str
     level: str | None = None
@@ -200,7 +200,7 @@ def _read_manifest(text: bytes, path: Path) -> _Manifest:
 def _read_entry(values: dict[str, Any], place: str, images: RowImages) -> SetEntry:
     """Return the entry of an exported row. Ids are recomputed; those in the row are ignored."""
     try:
-        row = _Row.model_validate(values)
+        row = _ExportedRow.model_validate(values)
         ids = images.take(values.get("images"))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]

@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from rephraser.proposing.parsing import Outcome
+from rephraser.proposing.parsing import ParseResult
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import KIND
@@ -72,7 +72,7 @@ def summarize(session: Session, run: Run) -> dict[str, Any]:
         if count < spec.n
     ]
     outcome = AskRow.outcome
-    bad = select(outcome, func.count()).where(AskRow.scope == run.id, outcome != Outcome.OK.value)
+    bad = select(outcome, func.count()).where(AskRow.scope == run.id, outcome != ParseResult.OK.value)
     return {
         "run": run.name,
         "run_id": run.id,

@@ -10,7 +10,7 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.orm import Session
 
 from service.database import schema, sqlite
-from service.database.place import Place, Server, parse_place
+from service.database.place import DatabaseServer, Place, parse_place
 from service.database.postgresql import PostgresDatabase
 from service.database.sqlite import SqliteDatabase
 from service.errors import ConnectionLostError, DatabaseError
@@ -47,7 +47,7 @@ class Database:
         place = parse_place(place)
         database = cls(
             PostgresDatabase(place, read_only=read_only)
-            if isinstance(place, Server)
+            if isinstance(place, DatabaseServer)
             else SqliteDatabase(place, create=create, read_only=read_only)
         )
         try:

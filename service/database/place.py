@@ -17,7 +17,7 @@ _SERVERS = ("postgresql", "postgres", _DRIVER)
 
 
 @dataclass(frozen=True)
-class Server:
+class DatabaseServer:
     """A database of a PostgreSQL server. Its text names no password, so that it can be printed."""
 
     url: URL
@@ -34,15 +34,15 @@ class Server:
         """The URL with its password, to be given on and never to be shown."""
         return self.url.render_as_string(hide_password=False)
 
-    def absolute(self) -> "Server":
+    def absolute(self) -> "DatabaseServer":
         """The same place, seen from any folder."""
         return self
 
 
-Place = Path | Server
+Place = Path | DatabaseServer
 
 
-def parse_place(text: str | Path | Server) -> Place:
+def parse_place(text: str | Path | DatabaseServer) -> Place:
     """Return the place that a path or URL names."""
     if not isinstance(text, str):
         return text
@@ -59,10 +59,10 @@ def parse_place(text: str | Path | Server) -> Place:
     except (ArgumentError, ValueError):
         raise DatabaseError(f"--db {scheme}://...: not a database URL. Give {EXAMPLE}.") from None
     if not url.database:
-        raise DatabaseError(f"{Server(url)}: the URL names no database. Give {EXAMPLE}.")
-    return Server(url)
+        raise DatabaseError(f"{DatabaseServer(url)}: the URL names no database. Give {EXAMPLE}.")
+    return DatabaseServer(url)
 
 
-def locate_database(option: str | Path | Server | None) -> Place:
+def locate_database(option: str | Path | DatabaseServer | None) -> Place:
     """Return where the database is: the option, else `TAGRPO_DB`, else `./tagrpo.db`."""
     return parse_place(option or os.environ.get("TAGRPO_DB") or "tagrpo.db")

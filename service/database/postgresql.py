@@ -17,7 +17,7 @@ from sqlalchemy import create_engine, event, text
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
-from service.database.place import Server
+from service.database.place import DatabaseServer
 from service.errors import ConnectionLostError, DatabaseError
 from service.hashing import whole_characters
 
@@ -54,7 +54,7 @@ _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # not behind an odd number of b
 class PostgresDatabase:
     """The connections to a database on a server."""
 
-    def __init__(self, place: Server, *, read_only: bool) -> None:
+    def __init__(self, place: DatabaseServer, *, read_only: bool) -> None:
         if find_spec("psycopg") is None:
             raise DatabaseError(f"{place}: PostgreSQL requires psycopg: pip install 'tagrpo[postgresql]'.")
         self.place, self.read_only = place, read_only
@@ -200,7 +200,7 @@ def _is_lost(error: DBAPIError) -> bool:
     return isinstance(error, OperationalError)
 
 
-def _describe(error: DBAPIError, place: Server) -> DatabaseError | None:
+def _describe(error: DBAPIError, place: DatabaseServer) -> DatabaseError | None:
     """Turn an error into one that says what to do, or None where it is a bug of ours."""
     lines = [line.strip() for line in str(error.orig).splitlines() if line.strip()]
     text, state = (lines[-1] if lines else type(error.orig).__name__), _state_of(error)

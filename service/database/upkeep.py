@@ -7,7 +7,7 @@ from pathlib import Path
 
 from service.database import sqlite
 from service.database.engine import Database
-from service.database.place import Place, Server
+from service.database.place import DatabaseServer, Place
 from service.errors import DatabaseError, InputError
 
 
@@ -56,7 +56,7 @@ def vacuum(place: Place) -> tuple[int, int]:
     """Return unused space to the disk; return the bytes of the database before and after."""
     with Database.open(place, create=False) as database:
         before = database.size()
-        on_server = isinstance(place, Server)
+        on_server = isinstance(place, DatabaseServer)
         database.connections.run_alone(
             *(("VACUUM (ANALYZE)",) if on_server else ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"))
         )

@@ -12,10 +12,10 @@ from evaluator.reports.documents.document import Table
 from evaluator.reports.layout import report_document
 from evaluator.reports.methods import load_methods
 from evaluator.reports.notes import contamination_notes, report_notes
-from evaluator.reports.report import Report, Score, average, build_report
+from evaluator.reports.report import MetricScore, Report, average, build_report
 from service.database import Database
 from service.errors import InputError
-from service.questions.contamination.finding import Overlap, Settings
+from service.questions.contamination.finding import Overlap, OverlapSettings
 from service.questions.contamination.store import store_check
 
 COMPETITIONS = ("amc12", "olympiadbench", "aime24", "aime25")
@@ -137,7 +137,7 @@ def test_contamination_is_said(db: Database) -> None:
                 set_hash=name,
                 benchmark="test",
                 problems_hash=run.spec["problems_hash"],
-                settings=Settings(),
+                settings=OverlapSettings(),
                 overlaps=overlaps,
             )
     with db.read() as session:
@@ -147,7 +147,10 @@ def test_contamination_is_said(db: Database) -> None:
 
 
 def test_an_average_joins_intervals_as_of_independent_estimates() -> None:
-    parts = [Score(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30), Score(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83)]
+    parts = [
+        MetricScore(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30),
+        MetricScore(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83),
+    ]
     found = average(parts)
     assert (found.value, found.value_high, found.problems) == (pytest.approx(0.6), pytest.approx(0.65), 113)
     assert found.low == pytest.approx(0.6 - np.hypot(0.3, 0.4) / 2)

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rephraser.proposing.parsing import Outcome, double_latex_backslashes, parse_candidates
+from rephraser.proposing.parsing import ParseResult, double_latex_backslashes, parse_candidates
 
 QUESTION = r"If $x + 2 = 5$, what is the value of $\frac{x}{3}$?"
 ONE = r"Find the value of $\frac{x}{3}$ when $x + 2 = 5$."
@@ -18,7 +18,7 @@ def tagged(text: str) -> str:
     return f"<rephrasing>{text}</rephrasing>"
 
 
-def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[str, ...], Outcome]:
+def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[str, ...], ParseResult]:
     parsed = parse_candidates(text, question=QUESTION, count=count, truncated=truncated)
     return parsed.candidates, parsed.outcome
 
@@ -46,7 +46,7 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
     ],
 )
 def test_one_candidate_however_it_is_wrapped(text: str) -> None:
-    assert parse(text) == ((ONE,), Outcome.OK)
+    assert parse(text) == ((ONE,), ParseResult.OK)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +59,7 @@ def test_one_candidate_however_it_is_wrapped(text: str) -> None:
     ],
 )
 def test_several_candidates(text: str) -> None:
-    assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
+    assert parse(text, 2) == ((ONE, TWO), ParseResult.OK)
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_several_candidates(text: str) -> None:
     ],
 )
 def test_markup_is_no_part_of_a_candidate(text: str) -> None:
-    assert parse(text, 2) == ((ONE, TWO), Outcome.OK)
+    assert parse(text, 2) == ((ONE, TWO), ParseResult.OK)
 
 
 @pytest.mark.parametrize("mark", ["**", "### "])
@@ -86,7 +86,7 @@ def test_headings_of_options_are_a_problems_own(mark: str, wrapped: bool) -> Non
     end = mark.strip("# ")
     offers = [f"{mark}Option {number}{end}\nPay $x + {number}$." for number in (1, 2)]
     text = "\n\n".join([*offers, "For which $x$ are both the same?"])
-    assert parse(tagged(text) if wrapped else text) == ((text,), Outcome.OK)
+    assert parse(tagged(text) if wrapped else text) == ((text,), ParseResult.OK)
 
 
 @pytest.mark.parametrize("text", ["<rephrasing>" * 4000, "Rephrasing" + " " * 16000 + "x", "<think>" * 4000])
@@ -99,31 +99,37 @@ def test_odd_answers_take_no_long_time(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        ("", Outcome.EMPTY),
-        (" \n ", Outcome.EMPTY),
-        ("<think>so</think>\n", Outcome.EMPTY),
-        ("so\n</think>\n", Outcome.EMPTY),
-        (f"[THINK]<rephrasing>{ONE}</rephrasing>", Outcome.TRUNCATED),
-        ("I'm sorry, but I can't help with that.", Outcome.REFUSED),
-        ("I cannot rephrase this question.", Outcome.REFUSED),
-        ("I won't be able to fulfil that.", Outcome.REFUSED),
-        ("I can't offer five versions of it.", Outcome.REFUSED),
-        ("I cannot discuss that topic.", Outcome.REFUSED),
-        ("I am not able to rephrase these 2 questions.", Outcome.REFUSED),
-        ("Unfortunately, I am not able to see the image.", Outcome.REFUSED),
-        ("As an AI language model, I must not.", Outcome.REFUSED),
-        (QUESTION, Outcome.ECHOED),
-        (QUESTION.replace(" ", "  ") + "\n", Outcome.ECHOED),
-        (f"Write one rewrite of the problem below.\n\n<problem>\n{QUESTION}\n</problem>", Outcome.ECHOED),
-        ("Bestimme den Wert von $x$, wenn die Summe von $x$ und $2$ den Wert $5$ hat.", Outcome.LANGUAGE),
-        ("已知 $x + 2 = 5$, 求 $x$ 的值。", Outcome.LANGUAGE),
-        ("{}", Outcome.MALFORMED),
-        (f"Sure! Here is the rephrased question:\n\n{ONE}", Outcome.MALFORMED),
-        (f"Rephrasing: {ONE}", Outcome.MALFORMED),
-        ('{"rephrasings": []}', Outcome.MALFORMED),
+        ("", ParseResult.EMPTY),
+        (" \n ", ParseResult.EMPTY),
+        ("<think>so</think>\n", ParseResult.EMPTY),
+        ("so\n</think>\n", ParseResult.EMPTY),
+        (f"[THINK]<rephrasing>{ONE}</rephrasing>", ParseResult.TRUNCATED),
+        ("I'm sorry, but I can't help with that.", ParseResult.REFUSED),
+        ("I cannot rephrase this question.", ParseResult.REFUSED),
+        ("I won't be able to fulfil that.", ParseResult.REFUSED),
+        ("I can't offer five versions of it.", ParseResult.REFUSED),
+        ("I cannot discuss that topic.", ParseResult.REFUSED),
+        ("I am not able to rephrase these 2 questions.", ParseResult.REFUSED),
+        ("Unfortunately, I am not able to see the image.", ParseResult.REFUSED),
+        ("As an AI language model, I must not.", ParseResult.REFUSED),
+        (QUESTION, ParseResult.ECHOED),
+        (QUESTION.replace(" ", "  ") + "\n", ParseResult.ECHOED),
+        (
+            f"Write one rewrite of the problem below.\n\n<problem>\n{QUESTION}\n</problem>",
+            ParseResult.ECHOED,
+        ),
+        (
+            "Bestimme den Wert von $x$, wenn die Summe von $x$ und $2$ den Wert $5$ hat.",
+            ParseResult.LANGUAGE,
+        ),
+        ("已知 $x + 2 = 5$, 求 $x$ 的值。", ParseResult.LANGUAGE),
+        ("{}", ParseResult.MALFORMED),
+        (f"Sure! Here is the rephrased question:\n\n{ONE}", ParseResult.MALFORMED),
+        (f"Rephrasing: {ONE}", ParseResult.MALFORMED),
+        ('{"rephrasings": []}', ParseResult.MALFORMED),
     ],
 )
-def test_unusable_answers_are_named(text: str, outcome: Outcome) -> None:
+def test_unusable_answers_are_named(text: str, outcome: ParseResult) -> None:
     assert parse(text) == ((), outcome)
 
 
@@ -137,7 +143,7 @@ def test_unusable_answers_are_named(text: str, outcome: Outcome) -> None:
 )
 def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
     asked = f"{text} What is a third of $x$?"
-    assert parse(tagged(asked)) == ((asked,), Outcome.OK)
+    assert parse(tagged(asked)) == ((asked,), ParseResult.OK)
 
 
 @pytest.mark.parametrize(
@@ -149,14 +155,14 @@ def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
     ],
 )
 def test_truncated_answers_keep_what_is_whole(text: str) -> None:
-    assert parse(text, 2, truncated=True) == ((ONE,), Outcome.TRUNCATED)
+    assert parse(text, 2, truncated=True) == ((ONE,), ParseResult.TRUNCATED)
 
 
 @pytest.mark.parametrize("first", ["Below is a fact of $x$: $x + 2 = 5$.", "Here are the facts:"])
 @pytest.mark.parametrize("wrap", ["<rephrasing>{}</rephrasing>", '["{}"]', "{}"])
 def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
     candidate = f"{first}\nWhat is a third of $x$, if $x + 2 = 5$?"
-    assert parse(wrap.replace("{}", candidate)) == ((candidate,), Outcome.OK)
+    assert parse(wrap.replace("{}", candidate)) == ((candidate,), ParseResult.OK)
 
 
 @pytest.mark.parametrize(
@@ -182,5 +188,5 @@ def test_latex_survives_json(written: str, read: str) -> None:
 def test_no_text_breaks_the_parser(text: str, count: int, truncated: bool) -> None:
     candidates, outcome = parse(text, count, truncated=truncated)
     assert len(candidates) <= count
-    assert (outcome is Outcome.OK) == (len(candidates) == count)
+    assert (outcome is ParseResult.OK) == (len(candidates) == count)
     assert all(candidate.strip() for candidate in candidates)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from rephraser.proposing.parsing import Outcome, parse_candidates
+from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
 from rephraser.run.requests import Earlier, build_messages
 from service.asks.remote import RemoteEndpoint
@@ -44,7 +44,7 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
     for structured in (False, True):
         echo = user(structured=structured)
         alone = parse_candidates(echo, question=QUESTION, count=1, truncated=False)
-        assert (alone.candidates, alone.outcome) == ((), Outcome.ECHOED)
+        assert (alone.candidates, alone.outcome) == ((), ParseResult.ECHOED)
     answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
     parsed = parse_candidates(answered, question=QUESTION, count=1, truncated=False)
     assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)

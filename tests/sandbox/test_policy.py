@@ -12,7 +12,7 @@ import transformers
 from sandbox.phrasings import PHRASINGS
 from sandbox.policy import RECORD, pretrain_policy, weights_hash, write_shipped_policy
 from sandbox.pretraining import SCHEDULE, Schedule, Shape, pretrain
-from sandbox.problems import Problem, Story
+from sandbox.problems import Story, WordProblem
 from sandbox.tokenizer import make_tokenizer
 from sandbox.worlds import WORLDS
 from service.errors import InputError
@@ -49,7 +49,7 @@ def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path
 def test_the_tokenizer_is_the_one_that_the_corpus_gives(tokenizer: Any) -> None:
     made = make_tokenizer()
     assert made.get_vocab() == tokenizer.get_vocab()
-    texts = [phrasing.text(Problem(4, 17, 5, Story("Tom", "pen", "delivery"))) for phrasing in PHRASINGS]
+    texts = [phrasing.text(WordProblem(4, 17, 5, Story("Tom", "pen", "delivery"))) for phrasing in PHRASINGS]
     assert made(texts)["input_ids"] == tokenizer(texts)["input_ids"]
     for text in [*texts, "Zürich 1,234 ✓\n\t{}"]:
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text

@@ -11,7 +11,7 @@ from sandbox.phrasings import PHRASINGS
 from sandbox.problems import (
     RESERVED,
     Kind,
-    Problem,
+    WordProblem,
     answer,
     draw_story,
     split_numbers,
@@ -32,9 +32,9 @@ def strategy_of(response: str) -> int | None:
     return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
 
 
-def some_problems(count: int, seed: int = 0) -> list[Problem]:
+def some_problems(count: int, seed: int = 0) -> list[WordProblem]:
     draw, (reserved, rest) = random.Random(seed), split_numbers()
-    return [Problem(*numbers, draw_story(draw)) for numbers in draw.sample([*reserved, *rest], count)]
+    return [WordProblem(*numbers, draw_story(draw)) for numbers in draw.sample([*reserved, *rest], count)]
 
 
 def test_there_are_4205_problems_and_their_split_never_changes() -> None:
@@ -111,4 +111,4 @@ def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers()
     draw = random.Random(0)
     for numbers in split_numbers()[0]:
         for phrasing in PHRASINGS:
-            assert phrasing.text(Problem(*numbers, draw_story(draw))) not in asked
+            assert phrasing.text(WordProblem(*numbers, draw_story(draw))) not in asked

@@ -10,16 +10,24 @@ from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
 from service.database import Database
-from service.questions.contamination.finding import Overlap, Settings, Text, find_overlaps, words
+from service.questions.contamination.finding import (
+    Overlap,
+    OverlapSettings,
+    SourceText,
+    find_overlaps,
+    words,
+)
 from service.questions.contamination.store import overlaps_with, store_check
 
 
 def test_boilerplate_is_not_counted() -> None:
     tail = "Enter the letter of the correct option as your answer, and nothing else at all."
-    sources = [Text(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} goes here. {tail}") for n in range(12)]
-    problem = [Text("p", f"What stands here instead? {tail}")]
+    sources = [
+        SourceText(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} goes here. {tail}") for n in range(12)
+    ]
+    problem = [SourceText("p", f"What stands here instead? {tail}")]
     assert find_overlaps(sources, problem) == []
-    assert {o.measure for o in find_overlaps(sources, problem, Settings(common=12))} == {"n-gram"}
+    assert {o.measure for o in find_overlaps(sources, problem, OverlapSettings(common=12))} == {"n-gram"}
 
 
 PIECES = st.sampled_from(["find", "the", "sum", "of", "12", "7", "x", "+", "cats", "dogs"])
@@ -34,11 +42,11 @@ def test_every_pair_that_brute_force_finds_is_found(
     def grams(sequence: list[str]) -> set[tuple[str, ...]]:
         return {tuple(sequence[at : at + n]) for at in range(max(1, len(sequence) - n + 1))}
 
-    sources = [Text(str(place), text) for place, text in enumerate(ours)]
-    problems = [Text(str(place), text) for place, text in enumerate(theirs)]
+    sources = [SourceText(str(place), text) for place, text in enumerate(ours)]
+    problems = [SourceText(str(place), text) for place, text in enumerate(theirs)]
     found = {
         (overlap.source_id, overlap.problem_id)
-        for overlap in find_overlaps(sources, problems, Settings(n, 0.5, ratio, common=100))
+        for overlap in find_overlaps(sources, problems, OverlapSettings(n, 0.5, ratio, common=100))
     }
     expected = set()
     for source in sources:
@@ -58,8 +66,8 @@ def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder
     mislabelled = set()
     for row in rows:
         [overlap] = find_overlaps(
-            [Text("s", row["original_question"], row["original_answer"])],
-            [Text("p", row["question"], row["answer"])],
+            [SourceText("s", row["original_question"], row["original_answer"])],
+            [SourceText("p", row["question"], row["answer"])],
         ) or [Overlap("s", "p", "none", 0)]
         found[overlap.measure] += 1
         if overlap.measure in ("exact", "fuzzy", "n-gram") and not row["same_answer"]:
@@ -77,7 +85,7 @@ def check(db: Database, name: str, hash: str, *overlaps: Overlap) -> None:
             set_hash=hash,
             benchmark="sums",
             problems_hash="h",
-            settings=Settings(),
+            settings=OverlapSettings(),
             overlaps=overlaps,
         )
 
@@ -100,8 +108,11 @@ def test_not_checked_is_not_none_found(tmp_path: Path) -> None:
 
 
 def test_the_same_words_below_another_picture_are_another_problem() -> None:
-    ours = [Text("a", "<image>Find x.", "2", ("red",)), Text("b", "Find x. <image>", "2", ("blue",))]
-    problems = [Text("p", "<image>Find x.", "2", ("red",)), Text("t", "Find x.", "2")]
+    ours = [
+        SourceText("a", "<image>Find x.", "2", ("red",)),
+        SourceText("b", "Find x. <image>", "2", ("blue",)),
+    ]
+    problems = [SourceText("p", "<image>Find x.", "2", ("red",)), SourceText("t", "Find x.", "2")]
     measures = {(each.source_id, each.problem_id): each.measure for each in find_overlaps(ours, problems)}
     assert measures == {
         ("a", "p"): "exact",

@@ -17,7 +17,7 @@ from postgres_cluster import Cluster
 from sqlalchemy import func, select, text
 
 from service.asks.tables import AskRow
-from service.database import Database, Server, locate_database, postgresql
+from service.database import Database, DatabaseServer, locate_database, postgresql
 from service.errors import DatabaseError
 from service.questions import make_question, store_questions
 from service.questions.tables import QuestionRow
@@ -91,7 +91,7 @@ def test_a_place_shows_no_password_and_keeps_it_for_those_it_is_given_on_to(
 ) -> None:
     monkeypatch.setenv("TAGRPO_DB", "postgres://ann:secret@host/name?password=secret&sslmode=require")
     place = locate_database(None)
-    assert isinstance(place, Server)
+    assert isinstance(place, DatabaseServer)
     assert str(place) == "postgresql+psycopg://ann@host/name?sslmode=require"
     assert "secret" not in repr(place)
     assert locate_database(place.whole) == place

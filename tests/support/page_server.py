@@ -13,7 +13,7 @@ from ui.pages.state import settings
 def main(script: str, database: str) -> None:
     listening = bind(Address(port=0))
     address = Address(port=listening.getsockname()[1])
-    settings.use(settings.Settings(Path(database)))
+    settings.use(settings.PageSettings(Path(database)))
     serving.serve(
         listening,
         address,

@@ -19,7 +19,7 @@ TIMEOUT_S = 60
 def open_page(name: str, path: Path | None = None, *, review: bool = False, **address: Any) -> AppTest:
     """Open a page over a database (None: the one in use) at an address; it must not fail."""
     if path is not None:
-        settings.use(settings.Settings(path, review))
+        settings.use(settings.PageSettings(path, review))
     app = AppTest.from_file(str(SCRIPT), default_timeout=TIMEOUT_S)
     if name != "overview":
         app.run()

@@ -15,7 +15,7 @@ from typing import Any
 
 from postgres_cluster import Cluster
 
-from service.database import Database, Server
+from service.database import Database, DatabaseServer
 from service.database.place import parse_place
 from ui.pages.state import settings
 
@@ -44,7 +44,7 @@ def install(cluster: Cluster) -> None:
     Database.open = classmethod(redirected)  # type: ignore[assignment, method-assign]
     current = settings.current
 
-    def shown() -> settings.Settings:
+    def shown() -> settings.PageSettings:
         given = current()
         place = given.database
         server = _server(cluster, place.resolve(), schema=False) if isinstance(place, Path) else None
@@ -78,7 +78,7 @@ def install_from_environment() -> None:
     install(Cluster(**{**described, **places}))
 
 
-def _server(cluster: Cluster, path: Path, *, schema: bool) -> Server | None:
+def _server(cluster: Cluster, path: Path, *, schema: bool) -> DatabaseServer | None:
     content = path.read_bytes() if path.exists() else b""
     if content and not content.startswith(_MARK.encode()):
         return None  # a file of SQLite, or of nothing
@@ -101,5 +101,5 @@ def _server(cluster: Cluster, path: Path, *, schema: bool) -> Server | None:
             finally:
                 made.unlink()
     place = parse_place(url)
-    assert isinstance(place, Server)
+    assert isinstance(place, DatabaseServer)
     return place

@@ -12,7 +12,7 @@ import pytest
 from service.errors import InputError
 from trainer_adapter.runs.launching import (
     MARK,
-    Ended,
+    TrainEnd,
     end_processes,
     find_processes,
     hints,
@@ -28,7 +28,7 @@ WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"
 
 def ran(
     code: str, folder: Path, *, on_line: dict[str, list[int]] | None = None, **limits: float
-) -> tuple[Ended, list[str]]:
+) -> tuple[TrainEnd, list[str]]:
     """Run Python `code` as the child; signals of `on_line` come to this process when the line appears."""
     seen: list[str] = []
 
@@ -131,7 +131,7 @@ def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
 def test_attempts_are_numbered_and_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     assert (folder.attempts(), folder.next_attempt(), folder.checkpoint()) == ([], 1, None)
-    first = folder.end_attempt(1, "2026-01-01T00:00:00Z", Ended(5.0, 0))
+    first = folder.end_attempt(1, "2026-01-01T00:00:00Z", TrainEnd(5.0, 0))
     with (tmp_path / "attempts.jsonl").open("a") as file:
         file.write('{"number": 2, "star')
     assert folder.attempts() == [first]

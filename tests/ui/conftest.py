@@ -103,7 +103,7 @@ def copied(built: Callable[[Make], Path], tmp_path: Path) -> Callable[[Make], Pa
         from ui.pages.state import settings
 
         path = Path(shutil.copy(built(make), tmp_path / "t.db"))
-        settings.use(settings.Settings(path))
+        settings.use(settings.PageSettings(path))
         return path
 
     return database

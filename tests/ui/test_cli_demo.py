@@ -128,7 +128,7 @@ def test_recipes_and_packages_are_checked_before_anything_is_written(
 def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from trainer_adapter.runs.launching import Ended
+    from trainer_adapter.runs.launching import TrainEnd
     from trainer_adapter.runs.run_folder import RunFolder
 
     ran: list[tuple[str, ...]] = []
@@ -149,7 +149,7 @@ def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
     command._carry_out(plan, step, "step 1 of 1")
     folder.checkpoints.mkdir()
     (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text(str(steps))
-    folder.end_attempt(1, "2026-01-01", Ended(1.0, 0))
+    folder.end_attempt(1, "2026-01-01", TrainEnd(1.0, 0))
     command._carry_out(plan, step, "step 1 of 1")
     assert ran == [("train", "run", "x"), ("train", "run", "x")]
     assert os.environ["OMP_NUM_THREADS"] == "2"

@@ -18,7 +18,7 @@ from ui.pages.state import settings
 def db(tmp_path):
     path = tmp_path / "t.db"
     with Database.open(path) as opened:
-        settings.use(settings.Settings(path))
+        settings.use(settings.PageSettings(path))
         yield opened
 
 
@@ -128,7 +128,7 @@ def test_the_paper_stands_beside_runs_of_its_models(db):
 
 def test_where_training_started_stands_at_no_cost(tmp_path):
     path = trainings(tmp_path, model="/somewhere/demo/policy")
-    settings.use(settings.Settings(path))
+    settings.use(settings.PageSettings(path))
     found = training_costs(("demo/policy", "other/policy", "runs/joint/checkpoints/global_step_2/actor"))
     assert found.keys() == {"demo/policy", "runs/joint/checkpoints/global_step_2/actor"}
     start, trained = found.values()

@@ -18,7 +18,7 @@ def served(tmp_path):
     """An empty database that the pages of this process show."""
     path = tmp_path / "t.db"
     Database.open(path).close()
-    settings.use(settings.Settings(path))
+    settings.use(settings.PageSettings(path))
     return path
 
 
@@ -64,7 +64,7 @@ def adds_reviews_only(*statements):
 
 def test_the_writer_of_reviews_can_write_nothing_else_on_a_server(cluster):
     url = cluster.empty()
-    settings.use(settings.Settings(parse_place(url), review=True))
+    settings.use(settings.PageSettings(parse_place(url), review=True))
     adds_reviews_only("DELETE FROM question_sets", "UPDATE runs SET name = 'x'", "DROP TABLE reviews")
     settings.use(None)
     database.forget()
@@ -78,7 +78,7 @@ def test_reviews_need_the_option(served):
 
 @pytest.mark.sqlite  # of a file
 def test_the_writer_of_reviews_can_write_nothing_else(served):
-    settings.use(settings.Settings(served, review=True))
+    settings.use(settings.PageSettings(served, review=True))
     adds_reviews_only(
         "DELETE FROM question_sets",
         "INSERT INTO question_sets (name, spec, created_at) VALUES ('a', '{}', 't')",

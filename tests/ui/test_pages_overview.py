@@ -20,7 +20,7 @@ from ui.pages.state import settings
 def db(tmp_path):
     path = tmp_path / "t.db"
     with Database.open(path) as opened:
-        settings.use(settings.Settings(path))
+        settings.use(settings.PageSettings(path))
         yield opened
 
 

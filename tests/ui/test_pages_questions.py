@@ -17,7 +17,7 @@ from ui.pages.text.markup import safe_md
 
 @pytest.fixture
 def use(tmp_path):
-    return lambda path: settings.use(settings.Settings(path))
+    return lambda path: settings.use(settings.PageSettings(path))
 
 
 def list_questions(folder):

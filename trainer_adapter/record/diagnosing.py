@@ -12,7 +12,7 @@ from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import list_runs
 from trainer_adapter.record.files import RUN_FILE
-from trainer_adapter.record.groups import Counts
+from trainer_adapter.record.groups import TrainingCounts
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import open_record
 from trainer_adapter.record.tables import TRAIN
@@ -61,7 +61,7 @@ def windows_source(record: Record, name: str, windows: int) -> ResponseSource:
     return training_source(record, name, [(int(part[0]), int(part[-1])) for part in parts])
 
 
-def _load_visits(counts: Counts, name: str, stretch: tuple[int, int]) -> CheckpointGroups:
+def _load_visits(counts: TrainingCounts, name: str, stretch: tuple[int, int]) -> CheckpointGroups:
     """Return the groups of a stretch, one per visit of a question."""
     first, last = stretch
     prompts, ids = counts.prompts, counts.texts["question_id"]

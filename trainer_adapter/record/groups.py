@@ -85,7 +85,7 @@ class GroupFilters:
             raise InputError(f"{self.kind!r} is not a kind of group. Choose from {', '.join(KINDS)}.")
 
 
-class Counts:
+class TrainingCounts:
     """The counts of a training in memory, by prompt and by joint group; rows are in order of their keys.
 
     `prompts` has the columns of `counts.parquet` as arrays; ids and strategies are places in `texts`, -1 for

@@ -31,7 +31,7 @@ from trainer_adapter.record.files import (
     steps_there,
     texts_path,
 )
-from trainer_adapter.record.groups import Counts, RolloutGroup
+from trainer_adapter.record.groups import RolloutGroup, TrainingCounts
 from trainer_adapter.record.rollout import TEXTS, RolloutHeader, RolloutRecord
 
 _MISSING = "is missing. Copy it again or restore it."
@@ -76,14 +76,14 @@ class Record:
         self._state: list[FileState] = []
         self._footers: dict[int, Footer] = {}
         self._problems: tuple[str, ...] = ()
-        self._counts: Counts
+        self._counts: TrainingCounts
         self._metrics: tuple[FileState, dict[int, dict[str, float]], int] = (None, {}, 0)
 
     def stamp(self) -> str:
         """Return a text that changes whenever the record does."""
         return repr((self._state_now(), file_state(self.folder / METRICS_FILE)))
 
-    def counts(self) -> Counts:
+    def counts(self) -> TrainingCounts:
         """Return the counts of all steps, also of those whose responses were pruned."""
         self._refresh()
         return self._counts
@@ -221,7 +221,7 @@ class Record:
                 for step, footer in footers.items()
                 if step not in texts and footer.problem is None
             ]
-            self._footers, self._problems, self._counts = footers, tuple(problems), Counts(table)
+            self._footers, self._problems, self._counts = footers, tuple(problems), TrainingCounts(table)
             damaged = [footer.state for footer in footers.values() if footer.problem]
             self._state = [*before[:2], *damaged]
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from evaluator.reports.documents.document import percent
 from service.errors import InputError
-from trainer_adapter.record.groups import Array, Counts
+from trainer_adapter.record.groups import Array, TrainingCounts
 
 RESCUED, NEVER = "rescued", "never rescued"
 OUTCOMES = (RESCUED, NEVER)
@@ -100,7 +100,7 @@ def samples_in_stages(spec: Mapping[str, Any]) -> bool:
     return isinstance(recipe, dict) and recipe.get("sampling") == "rescue"
 
 
-def rescue_totals(counts: Counts, spec: Mapping[str, Any]) -> RescueTotals:
+def rescue_totals(counts: TrainingCounts, spec: Mapping[str, Any]) -> RescueTotals:
     """Return what the stages of a training with these settings did."""
     _check_stages(spec)
     groups = counts.groups
@@ -127,7 +127,7 @@ def rescue_totals(counts: Counts, spec: Mapping[str, Any]) -> RescueTotals:
 
 
 def page_rescues(
-    counts: Counts,
+    counts: TrainingCounts,
     spec: Mapping[str, Any],
     *,
     outcome: str | None = None,
@@ -171,7 +171,7 @@ def _check_stages(spec: Mapping[str, Any]) -> None:
         )
 
 
-def _outcomes(counts: Counts) -> tuple[Array, Array, Array]:
+def _outcomes(counts: TrainingCounts) -> tuple[Array, Array, Array]:
     """Return which groups are dead, which of these had neighbors asked, and which of those were revived."""
     groups = counts.groups
     dead = groups["original_correct"] == 0
@@ -179,7 +179,7 @@ def _outcomes(counts: Counts) -> tuple[Array, Array, Array]:
     return dead, asked, asked & (groups["correct"] > 0)
 
 
-def _rescuers(counts: Counts, question: int) -> tuple[Rescuer, ...]:
+def _rescuers(counts: TrainingCounts, question: int) -> tuple[Rescuer, ...]:
     prompts = counts.prompts
     of_question = (prompts["question_id"] == question) & (prompts["variant"] > 0)
     rescuers = []

@@ -10,7 +10,7 @@ from service.errors import InputError
 from trainer_adapter.config import RecipeConfig, TrainConfig
 from trainer_adapter.methods.recipes import FORMAT_REWARDS, Recipe, find_recipe
 from trainer_adapter.runs.presets import PRESETS
-from trainer_adapter.runs.settings import Setting
+from trainer_adapter.runs.settings import VerlSetting
 from trainer_adapter.verl.plugin.settings import RECIPE_KEY, SETTINGS_KEY
 
 _FORM = re.compile(r"(\+\+|\+|~)?([A-Za-z_][\w./@:-]*)(?:=(.*))?", re.DOTALL)
@@ -59,7 +59,7 @@ _ABOVE_0 = (
 
 
 @dataclass(frozen=True)
-class Override(Setting):
+class Override(VerlSetting):
     """A user's override in Hydra's grammar; verl gets its text unchanged."""
 
     text: str = ""

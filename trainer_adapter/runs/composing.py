@@ -21,7 +21,7 @@ from trainer_adapter.runs.assignments import (
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import PRESETS, Preset
-from trainer_adapter.runs.settings import OURS, Setting, bare, gpu_settings
+from trainer_adapter.runs.settings import OURS, VerlSetting, bare, gpu_settings
 from trainer_adapter.verl.cpu.forks import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import (
@@ -51,7 +51,7 @@ class Composition:
     config: TrainConfig
     recipe: Recipe
     settings: RunSettings
-    values: tuple[Setting, ...]
+    values: tuple[VerlSetting, ...]
 
     @property
     def preset(self) -> Preset:
@@ -63,7 +63,7 @@ class Composition:
         setting = self.setting(key)
         return default if setting is None else setting.value
 
-    def setting(self, key: str) -> Setting | None:
+    def setting(self, key: str) -> VerlSetting | None:
         """Return what sets a key, if anything does."""
         return next((setting for setting in self.values if setting.name == key), None)
 
@@ -159,13 +159,15 @@ def compose_training(
     if folder is not None:
         chosen["record"] = str(folder / "rollouts")
     settings = RunSettings(**chosen)
-    of_recipe = [Setting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()]
+    of_recipe = [
+        VerlSetting(key, value, "recipe") for key, value in recipe_overrides(recipe, settings).items()
+    ]
     check_overrides(overrides, recipe, {setting.name for setting in of_recipe})
     model = config.model
     if model and folder and Path(model).is_dir():
         model = str(Path(model).resolve())
     given = {override.name: override.value for override in overrides}
-    values: dict[str, Setting] = {}
+    values: dict[str, VerlSetting] = {}
     for group in (
         _of_preset(PRESETS[config.preset], given),
         OURS,
@@ -189,7 +191,7 @@ def _taken(rows: int, most: Any) -> int:
     return min(rows, most) if isinstance(most, int) and most > 0 else rows
 
 
-def _of_preset(preset: Preset, given: Mapping[str, Any]) -> Iterator[Setting]:
+def _of_preset(preset: Preset, given: Mapping[str, Any]) -> Iterator[VerlSetting]:
     """Yield the preset's settings; its length gives way to the epochs or steps that the user counts in.
 
     verl ends at whichever comes first, so that steps take as many epochs as they may need.
@@ -197,45 +199,45 @@ def _of_preset(preset: Preset, given: Mapping[str, Any]) -> Iterator[Setting]:
     yield from (each for each in preset.settings if not (_EPOCHS in given and each.name == _STEPS))
     steps = given.get(_STEPS)
     if _EPOCHS not in given and isinstance(steps, int) and steps > preset.value(_EPOCHS):
-        yield Setting(_EPOCHS, steps, "ours", f"enough epochs for {steps} steps")
+        yield VerlSetting(_EPOCHS, steps, "ours", f"enough epochs for {steps} steps")
 
 
-def _of_reward(settings: RunSettings, given: Mapping[str, Any]) -> Iterator[Setting]:
+def _of_reward(settings: RunSettings, given: Mapping[str, Any]) -> Iterator[VerlSetting]:
     if REWARD_PATH not in given:  # another function takes its own arguments
         boxed = settings.answers == "boxed"
         reason = "run.answers: unboxed answers in a sentence get no reward" if boxed else "run.answers"
-        yield Setting(f"+{BOXED_ONLY}", boxed, "ours", reason)
+        yield VerlSetting(f"+{BOXED_ONLY}", boxed, "ours", reason)
 
 
-def _of_machine(config: TrainConfig, flash_attention: bool) -> Iterator[Setting]:
+def _of_machine(config: TrainConfig, flash_attention: bool) -> Iterator[VerlSetting]:
     if config.cpu:
         import yaml  # type: ignore[import-untyped]
 
         settings = yaml.safe_load(_CPU_FILE.read_text(encoding="utf-8"))
         yield from (
-            Setting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in leaves(settings)
+            VerlSetting(key, value, "machine", "configs/tagrpo/cpu.yaml") for key, value in leaves(settings)
         )
         return
     yield from gpu_settings(config.devices)
-    yield Setting("trainer.n_gpus_per_node", config.gpus, "machine")
-    yield Setting("trainer.nnodes", config.nodes, "machine")
+    yield VerlSetting("trainer.n_gpus_per_node", config.gpus, "machine")
+    yield VerlSetting("trainer.nnodes", config.nodes, "machine")
     if not flash_attention:
         model, reason = "actor_rollout_ref.model", "flash-attn is not installed here; slower"
-        yield Setting(f"{model}.use_remove_padding", False, "machine", reason)
-        yield Setting(f"+{model}.override_config.attn_implementation", "sdpa", "machine", reason)
+        yield VerlSetting(f"{model}.use_remove_padding", False, "machine", reason)
+        yield VerlSetting(f"+{model}.override_config.attn_implementation", "sdpa", "machine", reason)
     if config.ray_address:
         key = f"{_RAY_VARIABLES}.VERL_USE_EXTERNAL_MODULES"
         reason = "for workers; `train run` sets the others"
-        yield Setting("+ray_kwargs.ray_init.address", config.ray_address, "machine")
-        yield Setting(key, external_modules(cpu=False), "machine", reason)
+        yield VerlSetting("+ray_kwargs.ray_init.address", config.ray_address, "machine")
+        yield VerlSetting(key, external_modules(cpu=False), "machine", reason)
 
 
-def _of_model(model: str | None, data: TrainingData | None) -> Iterator[Setting]:
+def _of_model(model: str | None, data: TrainingData | None) -> Iterator[VerlSetting]:
     if model:
-        yield Setting("actor_rollout_ref.model.path", model, "run")
+        yield VerlSetting("actor_rollout_ref.model.path", model, "run")
     arguments = template_arguments(model) if data is None else data.template.chat_template_kwargs
     for key, value in arguments.items():
-        yield Setting(f"+{TEMPLATE_KEY}.{key}", value, "model" if data is None else "data")
+        yield VerlSetting(f"+{TEMPLATE_KEY}.{key}", value, "model" if data is None else "data")
 
 
 def template_arguments(model: str | None) -> dict[str, Any]:
@@ -244,29 +246,31 @@ def template_arguments(model: str | None) -> dict[str, Any]:
     return {"enable_thinking": False} if shape is not None and shape.norms_qk else {}  # of Qwen 3
 
 
-def _of_data(data: TrainingData | None, given: Mapping[str, Any]) -> Iterator[Setting]:
+def _of_data(data: TrainingData | None, given: Mapping[str, Any]) -> Iterator[VerlSetting]:
     if data is None:
         return
     validates = data.validation_file is not None or "data.val_files" in given
     validation, unused = str(data.validation_file or data.train_file), "required by verl, but not used"
-    yield Setting("data.train_files", str(data.train_file), "data")
-    yield Setting("data.val_files", validation, "data", "" if validates else unused)
-    yield Setting("data.max_prompt_length", data.template.max_prompt_tokens, "data", "the export's limit")
-    yield Setting("trainer.val_before_train", validates, "ours", "" if validates else "no validation file")
-    yield Setting("trainer.test_freq", 10 if validates else -1, "ours", "steps")
+    yield VerlSetting("data.train_files", str(data.train_file), "data")
+    yield VerlSetting("data.val_files", validation, "data", "" if validates else unused)
+    yield VerlSetting("data.max_prompt_length", data.template.max_prompt_tokens, "data", "the export's limit")
+    yield VerlSetting(
+        "trainer.val_before_train", validates, "ours", "" if validates else "no validation file"
+    )
+    yield VerlSetting("trainer.test_freq", 10 if validates else -1, "ours", "steps")
     if data.images and "data.custom_cls.path" not in given:
         reason = "images go to the model's processor unchanged"
-        yield Setting("data.custom_cls.path", f"pkg://{IMAGE_DATASET}", "data", reason)
-        yield Setting("data.custom_cls.name", "ImageDataset", "data", reason)
+        yield VerlSetting("data.custom_cls.path", f"pkg://{IMAGE_DATASET}", "data", reason)
+        yield VerlSetting("data.custom_cls.name", "ImageDataset", "data", reason)
 
 
-def _of_run(folder: Path | None, name: str | None, resume: bool) -> Iterator[Setting]:
+def _of_run(folder: Path | None, name: str | None, resume: bool) -> Iterator[VerlSetting]:
     if name:
-        yield Setting("trainer.experiment_name", name, "run")
+        yield VerlSetting("trainer.experiment_name", name, "run")
     if folder is not None:
-        yield Setting("trainer.default_local_dir", str(folder / "checkpoints"), "run")
-        yield Setting("trainer.resume_mode", "auto" if resume else "disable", "run")
-        yield Setting("trainer.logger", ["console", "file"], "run", "metrics are in the run's folder")
+        yield VerlSetting("trainer.default_local_dir", str(folder / "checkpoints"), "run")
+        yield VerlSetting("trainer.resume_mode", "auto" if resume else "disable", "run")
+        yield VerlSetting("trainer.logger", ["console", "file"], "run", "metrics are in the run's folder")
 
 
 _TOKENS = "actor_rollout_ref.actor.ppo_max_token_len_per_gpu"
@@ -282,8 +286,8 @@ which the user may want more."""
 
 
 def _derived(
-    values: Mapping[str, Setting], config: TrainConfig, recipe: Recipe, rows: int | None
-) -> Iterator[Setting]:
+    values: Mapping[str, VerlSetting], config: TrainConfig, recipe: Recipe, rows: int | None
+) -> Iterator[VerlSetting]:
     """Yield the settings that follow from others."""
 
     def value(key: str, default: Any = None) -> Any:
@@ -294,27 +298,27 @@ def _derived(
     steps_held = _STEPS_AT_ONCE + (under_way - 1 if isinstance(under_way, int) and under_way else 0)
     queued = int(steps_held * batch * recipe.rollouts)
     if queued > _QUEUE_ROWS and _QUEUE not in values:
-        yield Setting(_QUEUE, queued, "ours", "capacity for the responses of a step")
+        yield VerlSetting(_QUEUE, queued, "ours", "capacity for the responses of a step")
     prompt, response = value("data.max_prompt_length"), value("data.max_response_length")
     if config.run.trainer == "verl":
         if recipe.loss.aggregation == "seq-mean-token-sum-norm":
             key, reason = "loss_scale_factor", "otherwise verl divides by the longest response"
-            yield Setting(f"actor_rollout_ref.actor.{key}", response, "recipe", reason)
+            yield VerlSetting(f"actor_rollout_ref.actor.{key}", response, "recipe", reason)
         if value("trainer.use_v1") is False:
             key = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
-            yield Setting(key, None, "ours", "tagrpo's manager for the CPU needs verl's V1 trainer")
+            yield VerlSetting(key, None, "ours", "tagrpo's manager for the CPU needs verl's V1 trainer")
     if not config.cpu:
         longest = prompt + response
         if (key := "actor_rollout_ref.rollout.max_model_len") not in values:
-            yield Setting(key, longest, "machine", "prompt and response together")
+            yield VerlSetting(key, longest, "machine", "prompt and response together")
         packed = value("actor_rollout_ref.model.use_remove_padding")
         if packed is False and values[_TOKENS].source == "machine":
             fewer = min(value(_TOKENS), max(longest, _PADDED_TOKENS))
             reason = "without flash-attn, each row of a micro-batch is padded to the longest row"
-            yield Setting(_TOKENS, fewer, "machine", reason)
+            yield VerlSetting(_TOKENS, fewer, "machine", reason)
     if rows is not None and value(_STEPS) is not None:
         # verl saves after the last step alone, so that a number that the epochs do not reach is lowered.
         reached = int(int(_taken(rows, value(_MOST_ROWS)) // batch) * value(_EPOCHS))
         if 0 < reached < value(_STEPS):
             reason = f"maximum number of steps in {value(_EPOCHS)} epochs"
-            yield Setting(_STEPS, reached, "data", reason)
+            yield VerlSetting(_STEPS, reached, "data", reason)

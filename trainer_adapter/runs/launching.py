@@ -30,7 +30,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(frozen=True)
-class Ended:
+class TrainEnd:
     """How a training ended."""
 
     seconds: float  # how long it ran; if tagrpo was killed, until its log ended
@@ -52,7 +52,7 @@ def run_child(
     echo: Callable[[str], None],
     grace_s: float = GRACE_S,
     patience_s: float = 5.0,
-) -> Ended:
+) -> TrainEnd:
     """Run `command` until it ends, then end everything that it has started and remove its Ray's folder.
 
     The process writes into `log` itself and not into a pipe, so that it neither waits for us nor dies with
@@ -93,7 +93,7 @@ def run_child(
             left = end_processes(mark, ray_folder, patience_s=0.0 if received else patience_s)
         lines.pass_on(to_the_end=True)
     stopped_by = signal.Signals(received[0]).name if received else None
-    return Ended(round(time.monotonic() - started, 1), returncode, stopped_by, killed, left)
+    return TrainEnd(round(time.monotonic() - started, 1), returncode, stopped_by, killed, left)
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.methods.registry import settings_of_advantage
-from trainer_adapter.runs.settings import Setting
+from trainer_adapter.runs.settings import VerlSetting
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
@@ -25,7 +25,7 @@ class Preset:
 
     name: str  # as `--preset` takes it
     summary: str  # whose it is
-    settings: tuple[Setting, ...]  # for verl; of two with one key the last counts
+    settings: tuple[VerlSetting, ...]  # for verl; of two with one key the last counts
     prompt_words: str  # where the paper's own words of the prompt stand
     models: tuple[str, ...]  # that the paper trains, by their names on the Hub
     instruction: str = ""  # below the question, in our words
@@ -86,15 +86,15 @@ _TA = Preset(
     "ta",
     "TA-GRPO (arXiv 2601.22478)",
     (
-        Setting("data.max_prompt_length", 512, "Table 2"),
-        Setting("data.max_response_length", 3072, "Table 2"),
-        Setting("data.train_batch_size", 256, "Table 2", "questions, each with (N+1)G responses"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "Table 2", "questions per update"),
-        Setting(f"{_ACTOR}.optim.lr", 1e-6, "Table 2"),
-        Setting(f"{_ROLLOUT}.temperature", 1.0, "Table 2"),
-        Setting("trainer.total_epochs", 2, "Table 2"),
-        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "v1 runs"),
-        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "v1 runs"),
+        VerlSetting("data.max_prompt_length", 512, "Table 2"),
+        VerlSetting("data.max_response_length", 3072, "Table 2"),
+        VerlSetting("data.train_batch_size", 256, "Table 2", "questions, each with (N+1)G responses"),
+        VerlSetting(f"{_ACTOR}.ppo_mini_batch_size", 128, "Table 2", "questions per update"),
+        VerlSetting(f"{_ACTOR}.optim.lr", 1e-6, "Table 2"),
+        VerlSetting(f"{_ROLLOUT}.temperature", 1.0, "Table 2"),
+        VerlSetting("trainer.total_epochs", 2, "Table 2"),
+        VerlSetting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "v1 runs"),
+        VerlSetting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "v1 runs"),
     ),
     "Box 2 of its Appendix A, below the question",
     (
@@ -110,15 +110,15 @@ _A_GRAE = Preset(
     "a_grae",
     "A-GRAE (arXiv 2602.05548), its experiments on MATH",
     (
-        Setting("data.max_prompt_length", 1024, "AG code"),
-        Setting("data.max_response_length", 2048, "AG C.2", "the paper's scripts have 3,072"),
-        Setting("data.train_batch_size", 1024, "AG 4.1", "questions"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 256, "AG 4.1", "questions per update"),
-        Setting(f"{_ACTOR}.optim.lr", 1e-6, "AG 4.1"),
-        Setting(f"{_ROLLOUT}.temperature", 1.0, "AG C.2"),
-        Setting("trainer.total_epochs", 20, "AG C.2"),
-        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "constant", "AG code", "verl's default there"),
-        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.0, "AG code", "as above"),
+        VerlSetting("data.max_prompt_length", 1024, "AG code"),
+        VerlSetting("data.max_response_length", 2048, "AG C.2", "the paper's scripts have 3,072"),
+        VerlSetting("data.train_batch_size", 1024, "AG 4.1", "questions"),
+        VerlSetting(f"{_ACTOR}.ppo_mini_batch_size", 256, "AG 4.1", "questions per update"),
+        VerlSetting(f"{_ACTOR}.optim.lr", 1e-6, "AG 4.1"),
+        VerlSetting(f"{_ROLLOUT}.temperature", 1.0, "AG C.2"),
+        VerlSetting("trainer.total_epochs", 20, "AG C.2"),
+        VerlSetting(f"{_ACTOR}.optim.lr_scheduler_type", "constant", "AG code", "verl's default there"),
+        VerlSetting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.0, "AG code", "as above"),
     ),
     "its Appendix C.2, as the system message",
     ("Qwen/Qwen2.5-Math-7B", "meta-llama/Llama-3.2-3B-Instruct", "deepseek-ai/DeepSeek-R1-Distill-Qwen-7B"),
@@ -132,11 +132,13 @@ _A_GRAE_GEO3K = replace(
     summary="A-GRAE (arXiv 2602.05548), its experiments on Geometry3K, which has images",
     settings=(
         *_A_GRAE.settings,
-        Setting("data.max_prompt_length", 1024, "ours", "the paper does not state it; images are included"),
-        Setting("data.max_response_length", 2048, "AG C.2"),
-        Setting("data.train_batch_size", 512, "AG C.2", "questions"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 128, "ours", "a quarter, as on MATH"),
-        Setting(f"{_ACTOR}.optim.lr", 1e-6, "AG C.2"),
+        VerlSetting(
+            "data.max_prompt_length", 1024, "ours", "the paper does not state it; images are included"
+        ),
+        VerlSetting("data.max_response_length", 2048, "AG C.2"),
+        VerlSetting("data.train_batch_size", 512, "AG C.2", "questions"),
+        VerlSetting(f"{_ACTOR}.ppo_mini_batch_size", 128, "ours", "a quarter, as on MATH"),
+        VerlSetting(f"{_ACTOR}.optim.lr", 1e-6, "AG C.2"),
     ),
     models=("Qwen/Qwen2.5-VL-3B-Instruct",),
     system=(
@@ -156,9 +158,9 @@ _A_GRAE_MEDICAL = replace(
     summary="A-GRAE (arXiv 2602.05548), its experiments on medical images",
     settings=(
         *_A_GRAE_GEO3K.settings,
-        Setting("data.train_batch_size", 32, "AG C.2", "questions"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 8, "ours", "a quarter, as on MATH"),
-        Setting("trainer.total_epochs", 10, "AG C.2"),
+        VerlSetting("data.train_batch_size", 32, "AG C.2", "questions"),
+        VerlSetting(f"{_ACTOR}.ppo_mini_batch_size", 8, "ours", "a quarter, as on MATH"),
+        VerlSetting("trainer.total_epochs", 10, "AG C.2"),
     ),
 )
 
@@ -166,17 +168,17 @@ _CW = Preset(
     "cw",
     "CW-GRPO (arXiv 2605.11538)",
     (
-        Setting("data.max_prompt_length", 512, "CW Table 5"),
-        Setting("data.max_response_length", 4096, "CW Table 5"),
-        Setting("data.train_batch_size", 12, "CW Table 5", "used as the number of questions per update"),
-        Setting(f"{_ACTOR}.ppo_mini_batch_size", 12, "CW Table 5", "one update per batch"),
-        Setting(f"{_ACTOR}.optim.lr", 1e-6, "CW Table 5"),
-        Setting(f"{_ROLLOUT}.temperature", 0.7, "CW Table 5"),
-        Setting("trainer.total_training_steps", 100, "CW Table 5"),
-        Setting("trainer.total_epochs", 100, "ours", "enough epochs for 100 steps"),
-        Setting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "CW Table 5"),
-        Setting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "CW code"),
-        Setting(f"{_ACTOR}.optim.min_lr_ratio", 0.1, "CW code"),
+        VerlSetting("data.max_prompt_length", 512, "CW Table 5"),
+        VerlSetting("data.max_response_length", 4096, "CW Table 5"),
+        VerlSetting("data.train_batch_size", 12, "CW Table 5", "used as the number of questions per update"),
+        VerlSetting(f"{_ACTOR}.ppo_mini_batch_size", 12, "CW Table 5", "one update per batch"),
+        VerlSetting(f"{_ACTOR}.optim.lr", 1e-6, "CW Table 5"),
+        VerlSetting(f"{_ROLLOUT}.temperature", 0.7, "CW Table 5"),
+        VerlSetting("trainer.total_training_steps", 100, "CW Table 5"),
+        VerlSetting("trainer.total_epochs", 100, "ours", "enough epochs for 100 steps"),
+        VerlSetting(f"{_ACTOR}.optim.lr_warmup_steps_ratio", 0.1, "CW Table 5"),
+        VerlSetting(f"{_ACTOR}.optim.lr_scheduler_type", "cosine", "CW code"),
+        VerlSetting(f"{_ACTOR}.optim.min_lr_ratio", 0.1, "CW code"),
     ),
     "Figure 4 of its Appendix B, as the system message",
     ("deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "Qwen/Qwen2.5-Math-7B-Instruct"),

@@ -13,7 +13,7 @@ from typing import Any
 
 from service.errors import InputError
 from service.writing import write_text
-from trainer_adapter.runs.launching import Ended, end_processes, find_processes, last_step
+from trainer_adapter.runs.launching import TrainEnd, end_processes, find_processes, last_step
 from trainer_adapter.runs.resuming import tracked_step
 from trainer_adapter.verl.alarms import alarms_of
 
@@ -27,7 +27,7 @@ _OWN = {COMMAND, _LOCK, _ATTEMPTS, _PROCESS, "data", "checkpoints", "rollouts", 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Attempt(Ended):
+class TrainAttempt(TrainEnd):
     """One start of a run."""
 
     number: int  # from 1
@@ -108,7 +108,7 @@ class RunFolder:
                     steps[int(logged["step"])] = logged["data"]
         return tuple(map(str, alarms_of(sorted(steps.items()))))
 
-    def attempts(self) -> list[Attempt]:
+    def attempts(self) -> list[TrainAttempt]:
         """The starts so far; a line that a kill cut short is left out."""
         try:
             lines = (self.path / _ATTEMPTS).read_text(encoding="utf-8").splitlines()
@@ -117,7 +117,7 @@ class RunFolder:
         attempts = []
         for line in lines:
             with contextlib.suppress(ValueError, TypeError):
-                attempts.append(Attempt(**json.loads(line)))
+                attempts.append(TrainAttempt(**json.loads(line)))
         return attempts
 
     def next_attempt(self) -> int:
@@ -125,9 +125,9 @@ class RunFolder:
         logs = [int(path.stem) for path in (self.path / "logs").glob("*.log") if path.stem.isdigit()]
         return max([*logs, *(attempt.number for attempt in self.attempts()), 0]) + 1
 
-    def end_attempt(self, number: int, started_at: str, ended: Ended) -> Attempt:
+    def end_attempt(self, number: int, started_at: str, ended: TrainEnd) -> TrainAttempt:
         """Write down how an attempt ended and how far it came, and return it."""
-        attempt = Attempt(
+        attempt = TrainAttempt(
             **vars(ended),
             number=number,
             started_at=started_at,
@@ -205,6 +205,6 @@ class RunFolder:
                 seconds = max(0.0, written - datetime.fromisoformat(started_at).timestamp())
             except (OSError, ValueError):
                 seconds = 0.0
-            self.end_attempt(number, started_at, Ended(round(seconds, 1), None))
+            self.end_attempt(number, started_at, TrainEnd(round(seconds, 1), None))
         self.forget_process()
         return len(processes)

@@ -37,7 +37,7 @@ from trainer_adapter.runs.launching import (
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
-from trainer_adapter.runs.run_folder import COMMAND, Attempt, RunFolder
+from trainer_adapter.runs.run_folder import COMMAND, RunFolder, TrainAttempt
 from trainer_adapter.verl.hooks import hooks_of
 from trainer_adapter.verl.prompts import read_words, without_thinking
 
@@ -68,7 +68,7 @@ class Trained:
 
     run: str
     folder: RunFolder
-    attempt: Attempt
+    attempt: TrainAttempt
 
     @property
     def log(self) -> Path:

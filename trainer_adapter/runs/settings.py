@@ -29,7 +29,7 @@ _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
 
 @dataclass(frozen=True)
-class Setting:
+class VerlSetting:
     """One value for verl."""
 
     key: str  # Hydra's key, with a leading `+` where verl's own configuration lacks it
@@ -48,38 +48,40 @@ def bare(key: str) -> str:
     return key.lstrip("+~")
 
 
-OURS: tuple[Setting, ...] = (
-    Setting("data.seed", 42, "ours", "otherwise the order of the questions differs between runs"),
-    Setting("data.truncation", "error", "ours", "the export excluded long prompts; none is truncated"),
-    Setting("reward.custom_reward_function.path", REWARD, "ours", "the shared grader"),
-    Setting("reward.custom_reward_function.name", "compute_score", "ours"),
-    Setting(f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples as the evaluation does"),
-    Setting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),
-    Setting(f"{_ROLLOUT}.val_kwargs.top_p", 0.95, "ours", "top-p of the public evaluation"),
-    Setting(f"{_ROLLOUT}.val_kwargs.n", 4, "ours"),
-    Setting("trainer.project_name", "tagrpo", "ours"),
-    Setting("trainer.save_freq", 10, "ours", "steps; `tagrpo resume` resumes from the last one"),
-    Setting("trainer.max_actor_ckpt_to_keep", 2, "ours", "a checkpoint has 12 bytes per parameter"),
+OURS: tuple[VerlSetting, ...] = (
+    VerlSetting("data.seed", 42, "ours", "otherwise the order of the questions differs between runs"),
+    VerlSetting("data.truncation", "error", "ours", "the export excluded long prompts; none is truncated"),
+    VerlSetting("reward.custom_reward_function.path", REWARD, "ours", "the shared grader"),
+    VerlSetting("reward.custom_reward_function.name", "compute_score", "ours"),
+    VerlSetting(
+        f"{_ROLLOUT}.val_kwargs.do_sample", True, "ours", "validation samples as the evaluation does"
+    ),
+    VerlSetting(f"{_ROLLOUT}.val_kwargs.temperature", 0.6, "ours", "temperature of the public evaluation"),
+    VerlSetting(f"{_ROLLOUT}.val_kwargs.top_p", 0.95, "ours", "top-p of the public evaluation"),
+    VerlSetting(f"{_ROLLOUT}.val_kwargs.n", 4, "ours"),
+    VerlSetting("trainer.project_name", "tagrpo", "ours"),
+    VerlSetting("trainer.save_freq", 10, "ours", "steps; `tagrpo resume` resumes from the last one"),
+    VerlSetting("trainer.max_actor_ckpt_to_keep", 2, "ours", "a checkpoint has 12 bytes per parameter"),
 )
 
 
-def gpu_settings(gpus: int) -> tuple[Setting, ...]:
+def gpu_settings(gpus: int) -> tuple[VerlSetting, ...]:
     """Return the settings of so many GPUs; the CPU's are `configs/tagrpo/cpu.yaml`."""
     alone, fsdp = gpus == 1, f"{_ACTOR}.fsdp_config"
     tokens, reason = 8192 if alone else 16384, "tokens of a micro-batch"
     offload = "16 bytes per parameter leave no memory for vLLM" if alone else "sharded weights stay"
     return (
-        Setting(f"{_ROLLOUT}.name", "vllm", "v1 runs"),
-        Setting(
+        VerlSetting(f"{_ROLLOUT}.name", "vllm", "v1 runs"),
+        VerlSetting(
             f"{_ROLLOUT}.tensor_model_parallel_size",
             1,
             "machine",
             "models up to 4B fit one GPU; verl's default is 2",
         ),
-        Setting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine of tagrpo's CPU tests"),
-        Setting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
-        Setting(f"{_ACTOR}.ppo_max_token_len_per_gpu", tokens, "machine", reason),
-        Setting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
-        Setting(f"{fsdp}.param_offload", alone, "machine", offload),
-        Setting(f"{fsdp}.optimizer_offload", alone, "machine", "as above"),
+        VerlSetting(f"{_ACTOR}.strategy", "fsdp2", "machine", "the engine of tagrpo's CPU tests"),
+        VerlSetting(f"{_ACTOR}.use_dynamic_bsz", True, "machine", "micro-batches by tokens, not by rows"),
+        VerlSetting(f"{_ACTOR}.ppo_max_token_len_per_gpu", tokens, "machine", reason),
+        VerlSetting(f"{_ROLLOUT}.gpu_memory_utilization", 0.6, "machine"),
+        VerlSetting(f"{fsdp}.param_offload", alone, "machine", offload),
+        VerlSetting(f"{fsdp}.optimizer_offload", alone, "machine", "as above"),
     )

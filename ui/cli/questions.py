@@ -266,10 +266,10 @@ def contamination(
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.contamination.finding import Settings
+    from service.questions.contamination.finding import OverlapSettings
 
     load = rows.loader(benchmark)
-    settings = Settings(ngram, threshold, ratio)
+    settings = OverlapSettings(ngram, threshold, ratio)
     with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
         loaded = [load(name) for name in benchmark]
         checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
-from rephraser.config import RephraseConfig, Verdict
+from rephraser.config import RephraseConfig, VerdictRule
 from service.config import Reading
 from service.errors import NotFoundError
 from ui.cli import output, settings
@@ -139,7 +139,7 @@ def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: 
     from rephraser.run.store import find_neighbor_run
     from rephraser.verdict import rule_spec
 
-    reading = Reading(Verdict)
+    reading = Reading(VerdictRule)
     reading.add_words(changes or ())
     with db.open() as database:
         with database.read() as session:

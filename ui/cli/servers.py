@@ -71,7 +71,7 @@ def ui(
     database, description = demo_database() if demo else (db.place, "")
     listening = bind(Address(host, port))
     address = Address(host, listening.getsockname()[1], tuple(allow_host or ()))
-    settings.use(settings.Settings(database, review, description, address.is_private, lock is not None))
+    settings.use(settings.PageSettings(database, review, description, address.is_private, lock is not None))
     if isinstance(database, Path):  # a server that does not answer would delay the pages
         _note_if_empty(database, settings.command("questions import FILE --name NAME"))
     browser = not no_browser and sys.stdout.isatty() and serving.has_display()

@@ -49,7 +49,7 @@ from sandbox.demo.plan import (
     comparisons,
 )
 from sandbox.demo.steps import Step, speed_settings
-from sandbox.scoring import OUTCOMES, Score, read_truth, score_run
+from sandbox.scoring import OUTCOMES, GateScore, read_truth, score_run
 from service.database import Database
 from service.writing import write_folder
 from trainer_adapter.methods.recipes import RECIPES
@@ -153,7 +153,7 @@ def _document(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> Document:
     return Document(blocks, title="A tour of TA-GRPO on a laptop")
 
 
-def _neighbors(score: Score, header: SetHeader) -> list[Block]:
+def _neighbors(score: GateScore, header: SetHeader) -> list[Block]:
     """Report broken candidates rejected, good ones lost, and the published set."""
     kinds = [group for group in score.kinds if sum(group.outcomes.values())]
     used = [name for name in OUTCOMES if any(group.outcomes[name] for group in (score.broken, score.good))]

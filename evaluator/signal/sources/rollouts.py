@@ -44,7 +44,7 @@ def _column(*names: str, **constraints: Any) -> Any:
     return Field(None, validation_alias=AliasChoices(*names), **constraints)
 
 
-class _Row(BaseModel):
+class _RolloutRow(BaseModel):
     """The prompt that a row is about, and the response to it."""
 
     model_config = ConfigDict(strict=True, allow_inf_nan=False)
@@ -104,7 +104,7 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
     return ResponseSource(str(path), checkpoints, read_texts, (_BY_PROMPT,) if by_prompt else ())
 
 
-def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str, PromptSample, _Row]]:
+def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str, PromptSample, _RolloutRow]]:
     """Yield place, step, question, counts and row of each response."""
     variants: dict[str, dict[str, int]] = {}
     for place, values, file_step in _rows(path):
@@ -131,7 +131,7 @@ def _read(path: Path, threshold: float | None) -> Iterator[tuple[str, Step, str,
         yield place, file_step if row.step is None else row.step, group_id, sample, row
 
 
-def _parse(values: Mapping[str, Any], place: str) -> _Row:
+def _parse(values: Mapping[str, Any], place: str) -> _RolloutRow:
     reward = next((name for name in _REWARDS if name in values), None)
     filled = {
         name: value
@@ -139,7 +139,7 @@ def _parse(values: Mapping[str, Any], place: str) -> _Row:
         if value is not None and (name == reward or name not in _REWARDS)
     }
     try:
-        return _Row.model_validate(filled)
+        return _RolloutRow.model_validate(filled)
     except ValidationError as error:
         problems = error.errors(include_url=False)
         name, value = problems[0]["loc"][0], problems[0]["input"]
@@ -147,7 +147,7 @@ def _parse(values: Mapping[str, Any], place: str) -> _Row:
         raise InputError(f'{place}: "{name}" is {value!r}: {wishes}.') from None
 
 
-def _number_variant(numbers: dict[str, int], row: _Row, place: str) -> int:
+def _number_variant(numbers: dict[str, int], row: _RolloutRow, place: str) -> int:
     """Return the variant of a row's prompt; `numbers` has those of the question's neighbors so far."""
     if row.neighbor is None or row.variant == ORIGINAL:
         return row.variant or ORIGINAL

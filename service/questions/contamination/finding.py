@@ -40,7 +40,7 @@ _NUMBER_WORDS = frozenset(
 
 
 @dataclass(frozen=True)
-class Text:
+class SourceText:
     """A text of either side; the answer, where it is known, tells repeats from look-alikes, as do images."""
 
     id: str
@@ -58,7 +58,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Settings:
+class OverlapSettings:
     """`n` words make an n-gram; `containment` (0 to 1) and `ratio` (0 to 100) are reached or passed.
 
     An n-gram in more than `common` texts is boilerplate ("enter the letter of the correct option") and is not
@@ -91,9 +91,9 @@ class Overlap:
 
 
 def find_overlaps(
-    sources: Sequence[Text],
-    problems: Sequence[Text],
-    settings: Settings = Settings(),
+    sources: Sequence[SourceText],
+    problems: Sequence[SourceText],
+    settings: OverlapSettings = OverlapSettings(),
     *,
     equal: EqualAnswers | None = None,
     progress: TellProgress | None = None,
@@ -130,7 +130,7 @@ def find_overlaps(
     return overlaps
 
 
-def _measure(text: Text, problem: Text, ratio: float, share: float) -> tuple[str, float]:
+def _measure(text: SourceText, problem: SourceText, ratio: float, share: float) -> tuple[str, float]:
     """Return how the two overlap; `ratio` and `share`, in percent, are 0 below their thresholds."""
     alike = text.words == problem.words
     if set(text.images) != set(problem.images):
@@ -149,8 +149,8 @@ def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:
 
 
 def _ratios(
-    texts: Sequence[Text], problems: Sequence[Text], least: float
-) -> Iterator[tuple[Text, dict[int, float]]]:
+    texts: Sequence[SourceText], problems: Sequence[SourceText], least: float
+) -> Iterator[tuple[SourceText, dict[int, float]]]:
     """Yield each problem with the texts, by place, whose ratio is at least `least`."""
     import numpy as np
     from rapidfuzz import fuzz, process
@@ -172,7 +172,7 @@ class _Grams:
     A text shorter than n words counts as one n-gram.
     """
 
-    def __init__(self, texts: Sequence[Text], settings: Settings) -> None:
+    def __init__(self, texts: Sequence[SourceText], settings: OverlapSettings) -> None:
         import numpy as np
 
         self._settings = settings

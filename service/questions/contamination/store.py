@@ -9,7 +9,7 @@ from sqlalchemy.orm import Mapped, Session, mapped_column
 from service.database import in_parts, utc_now
 from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only
-from service.questions.contamination.finding import VARIANT, Overlap, Settings
+from service.questions.contamination.finding import VARIANT, Overlap, OverlapSettings
 
 
 @append_only
@@ -60,7 +60,7 @@ def store_check(
     set_hash: str,
     benchmark: str,
     problems_hash: str,
-    settings: Settings,
+    settings: OverlapSettings,
     overlaps: Sequence[Overlap],
 ) -> int:
     """Write a check with what it found, in a write transaction; return its id."""

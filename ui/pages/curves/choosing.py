@@ -31,7 +31,7 @@ POINT_PARAMETERS = ("problem", "after", "which")
 
 
 @dataclass(frozen=True)
-class Choice:
+class CurveChoice:
     """The displayed choice: methods by label, with their colours."""
 
     methods: dict[str, MethodChoice]
@@ -82,7 +82,7 @@ def place_of(run_id: str) -> tuple[str, str, bool] | None:
     return next(places, None)
 
 
-def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
+def choose_methods(evaluated: list[MethodChoice]) -> CurveChoice | None:
     ready = {method.label: method for method in evaluated if method.runs}
     usual = list(ready)
     if len(usual) > DEFAULT_METHODS:  # the oldest, usually the base model, and the newest ones
@@ -136,7 +136,7 @@ def choose_methods(evaluated: list[MethodChoice]) -> Choice | None:
         by_label[label] = trainings.get(checkpoint[0] if checkpoint else label, label)
     every = [*trainings.values(), *by_label.values()]
     colours = method_colours({label: by_label[label] for label in methods}, every)
-    return Choice(methods, tuple(on), metric, interval, colours)
+    return CurveChoice(methods, tuple(on), metric, interval, colours)
 
 
 def show_ungraded(evaluated: Sequence[MethodChoice]) -> None:

@@ -11,7 +11,7 @@ from evaluator.evals.samples import SampleFilters, SampleHeader, browse_samples
 from evaluator.reports.comparing import SOLVED, Which, contrast_problems, contrast_texts
 from evaluator.reports.methods import load_methods
 from ui.characters import one_line
-from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
+from ui.pages.curves.choosing import POINT_PARAMETERS, CurveChoice
 from ui.pages.curves.responses import COUNTED, show_response, show_statement
 from ui.pages.state import links
 from ui.pages.state.database import fetch
@@ -28,7 +28,7 @@ Row = Mapping[str, Any]
 
 
 @st.fragment
-def show_point_problems(choice: Choice, usual_k: int) -> None:
+def show_point_problems(choice: CurveChoice, usual_k: int) -> None:
     layout.section("Problems at one k", "Problems that one method solves and the other does not.")
     if len(choice.methods) < 2:
         st.caption("Choose a second method to compare with.")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -25,7 +26,7 @@ from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
 from ui.charts.eval_curves import MEANINGS, POINT, panel_charts
 from ui.charts.intervals import cost_points, difference_chart
-from ui.pages.curves.choosing import POINT_PARAMETERS, Choice
+from ui.pages.curves.choosing import POINT_PARAMETERS, CurveChoice
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch, keep, reading
 from ui.pages.state.records import list_trainings, recorded
@@ -58,7 +59,7 @@ class PageReport:
     notes: list[str]
 
 
-def make_report(session: Session, choice: Choice) -> PageReport:
+def make_report(session: Session, choice: CurveChoice) -> PageReport:
     """Return the report of methods with its charts, for all k."""
     methods = fetch(load_methods, choice.references())
     ks = None
@@ -92,7 +93,7 @@ load_report = cached(make_report)
 
 
 @cached
-def load_table(session: Session, choice: Choice, k: int) -> tuple[Document, list[dict[str, Any]]]:
+def load_table(session: Session, choice: CurveChoice, k: int) -> tuple[Document, list[dict[str, Any]]]:
     """Return the table of methods at one k, and its rows."""
     methods = fetch(load_methods, choice.references())
     metric, interval = Metric(choice.metric), INTERVALS[choice.interval]
@@ -106,7 +107,7 @@ def load_comparison(_session: Session, references: tuple[str, ...]) -> MethodCom
     return compare_methods(a, b, allow_missing=False)
 
 
-def majority_report(choice: Choice) -> PageReport:
+def majority_report(choice: CurveChoice) -> PageReport:
     """Return the report of maj@k, or offer to compute it and stop."""
     words = (
         "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; the "
@@ -124,7 +125,7 @@ def majority_report(choice: Choice) -> PageReport:
         return keep((settings.current().database, choice), make)
 
 
-def show_panels(choice: Choice, report: PageReport) -> None:
+def show_panels(choice: CurveChoice, report: PageReport) -> None:
     meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
     layout.caption(f"{choice.metric}: {meaning}. Click a point to see its problems.")
     for note in report.notes:
@@ -141,7 +142,7 @@ def show_panels(choice: Choice, report: PageReport) -> None:
         )
 
 
-def _clicked(choice: Choice, key: str, benchmark: str) -> None:
+def _clicked(choice: CurveChoice, key: str, benchmark: str) -> None:
     points = st.session_state[key]["selection"].get(POINT) or []
     if not points:
         return
@@ -153,7 +154,7 @@ def _clicked(choice: Choice, key: str, benchmark: str) -> None:
     st.toast(escaped(f"{label} on {benchmark} at k = {k}: its problems are listed below the charts."))
 
 
-def show_report(choice: Choice, report: PageReport) -> None:
+def show_report(choice: CurveChoice, report: PageReport) -> None:
     document, rows = report.document, report.records
     if choice.metric != "maj@k":
         curves: dict[tuple[str, str], set[int]] = {}
@@ -175,7 +176,7 @@ def show_sources(report: PageReport) -> None:
         st.caption(with_commands(note))  # safe
 
 
-def show_differences(choice: Choice) -> None:
+def show_differences(choice: CurveChoice) -> None:
     labels = [label for label in choice.methods if choice.shared(label)]
     if not labels:
         st.caption(
@@ -269,7 +270,7 @@ def same_model(first: str, second: str) -> bool:
     return short == long or (len(short) > 1 and long[-len(short) :] == short)
 
 
-def show_cost(choice: Choice, report: PageReport) -> None:
+def show_cost(choice: CurveChoice, report: PageReport) -> None:
     models = {
         run.run.spec["model"]: label
         for label, method in choice.methods.items()

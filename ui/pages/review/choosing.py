@@ -26,7 +26,7 @@ _MAX_SEED = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Choice:
+class QueueChoice:
     """Settings of a queue: of an audit (in its order) or a run; `blind` hides verdicts."""
 
     run_id: str
@@ -47,7 +47,7 @@ def neighbor_runs(session: Session) -> list[Run]:
 audits_of = cached(list_audits)
 
 
-def choose_queue() -> Choice | None:
+def choose_queue() -> QueueChoice | None:
     """Show the widgets and return their settings; None if there is no run with neighbors yet."""
     runs = {run.name: run.id for run in neighbor_runs()}
     if not runs:
@@ -87,7 +87,7 @@ def choose_queue() -> Choice | None:
     note_absent("run", names, "run with neighbors", name)
     note_absent("audit", list(audits), "audit", f"the {WHOLE}")
     audit_id = None if number == NO_AUDIT else number
-    return Choice(runs[name], name, audit_id, reviewer.strip(), blind, seed, statuses)
+    return QueueChoice(runs[name], name, audit_id, reviewer.strip(), blind, seed, statuses)
 
 
 def describe(audit: Audit) -> str:

@@ -22,7 +22,7 @@ from rephraser.reviews.store import Decision, Withdrawal, record_changes
 from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance
-from ui.pages.review.choosing import Choice
+from ui.pages.review.choosing import QueueChoice
 from ui.pages.review.keys import MARKS, READ_ONLY_KEYS, REVIEW_KEYS, Queue, read_events
 from ui.pages.state import links, settings
 from ui.pages.state.database import reading, review_writer
@@ -56,7 +56,7 @@ div:has(> .st-key-review-keys) { position: sticky; bottom: 0.75rem; z-index: 20;
 class Opened:
     """A queue as opened in a browser tab, with a new token, so that keys of an earlier one do not count."""
 
-    choice: Choice
+    choice: QueueChoice
     queue: Queue
     token: str
     before: ReviewProgress
@@ -64,7 +64,7 @@ class Opened:
 
 
 @st.fragment
-def decide(choice: Choice) -> None:
+def decide(choice: QueueChoice) -> None:
     """Handle the received keys, draw the items around the current one, then the keys."""
     opened = _opened(choice)
     queue = opened.queue
@@ -119,7 +119,7 @@ def decide(choice: Choice) -> None:
         show_edit_form(choice, items[queue.current])
 
 
-def _opened(choice: Choice) -> Opened:
+def _opened(choice: QueueChoice) -> Opened:
     kept: Opened | None = st.session_state.get(_OPENED)
     if kept is not None and kept.choice == choice:
         return kept
@@ -179,7 +179,7 @@ def _slot(opened: Opened, item: ReviewItem | None) -> None:
         st.caption(f"Answer: **{escaped(item.answer)}** · {escaped(item.candidate_id)}")
 
 
-def _nothing(choice: Choice) -> None:
+def _nothing(choice: QueueChoice) -> None:
     if choice.audit_id is not None:
         layout.empty_state(
             f"{choice.reviewer or 'No reviewer'} has decided all candidates of audit {choice.audit_id}.",
@@ -205,7 +205,7 @@ def _end(queue: Queue) -> None:
     st.button(escaped(label), icon=":material/refresh:", on_click=reopen)
 
 
-def show_edit_form(choice: Choice, item: ReviewItem) -> None:
+def show_edit_form(choice: QueueChoice, item: ReviewItem) -> None:
     outcome = st.session_state.pop(_MENDED, None)
     with st.expander("Edit the text", icon=":material/edit:", expanded=outcome is not None):
         if outcome is not None:
@@ -221,7 +221,7 @@ def show_edit_form(choice: Choice, item: ReviewItem) -> None:
         st.button("Store as a new candidate", on_click=_store_edit, args=(choice, item.candidate_id, key))
 
 
-def _store_edit(choice: Choice, candidate_id: str, key: str) -> None:
+def _store_edit(choice: QueueChoice, candidate_id: str, key: str) -> None:
     text = str(st.session_state.get(key, ""))
     try:
         with review_writer() as session:

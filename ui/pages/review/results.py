@@ -12,7 +12,7 @@ from rephraser.reviews.rates import run_agreement
 from rephraser.reviews.store import read_reviews
 from rephraser.tables import ReviewRow
 from service.database import in_parts
-from ui.pages.review.choosing import Choice, audits_of, describe
+from ui.pages.review.choosing import QueueChoice, audits_of, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
 from ui.pages.widgets import layout
@@ -36,7 +36,7 @@ def _audit_results(session: Session, audit_id: int, reviewer: str) -> tuple[dict
     return audit_rates(session, audit), audit_progress(session, audit, reviewer)
 
 
-def show_results(choice: Choice) -> None:
+def show_results(choice: QueueChoice) -> None:
     st.caption("These numbers reveal the verdicts. If you review blind, look at them afterwards.")
     if choice.audit_id is None:
         _run(choice)
@@ -44,7 +44,7 @@ def show_results(choice: Choice) -> None:
         _audit(choice, choice.audit_id)
 
 
-def _audit(choice: Choice, audit_id: int) -> None:
+def _audit(choice: QueueChoice, audit_id: int) -> None:
     rates, progress = _audit_results(audit_id, choice.reviewer)
     groups = rates["groups"]
     numbers = [
@@ -117,7 +117,7 @@ def _verdicts(rates: dict[str, Any], audit_id: int) -> None:
     )
 
 
-def _run(choice: Choice) -> None:
+def _run(choice: QueueChoice) -> None:
     agreement = fetch(run_agreement, choice.run_id)
     progress = fetch(run_progress, choice.run_id, choice.reviewer)
     if choice.reviewer:

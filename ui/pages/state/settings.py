@@ -3,11 +3,11 @@
 import shlex
 from dataclasses import dataclass
 
-from service.database import Place, Server, locate_database
+from service.database import DatabaseServer, Place, locate_database
 
 
 @dataclass(frozen=True)
-class Settings:
+class PageSettings:
     """Set by `tagrpo ui` before the first page is drawn."""
 
     database: Place
@@ -23,21 +23,21 @@ class Settings:
     def place_name(self) -> str:
         """The database's name, without its path."""
         place = self.database
-        return str(place.url.database) if isinstance(place, Server) else place.name
+        return str(place.url.database) if isinstance(place, DatabaseServer) else place.name
 
 
-_current: Settings | None = None
+_current: PageSettings | None = None
 
 
-def use(settings: Settings | None) -> None:
+def use(settings: PageSettings | None) -> None:
     """Show another database in this process; None for the usual one."""
     global _current
     _current = settings
 
 
-def current() -> Settings:
+def current() -> PageSettings:
     """Return the settings; without a server (tests, `streamlit run`) those of `TAGRPO_DB`, read-only."""
-    return _current or Settings(locate_database(None))
+    return _current or PageSettings(locate_database(None))
 
 
 def command(words: str) -> str:

@@ -15,7 +15,7 @@ _MIXED_GROUPS = "tagrpo_mixed_groups.pt"
 _IMAGES = "multi_modal_inputs"
 
 
-class _Row(NamedTuple):
+class _Replayed(NamedTuple):
     """A response from verl's queue after its advantage was computed.
 
     `weights_T` are its importance weights in the step that drew it.
@@ -87,7 +87,7 @@ class ReplayStep:
         }
         if not chosen:
             return None, metrics
-        again: list[_Row] = [row for group in chosen for row in group.rows]
+        again: list[_Replayed] = [row for group in chosen for row in group.rows]
         gone = [key for keys in replaced[: len(chosen)] for key in keys]
         old = log_probs([row.fields for row in again])
         ratios = [
@@ -121,7 +121,9 @@ class ReplayStep:
         if _IMAGES in columns:
             columns[_IMAGES] = _sharing(columns[_IMAGES])
         rows = {
-            key: _Row(key, tags[key], {name: column[row] for name, column in columns.items()}, weights[key])
+            key: _Replayed(
+                key, tags[key], {name: column[row] for name, column in columns.items()}, weights[key]
+            )
             for row, key in enumerate(keys)
         }
         self._memory.keep(
@@ -143,7 +145,7 @@ class ReplayStep:
         if (folder / _MIXED_GROUPS).is_file():
             kept = torch.load(folder / _MIXED_GROUPS, weights_only=False)
             self._memory.keep(
-                MixedGroup(question, step, [_Row(*row) for row in rows]) for question, step, rows in kept
+                MixedGroup(question, step, [_Replayed(*row) for row in rows]) for question, step, rows in kept
             )
 
 
