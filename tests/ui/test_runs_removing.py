@@ -71,8 +71,7 @@ def claim_task(db: Database, run: Run) -> None:
     """Give a run a task that this process works on."""
     with db.write() as session:
         add_tasks(session, run.id, ["q"])
-        [worker] = enter(session, [""])
-        [claimed] = claim(session, [(run.id, worker, 1, ())])
+        claimed = claim(session, run.id, enter(session), 1, ())
     assert claimed == [(0, "q")]
 
 
@@ -121,7 +120,7 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     gone, _ = add_neighbor_run(db, "gone")
     add_neighbor_run(db, "kept")
     with db.write() as session:
-        note(session, [(gone.id, "order", [1, 2])])
+        note(session, gone.id, "order", [1, 2])
     with db.read() as session:
         assert holdings(session, gone).rows["asks"] == 1  # the shared answer stays
         assert holdings(session, gone).usd == 1.0
