@@ -1,12 +1,11 @@
 """`python -m sandbox`: questions and candidates through a real run, and the score against the truth."""
 
-import json
 import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine, run_here
 
 from evaluator.passk.intervals import exact_interval
 from rephraser.reviews.status import update_standings
@@ -17,11 +16,11 @@ from service.errors import InputError
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> CommandLine:
+def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
     """Run `tagrpo` in an empty folder that gets a database of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
-    return CommandLine(monkeypatch, capsys)
+    return run_here
 
 
 def prepare(cli: CommandLine) -> None:
@@ -35,14 +34,11 @@ def prepare(cli: CommandLine) -> None:
         ("rephrase", "run", "train", "--name", "checked", *from_file, "--n", 3),
     ]
     for command in commands:
-        done = cli(*command)
-        assert done.code == 0, done.err
+        cli.ok(*command)
 
 
 def score(cli: CommandLine) -> dict[str, Any]:
-    done = cli("sandbox", "score", "checked", "--truth", "t.jsonl", "--json")
-    assert done.code == 0, done.err
-    found: dict[str, Any] = json.loads(done.out)
+    found: dict[str, Any] = cli.json("sandbox", "score", "checked", "--truth", "t.jsonl")
     return found
 
 
@@ -95,7 +91,7 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
             )
         session.flush()
         update_standings(session, decided)
-    assert cli("rephrase", "review", good[3], "--reject", "--reason", "no").code == 0
+    cli.ok("rephrase", "review", good[3], "--reject", "--reason", "no")
     found = score(cli)
     assert found["broken"]["outcomes"]["rejected by answers"] == 1
     wanted = {"rejected by answers": 1, "rejected by a reviewer": 1, "undecided": 1}
@@ -107,27 +103,28 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
 def test_refusals(cli: CommandLine) -> None:
     prepare(cli)
     Path("other.jsonl").write_text('{"candidate_id": "c_0", "break": null}\n')
-    other = cli("sandbox", "score", "checked", "--truth", "other.jsonl")
-    assert (other.code, "has no candidate from this truth file" in other.err) == (2, True)
+    assert "has no candidate from this truth file" in cli.refused(
+        "sandbox", "score", "checked", "--truth", "other.jsonl"
+    )
     Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null}\n{}\n')
-    bad = cli("sandbox", "score", "checked", "--truth", "bad.jsonl")
-    assert (bad.code, "bad.jsonl:2: not a row of a truth file" in words(bad.err)) == (2, True)
-    same = cli("sandbox", "candidates", "w", "--out", "x.jsonl", "--truth", "x.jsonl")
-    assert (same.code, "must be two different files" in words(same.err)) == (2, True)
-    old = cli("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "new.jsonl")
-    assert (old.code, "exists" in old.err) == (2, True)
+    assert "bad.jsonl:2: not a row of a truth file" in cli.refused(
+        "sandbox", "score", "checked", "--truth", "bad.jsonl"
+    )
+    assert "must be two different files" in cli.refused(
+        "sandbox", "candidates", "w", "--out", "x.jsonl", "--truth", "x.jsonl"
+    )
+    assert "exists" in cli.refused("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "new.jsonl")
     assert not Path("new.jsonl").exists()
-    world = cli("sandbox", "questions", "v", "--world", "Z")
-    assert (world.code, "there is no world 'Z'" in world.err) == (2, True)
+    assert "there is no world 'Z'" in cli.refused("sandbox", "questions", "v", "--world", "Z")
     with pytest.raises(InputError, match="cannot be read"):
         read_truth(Path("nowhere.jsonl"))
 
 
 def test_candidates_and_their_truth_are_written_both_or_none(cli: CommandLine) -> None:
-    assert cli("sandbox", "questions", "world", "--train", "4", "--heldout", "4").code == 0
+    cli.ok("sandbox", "questions", "world", "--train", "4", "--heldout", "4")
     Path("file").touch()
     asked = ("sandbox", "candidates", "world", "--out")
-    assert cli(*asked, "file/c.jsonl", "--truth", "truth.jsonl").code == 2
+    cli.refused(*asked, "file/c.jsonl", "--truth", "truth.jsonl")
     assert not Path("truth.jsonl").exists()
     Path("world/train.jsonl").write_text("")
     done = cli(*asked, "d.jsonl", "--truth", "e.jsonl")

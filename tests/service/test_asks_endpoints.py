@@ -94,7 +94,7 @@ async def test_images_are_parts_of_their_message(make: Any) -> None:
 
 @EITHER
 async def test_a_thought_that_the_server_took_out_is_kept(make: Any) -> None:
-    async with OpenAIServer(thinks=True, reasoning_parser=True) as server, opened(make(server)) as endpoint:
+    async with OpenAIServer(thinks=True) as server, opened(make(server)) as endpoint:
         got = await answer(endpoint, question())
     assert got.choices[0].reasoning == "Let me see.\n"
     assert got.choices[0].full_text.startswith("<think>\nLet me see.\n</think>\n\n")
@@ -121,7 +121,7 @@ async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_a
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> None:
     async with (
-        OpenAIServer(refuse_fields=["seed", "n"], structured=False) as server,
+        OpenAIServer(refuse_fields=["seed", "n", "response_format"]) as server,
         opened(remote([server], model)) as endpoint,
     ):
         asked = question(n=4, response_schema={"type": "object"})

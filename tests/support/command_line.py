@@ -1,9 +1,10 @@
 """The command line inside the test's own process: the imports of litellm and datasets are paid once."""
 
 import io
+import json
 import sys
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import pytest
@@ -22,52 +23,51 @@ class Done(NamedTuple):
 
 @dataclass(frozen=True)
 class CommandLine:
-    """`cli(...)` runs a command and returns how it ended."""
+    """`run_here(...)` runs a command and returns how it ended; other methods check its exit code, too."""
 
-    monkeypatch: pytest.MonkeyPatch
-    capsys: pytest.CaptureFixture[str]
     group: tuple[str, ...] = ()  # words before those of each call
 
     def within(self, *group: str) -> "CommandLine":
         """Return the command line of a group, as `tagrpo sets`."""
-        return replace(self, group=group)
+        return CommandLine(group)
 
     def __call__(self, *arguments: object) -> Done:
-        self.monkeypatch.setenv("COLUMNS", "300")
-        self.monkeypatch.setattr(sys, "argv", ["tagrpo", *self.group, *map(str, arguments)])
-        self.capsys.readouterr()
-        code = _run()
-        out, err = self.capsys.readouterr()
-        return Done(code, out, err)
+        out, err, code = io.StringIO(), io.StringIO(), 0
+        with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
+            patched.setenv("COLUMNS", "300")
+            patched.setattr(sys, "argv", ["tagrpo", *self.group, *map(str, arguments)])
+            try:
+                if sys.argv[1:2] == ["sandbox"]:  # for `python -m sandbox`
+                    code = sandbox(sys.argv[2:])
+                else:
+                    main()
+            except SystemExit as leaving:
+                code = int(leaving.code or 0)
+        return Done(code, out.getvalue(), err.getvalue())
 
-    def ok(self, *arguments: object) -> Done:
-        """Run a command that has to end with exit code 0."""
+    def ok(self, *arguments: object, code: int = 0) -> Done:
+        """Run a command that has to end with this exit code."""
         done = self(*arguments)
-        assert done.code == 0, done.err
+        assert done.code == code, done.err
         return done
 
+    def warned(self, *arguments: object) -> Done:
+        """Run a command that ends, but something needs attention."""
+        return self.ok(*arguments, code=3)
 
-def run_here(*arguments: object) -> Done:
-    """Run a command where no test's own fixtures are at hand, as in one that several tests share."""
-    out, err = io.StringIO(), io.StringIO()
-    with pytest.MonkeyPatch.context() as patched, redirect_stdout(out), redirect_stderr(err):
-        patched.setenv("COLUMNS", "300")
-        patched.setattr(sys, "argv", ["tagrpo", *map(str, arguments)])
-        code = _run()
-    return Done(code, out.getvalue(), err.getvalue())
+    def refused(self, *arguments: object) -> str:
+        """Run a command that has to be refused; return its error without line breaks."""
+        done = self.ok(*arguments, code=2)
+        assert (done.out, "Traceback" in done.err) == ("", False), done
+        return words(done.err)
+
+    def json(self, *arguments: object, code: int = 0) -> dict[str, Any]:
+        """Run a command with --json and return its object."""
+        value: dict[str, Any] = json.loads(self.ok(*arguments, "--json", code=code).out)
+        return value
 
 
-def _run() -> int:
-    """Run `sys.argv`, whose first argument may be `sandbox`, for `python -m sandbox`."""
-    code: Any = 0
-    try:
-        if sys.argv[1:2] == ["sandbox"]:
-            code = sandbox(sys.argv[2:])
-        else:
-            main()
-    except SystemExit as leaving:
-        code = leaving.code
-    return int(code or 0)
+run_here = CommandLine()
 
 
 def words(text: str) -> str:

@@ -44,8 +44,9 @@ class BatchStore:
         upload = form["file"]
         assert isinstance(upload, web.FileField)
         content = upload.file.read()
-        name = self._store(content)
-        return web.json_response(_file(name, len(content), str(form["purpose"])))
+        about = {"id": self._store(content), "object": "file", "bytes": len(content), "created_at": 0}
+        about |= {"filename": "batch.jsonl", "purpose": str(form["purpose"]), "status": "processed"}
+        return web.json_response(about)
 
     def _store(self, content: bytes) -> str:
         name = f"file-{len(self.files)}"
@@ -77,15 +78,11 @@ class BatchStore:
         self.jobs[name] = {
             "id": name,
             "object": "batch",
-            "endpoint": asked["endpoint"],
-            "input_file_id": asked["input_file_id"],
-            "completion_window": asked["completion_window"],
             "status": "in_progress",
             "created_at": self.created,
+            **{field: asked[field] for field in ("endpoint", "input_file_id", "completion_window")},
+            **dict.fromkeys(("output_file_id", "error_file_id", "errors")),
             "metadata": asked.get("metadata"),
-            "output_file_id": None,
-            "error_file_id": None,
-            "errors": None,
             "request_counts": {"total": count, "completed": 0, "failed": 0},
         }
         self.asked[name] = 0
@@ -101,14 +98,9 @@ class BatchStore:
             ids = [job["id"] for job in newest_first]
             newest_first = newest_first[ids.index(after) + 1 :]
         page = newest_first[:limit]
+        ends = {"first_id": page[0]["id"], "last_id": page[-1]["id"]} if page else {}
         return web.json_response(
-            {
-                "object": "list",
-                "data": page,
-                "first_id": page[0]["id"] if page else None,
-                "last_id": page[-1]["id"] if page else None,
-                "has_more": len(newest_first) > limit,
-            }
+            {"object": "list", "data": page, "has_more": len(newest_first) > limit, **ends}
         )
 
     async def _poll(self, request: web.Request) -> web.Response:
@@ -152,18 +144,6 @@ class BatchStore:
         job["request_counts"] = {"total": len(lines), "completed": len(done), "failed": len(failed)}
         job["output_file_id"] = self._store(_jsonl(done)) if done else None
         job["error_file_id"] = self._store(_jsonl(failed)) if failed else None
-
-
-def _file(name: str, size: int, purpose: str) -> dict[str, Any]:
-    return {
-        "id": name,
-        "object": "file",
-        "bytes": size,
-        "created_at": 0,
-        "filename": "batch.jsonl",
-        "purpose": purpose,
-        "status": "processed",
-    }
 
 
 def _jsonl(lines: list[dict[str, Any]]) -> bytes:

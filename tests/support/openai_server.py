@@ -10,6 +10,7 @@ kind that no provider bills.
 import argparse
 import asyncio
 import contextlib
+import hashlib
 import importlib.util
 import json
 import os
@@ -17,14 +18,76 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
-from openai_answers import Answer, completion, default_answer, request_key
 from openai_batches import BatchStore
 from openai_faults import STATUS, Fault, FaultPlan, Seen, no_faults, random_faults, spoil
+
+Answer = Callable[[list[dict[str, Any]], int, int | None], Sequence[str]]
+
+CHARS_PER_TOKEN = 4
+THOUGHT = "Let me see.\n"
+
+
+def count_tokens(text: str) -> int:
+    """Return the server's count of tokens: four characters each, rounded up."""
+    return -(-len(text) // CHARS_PER_TOKEN)
+
+
+def default_answer(messages: list[dict[str, Any]], n: int, seed: int | None) -> list[str]:
+    """Return `n` short texts that depend on the last message, the seed and the place, and on nothing else."""
+    asked = str(messages[-1].get("content"))
+    return [hashlib.sha256(f"{asked}|{seed}|{place}".encode()).hexdigest()[:16] for place in range(n)]
+
+
+def asked_messages(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return the messages of a request; raw text counts as one message of the role "raw"."""
+    if "prompt" in body:
+        return [{"role": "raw", "content": body["prompt"]}]
+    return list(body["messages"])
+
+
+def request_key(body: Mapping[str, Any]) -> str:
+    """Return the hash of what is asked: messages or raw text, n, seed and the chat template's arguments."""
+    asked = [asked_messages(body), body.get("n") or 1, body.get("seed")]
+    if body.get("chat_template_kwargs"):
+        asked.append(body["chat_template_kwargs"])
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()[:24]
+
+
+def completion(body: Mapping[str, Any], answer: Answer, *, thinks: bool) -> dict[str, Any]:
+    """Return the JSON of an answer to a request; see `OpenAIServer` for the arguments."""
+    n = body.get("n") or 1
+    limit = body.get("max_tokens") or body.get("max_completion_tokens") or 10**9
+    messages, raw = asked_messages(body), "prompt" in body
+    texts = list(answer(messages, n, body.get("seed")))
+    thinks = thinks and not raw and (body.get("chat_template_kwargs") or {}).get("enable_thinking", True)
+    thought = THOUGHT if thinks else ""
+    choices = []
+    for place, text in enumerate(texts):
+        reason = "stop" if count_tokens(thought + text) <= limit else "length"
+        room = CHARS_PER_TOKEN * limit
+        thinking = thought[:room]
+        written = text[: room - len(thinking)]
+        choice: dict[str, Any] = {"text": written, "logprobs": None, "stop_reason": None}
+        if not raw:
+            choice = {"message": {"role": "assistant", "content": written}}
+        if thinking:
+            choice["message"]["reasoning_content"] = thinking
+        choices.append({"index": place, "finish_reason": reason, **choice})
+    prompt = sum(count_tokens(str(message.get("content"))) for message in messages)
+    drawn = sum(min(count_tokens(thought + text), limit) for text in texts)
+    return {
+        "id": f"chatcmpl-{request_key(body)}",
+        "object": "text_completion" if raw else "chat.completion",
+        "created": 0,
+        "model": body["model"],
+        "choices": choices,
+        "usage": {"prompt_tokens": prompt, "completion_tokens": drawn, "total_tokens": prompt + drawn},
+    }
 
 
 class OpenAIServer:
@@ -37,7 +100,6 @@ class OpenAIServer:
         faults: FaultPlan = no_faults,
         latency_s: float = 0.0,
         models: Sequence[str] | None = ("test-model",),
-        structured: bool = True,
         refuse_fields: Sequence[str] = (),
         key: str | None = None,
         capacity: int | None = None,
@@ -48,26 +110,25 @@ class OpenAIServer:
         max_model_len: int | None = None,
         root: str | None = None,
         thinks: bool = False,
-        reasoning_parser: bool = False,
     ) -> None:
         """Set up the server.
 
         Args:
             answer: Returns the n texts for (messages, n, seed).
             models: Ids listed at /v1/models; None: that page does not exist. Any model is answered.
-            structured: False: a response_format is refused, as a field of `refuse_fields` is.
+            refuse_fields: Fields of a request that are refused with an error 400.
             capacity: With more requests than this at once, further ones are answered 429.
             batch_polls: How often a batch job is asked for before it is done.
             batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
             version: What `/version` tells, as vLLM does; None: that page does not exist.
             root: The weights that the list names; None: those of the model's name.
-            thinks: A chat's answer begins with a thought, as with Qwen3, unless enable_thinking is false.
-            reasoning_parser: The thought is in `reasoning_content`, as with vLLM's --reasoning-parser.
+            thinks: A chat's answer has a thought in `reasoning_content`, as with Qwen3 and vLLM's
+                --reasoning-parser, unless enable_thinking is false.
         """
         self.answer, self.faults, self.latency_s = answer, faults, latency_s
-        self.models, self.structured, self.refuse_fields = models, structured, tuple(refuse_fields)
+        self.models, self.refuse_fields = models, tuple(refuse_fields)
         self.key, self.capacity, self.port = key, capacity, port
-        self.version, self.thinks, self.reasoning_parser = version, thinks, reasoning_parser
+        self.version, self.thinks = version, thinks
         self.max_model_len, self.root = max_model_len, root
         self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
         self.requests: list[Seen] = []
@@ -216,8 +277,6 @@ class OpenAIServer:
         return await self._broken(request, completed, fault)
 
     def _refused_field(self, body: Mapping[str, Any]) -> str | None:
-        if not self.structured and body.get("response_format") is not None:
-            return "response_format"
         return next((name for name in self.refuse_fields if body.get(name) is not None), None)
 
     async def _broken(
@@ -249,7 +308,7 @@ class OpenAIServer:
         return web.json_response(spoil(completed, fault.name))
 
     def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return completion(body, self.answer, thinks=self.thinks, reasoning_parser=self.reasoning_parser)
+        return completion(body, self.answer, thinks=self.thinks)
 
     def _bill(self, key: str, completed: Mapping[str, Any]) -> None:
         """Count a request as paid, before its answer goes out: a client that hangs up pays all the same."""

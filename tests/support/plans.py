@@ -11,9 +11,7 @@ LARGE = frozenset(
         *("questions", "candidates", "proposals", "verdicts", "standings", "candidate_findings"),
         *("asks", "ask_bodies", "tasks", "notes"),
         *("neighbor_set_questions", "neighbor_set_members", "run_problems", "samples", "sample_texts"),
-        *("grades", "sample_counts", "grade_counts", "rollouts", "rollout_texts", "rollout_tokens"),
-        "rollout_prompts",
-        *("rollout_groups", "train_steps"),
+        *("grades", "sample_counts", "grade_counts"),
     )
 )
 """Tables that grow with the data; those of runs, sets and people's reviews stay small."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import world
 from command_line import run_here
+from json_rows import write_rows
 from openai_server import server_process
 from sqlalchemy import text
 
@@ -59,10 +60,8 @@ def command(*arguments: str) -> list[str]:
 
 def import_world(db: Path | str, count: int, source: Path | None = None) -> None:
     """Import `count` questions of the small world as the set `world`, by default from a file next to `db`."""
-    source = source or Path(db).with_suffix(".jsonl")
-    source.write_text("\n".join(json.dumps(row) for row in world.questions(count)))
-    done = run_here("questions", "import", source, "--name", "world", "--db", db)
-    assert done.code == 0, done.err
+    source = write_sums(source or Path(db).with_suffix(".jsonl"), count)
+    run_here.ok("questions", "import", source, "--name", "world", "--db", db)
 
 
 def propose_arguments(db: Path | str, url: str, *more: str) -> list[str]:
@@ -83,8 +82,7 @@ def rows(db: Path | str, query: str) -> list[tuple[Any, ...]]:
 
 def write_sums(path: Path, count: int) -> Path:
     """Write `count` questions of the small world, which its server can answer."""
-    path.write_text("".join(json.dumps(row) + "\n" for row in world.questions(count)), encoding="utf-8")
-    return path
+    return write_rows(path, *world.questions(count))
 
 
 def evaluate(url: str, *more: object, benchmark: str = "sums.jsonl", n: int = 8) -> list[object]:

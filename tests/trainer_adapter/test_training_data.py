@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, run_here
 from fake_verl import put_in_place
 from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
@@ -21,8 +21,8 @@ WORDS = ("train", "run", "ta_grpo", "--data", "out", "--model", "model", "--cpu"
 
 
 @pytest.fixture
-def tagrpo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(monkeypatch, capsys)
+def tagrpo() -> CommandLine:
+    return run_here
 
 
 @pytest.fixture
@@ -35,8 +35,7 @@ def place(tmp_path: Path, tagrpo: CommandLine, monkeypatch: pytest.MonkeyPatch) 
     with Database.open(tmp_path / "tagrpo.db") as database:
         add_run(database, "source", asked)
         publish(database, "math", run="source")
-    exported = tagrpo("sets", "export", "math", "--format", "verl", "--out", "out", "validation_share=0.3")
-    assert exported.code == 0, exported.err
+    tagrpo.ok("sets", "export", "math", "--format", "verl", "--out", "out", "validation_share=0.3")
     return tmp_path
 
 
@@ -73,7 +72,7 @@ def test_a_spoiled_export_is_refused(place: Path, tagrpo: CommandLine) -> None:
         assert f"{path}: {message}" in done.err
         assert "; export the set again." in done.err
         assert not (place / "runs" / "x" / "logs").exists()
-        assert tagrpo("train", "run", *WORDS[2:], "--dry-run").code == 2
+        tagrpo.refused("train", "run", *WORDS[2:], "--dry-run")
         shutil.rmtree(place / "out")
 
 

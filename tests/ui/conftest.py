@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from candidates import add_candidates
-from command_line import CommandLine
+from command_line import CommandLine, run_here
 from runs import open_empty
 from world_runs import world_server, write_sums
 
@@ -25,14 +25,12 @@ def own_main() -> Iterator[None]:
 
 
 @pytest.fixture
-def command_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> CommandLine:
+def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """Return `tagrpo` in an empty folder, with no key and no database in the environment."""
     monkeypatch.chdir(tmp_path)
     for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
         monkeypatch.delenv(name, raising=False)
-    return CommandLine(monkeypatch, capsys)
+    return run_here
 
 
 @pytest.fixture

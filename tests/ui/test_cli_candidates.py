@@ -40,8 +40,7 @@ def cli(neighbors: CommandLine) -> CommandLine:
 
 
 def listed(cli: CommandLine, *arguments: str) -> list[str]:
-    code, out, _ = cli("list", *arguments, "--json")
-    assert code == 0
+    out = cli.ok("list", *arguments, "--json").out
     return [candidate["candidate"] for candidate in json.loads(out)["candidates"]]
 
 
@@ -58,8 +57,7 @@ def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
     assert len(every) == 5
     assert [identity for identity in every if identity in {ADD, WRONG, ODD}] == [ADD, WRONG, ODD]
 
-    code, out, _ = cli("list", "--run", "run", "--limit", "2")
-    assert code == 0
+    out = cli.ok("list", "--run", "run", "--limit", "2").out
     assert f"5 in total; see more with --after {every[1]}" in out
     assert listed(cli, "--limit", "2", "--after", every[1]) == every[2:4]
     assert listed(cli, "--after", every[3][:14]) == every[4:]
@@ -91,14 +89,12 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
         (("--after", "c_zz", "--run", "run"), "no candidate has an id"),
         (("--reviews", "--status", "accepted"), "--reviews allows only --run"),
     ):
-        code, _, err = cli("list", *arguments)
-        assert (code, said in err) == (2, True), err
+        assert said in cli.refused("list", *arguments)
 
 
 def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db: Path) -> None:
     add_evidence(db, run, ADD, EVIDENCE, "accepted")
-    code, out, _ = cli("show", ADD)
-    assert code == 0
+    out = cli.ok("show", ADD).out
     lines = squeezed(out)
     for expected in (
         "text Add 2 and 3.",
@@ -111,7 +107,7 @@ def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db:
     ):
         assert expected in lines
 
-    found = json.loads(cli("show", ADD, "--json")[1])
+    found = cli.json("show", ADD)
     assert found["question"]["id"] == SUM.id
     assert [verdict["status"] for verdict in found["runs"][0]["verdicts"]] == [
         "unverified",
@@ -146,6 +142,6 @@ def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: 
         body,
     ):
         assert expected in out or expected in squeezed(out)
-    exchange = json.loads(cli("show", ADD, "--raw", "--json")[1])["runs"][0]["exchange"]
+    exchange = cli.json("show", ADD, "--raw")["runs"][0]["exchange"]
     assert (exchange["text"], exchange["body"]) == ("<b>Add 2 and 3.</b>", body)
-    assert "exchange" not in json.loads(cli("show", ADD, "--json")[1])["runs"][0]
+    assert "exchange" not in cli.json("show", ADD)["runs"][0]

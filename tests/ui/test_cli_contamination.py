@@ -39,8 +39,7 @@ def checked() -> list[tuple[str, int, int]]:
 def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> None:
     write("bench.jsonl", (HENS.replace("12", "$12$"), "144"), ("What is 1+1?", "2"), (TRAINS, "2 pm"))
     command = ("questions", "contamination", "mine", "--benchmark", "bench.jsonl")
-    code, out, err = cli(*command)
-    assert code == 3
+    _, out, err = cli.warned(*command)
     assert "warning: 2 benchmark problems repeated" in err
     assert "farmer" not in out
     assert "exact=2, fuzzy=0, n-gram=0, variant=0" in out
@@ -57,21 +56,20 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
 def test_thresholds_are_options(cli: CommandLine) -> None:
     write("bench.jsonl", (f"{HENS} Show every step of your work and check it.", "144"))
     command = ["questions", "contamination", "mine", "--benchmark", "bench.jsonl"]
-    assert cli(*command, "--threshold", "0.9")[0] == 0
-    assert cli(*command, "--threshold", "0.5")[0] == 3
-    assert cli(*command, "--ngram", "40")[0] == 0
+    cli.ok(*command, "--threshold", "0.9")
+    cli.warned(*command, "--threshold", "0.5")
+    cli.ok(*command, "--ngram", "40")
 
 
 def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
     neighbor = "How many eggs are laid in 4 weeks by 12 hens, if each hen of the farm lays 3 eggs a week?"
     with Database.open("tagrpo.db") as db:
         add_run(db, "run", [(HENS, "144", [Proposed(neighbor)])])
-    assert cli("sets", "publish", "farm", "--run", "run")[0] == 0
+    cli.ok("sets", "publish", "farm", "--run", "run")
     write("bench.jsonl", (neighbor, "144"))
-    code, out, _ = cli(
+    out = cli.warned(
         "questions", "contamination", "mine", "--benchmark", "bench.jsonl", "--neighbors", "farm", "--json"
-    )
-    assert code == 3
+    ).out
     checks = {check["set"]: check for check in json.loads(out)["checks"]}
     assert (checks["mine"]["repeated_problems"], checks["farm@1"]["repeated_problems"]) == (0, 1)
     assert checked() == [("farm@1", 1, 0), ("mine", 0, checked()[1][2])]
@@ -80,21 +78,13 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["none", "--benchmark", "mine.jsonl"], 'no question set "none"'),
-        (["mine", "--benchmark", "aime2024"], 'no benchmark "aime2024"'),
-        (
-            ["mine", "--benchmark", "aime24", "--from", "mine.jsonl"],
-            "AIME 2024 has 30 problems, but this source has 2",
-        ),
-        (
-            ["mine", "--benchmark", "aime24", "--benchmark", "aime25", "--from", "a"],
-            "match 1 --from to 2 benchmarks",
-        ),
-        (["mine", "--benchmark", "mine.jsonl", "--ngram", "0"], "--ngram"),
-        (["mine", "--benchmark", "mine.jsonl", "--neighbors", "x"], "there is no neighbor set 'x'"),
+        ("none --benchmark mine.jsonl", 'no question set "none"'),
+        ("mine --benchmark aime2024", 'no benchmark "aime2024"'),
+        ("mine --benchmark aime24 --from mine.jsonl", "AIME 2024 has 30 problems, but this source has 2"),
+        ("mine --benchmark aime24 --benchmark aime25 --from a", "match 1 --from to 2 benchmarks"),
+        ("mine --benchmark mine.jsonl --ngram 0", "--ngram"),
+        ("mine --benchmark mine.jsonl --neighbors x", "there is no neighbor set 'x'"),
     ],
 )
-def test_bad_usage_exits_with_2(cli: CommandLine, arguments: list[str], message: str) -> None:
-    code, _, err = cli("questions", "contamination", *arguments)
-    assert code == 2
-    assert message in err
+def test_bad_usage_exits_with_2(cli: CommandLine, arguments: str, message: str) -> None:
+    assert message in cli.refused("questions", "contamination", *arguments.split())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine
+from json_rows import write_rows
 from runs import open_empty
 from sqlalchemy import text
 
@@ -51,8 +52,7 @@ def test_damaged_pages_are_named(cli: CommandLine, db: Path) -> None:
     pages = bytearray(db.read_bytes())
     pages[(root - 1) * size : root * size] = os.urandom(size)
     db.write_bytes(pages)
-    done = cli("db", "check", "--db", db)
-    assert (done.code, "restore a backup" in done.err) == (3, True), done.err
+    assert "restore a backup" in cli.warned("db", "check", "--db", db).err
 
 
 def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
@@ -66,18 +66,17 @@ def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     assert os.listdir(folder) == ["copy.db"]
     with Database.open(folder / "copy.db", read_only=True) as copy, copy.read() as session:
         assert session.execute(text("SELECT count(*) FROM ballast")).scalar() == 1
-    again = cli("db", "backup", folder / "copy.db", "--db", db)
-    assert (again.code, "the file exists" in again.err) == (2, True)
-    lost = cli("db", "backup", tmp_path / "no" / "copy.db", "--db", db)
-    assert (lost.code, "does not exist. Create it first" in lost.err) == (2, True)
+    assert "the file exists" in cli.refused("db", "backup", folder / "copy.db", "--db", db)
+    assert "does not exist. Create it first" in cli.refused(
+        "db", "backup", tmp_path / "no" / "copy.db", "--db", db
+    )
 
 
 def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLine, tmp_path: Path) -> None:
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"question,answer\n" * 1000)
     before = sorted(tmp_path.rglob("*"))
-    done = cli("db", "backup", tmp_path / "copy.db", "--db", broken)
-    assert (done.code, "not an SQLite database" in done.err) == (2, True)
+    assert "not an SQLite database" in cli.refused("db", "backup", tmp_path / "copy.db", "--db", broken)
     assert sorted(tmp_path.rglob("*")) == before
 
 
@@ -94,8 +93,7 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
     cli: CommandLine, db: Path
 ) -> None:
     Path("empty.db").touch()
-    done = cli("runs", "list", "--db", "empty.db")
-    assert (done.code, "the database is empty" in done.err) == (2, True)
+    assert "the database is empty" in cli.refused("runs", "list", "--db", "empty.db")
     assert Path("empty.db").stat().st_size == 0
     before = db.read_bytes()
     assert cli("db", "upgrade", "--db", db).out == f"database  t.db\nrevision  {HEAD_REVISION}\n"
@@ -105,24 +103,23 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
 @pytest.mark.parametrize(
     "command",
     [
-        ("eval", "run", "nothing", "--model", "hosted_vllm/m"),
-        ("eval", "run", "absent.jsonl", "--model", "hosted_vllm/m"),
-        ("eval", "run", "aime24", "--from", "absent.jsonl", "--model", "hosted_vllm/m"),
-        ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/m", "--name", "no name"),
-        ("eval", "run", "sums.jsonl", "--model", "hosted_vllm/m", "-c", "absent.toml"),
-        ("eval", "run", "neighbors=nothing", "--model", "hosted_vllm/m"),
-        ("eval", "import", "absent.jsonl", "--model", "m"),
-        ("eval", "import", "responses.jsonl", "--model", "m", "--name", "no name"),
-        ("questions", "import", "absent.jsonl"),
-        ("questions", "import", "sums.jsonl", "--name", "no name"),
-        ("sets", "import", "absent.jsonl", "--name", "x"),
-        ("sets", "import", "sums.jsonl", "--name", "x"),
+        "eval run nothing --model hosted_vllm/m",
+        "eval run absent.jsonl --model hosted_vllm/m",
+        "eval run aime24 --from absent.jsonl --model hosted_vllm/m",
+        "eval run sums.jsonl --model hosted_vllm/m --name a/b",
+        "eval run sums.jsonl --model hosted_vllm/m -c absent.toml",
+        "eval run neighbors=nothing --model hosted_vllm/m",
+        "eval import absent.jsonl --model m",
+        "eval import responses.jsonl --model m --name a/b",
+        "questions import absent.jsonl",
+        "questions import sums.jsonl --name a/b",
+        "sets import absent.jsonl --name x",
+        "sets import sums.jsonl --name x",
     ],
-    ids=" ".join,
 )
-def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine, command: tuple[str, ...]) -> None:
+def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine, command: str) -> None:
     row = {"question": "What is 1 + 1?", "answer": "2"}
-    Path("sums.jsonl").write_text(json.dumps(row))
-    Path("responses.jsonl").write_text(json.dumps({**row, "response": "2"}))
-    done = cli(*command, "--db", "new.db")
-    assert (done.code, Path("new.db").exists()) == (2, False), done.err
+    write_rows("sums.jsonl", row)
+    write_rows("responses.jsonl", {**row, "response": "2"})
+    cli.refused(*command.split(), "--db", "new.db")
+    assert not Path("new.db").exists()

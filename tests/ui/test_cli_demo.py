@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine
 
 import sandbox.demo.steps
 import ui.demo_report
@@ -19,10 +19,8 @@ REPORTS: list[list[str]] = []
 
 
 @pytest.fixture
-def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
+def cli(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
     """Run the demo of two cheap steps in place of the real ones; reports are only counted."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("TAGRPO_DB", raising=False)
     monkeypatch.setattr(command, "NEEDED", ("json",))
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", cheap_steps)
     REPORTS.clear()
@@ -33,7 +31,7 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
         (plan.report / ui.demo_report.REPORT_FILE).write_text("")
 
     monkeypatch.setattr(ui.demo_report, "write_report", write)
-    return CommandLine(monkeypatch, capsys)
+    return command_line
 
 
 def cheap_steps(plan: DemoPlan) -> list[Step]:
@@ -64,8 +62,7 @@ def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_p
     assert REPORTS == [["Import", "Propose"]]
     assert "$ tagrpo ui --db here/tagrpo.db" in first.out
 
-    again = cli("demo", "--folder", "here")
-    assert again.code == 0
+    again = cli.ok("demo", "--folder", "here")
     assert "All 2 steps of the demo in here are finished; nothing was changed." in again.out
     assert "$ tagrpo questions" not in again.out
     assert len(REPORTS) == 1
@@ -78,15 +75,14 @@ def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_p
     assert "the demo stopped at step 1 of 2; run the same command again to resume" in stopped.err
     assert REPORTS == []
     put_questions(tmp_path / "here")
-    assert cli("demo", "--folder", "here").code == 0
+    cli.ok("demo", "--folder", "here")
     assert REPORTS == [["Import", "Propose"]]
 
 
 def test_a_report_on_other_recipes_is_written_again(cli: CommandLine, tmp_path: Path) -> None:
     put_questions(tmp_path / "here")
     for number, options in enumerate(((), ("--seeds", "2"), ("--recipes", "grpo"), ()), start=1):
-        found = cli("demo", "--folder", "here", *options)  # the cheap steps are the same for all
-        assert found.code == 0
+        cli.ok("demo", "--folder", "here", *options)
         assert len(REPORTS) == number
     assert "nothing was changed" in cli("demo", "--folder", "here").out
 
@@ -95,9 +91,8 @@ def test_a_folder_of_the_user_is_left_alone(cli: CommandLine, tmp_path: Path) ->
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "truth.jsonl").write_text("mine")
-    refused = cli("demo", "--folder", "mine")
-    assert (refused.code, refused.out) == (2, "")
-    assert "mine: contains truth.jsonl, which does not come from a demo" in words(refused.err)
+    message = "mine: contains truth.jsonl, which does not come from a demo"
+    assert message in cli.refused("demo", "--folder", "mine")
     assert (folder / "truth.jsonl").read_text() == "mine"
 
 
@@ -119,21 +114,14 @@ def test_an_exit_code_that_is_expected_does_not_stop_it(
     assert "(Exit code 3 is expected here: one row is bad.)" in done.out
 
 
-def test_recipes_are_checked_before_anything_is_written(cli: CommandLine, tmp_path: Path) -> None:
-    refused = cli("demo", "--recipes", "ta_grpo, nope")
-    assert (refused.code, refused.out) == (2, "")
-    assert "there is no recipe 'nope'" in refused.err
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_not_installed_is_named_with_the_command(
+def test_recipes_and_packages_are_checked_before_anything_is_written(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    assert "there is no recipe 'nope'" in cli.refused("demo", "--recipes", "ta_grpo, nope")
     monkeypatch.setattr(command, "NEEDED", ("json", "no_such_verl", "no_such_torch"))
-    refused = cli("demo")
-    assert (refused.code, refused.out) == (2, "")
-    assert "not installed: no_such_verl, no_such_torch." in refused.err
-    assert "pip install 'tagrpo[train,local,ui]'" in refused.err
+    message = cli.refused("demo")
+    assert "not installed: no_such_verl, no_such_torch." in message
+    assert "pip install 'tagrpo[train,local,ui]'" in message
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from command_line import CommandLine, run_here, words
 from eval_runs import add_eval_run
+from json_rows import read_rows, write_rows
 from rollout_shards import write_run
 from runs import Proposed, add_run, open_empty
 from sqlalchemy import select
@@ -28,8 +29,8 @@ def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def tagrpo(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> CommandLine:
-    return CommandLine(monkeypatch, capsys)
+def tagrpo(command_line: CommandLine) -> CommandLine:
+    return command_line
 
 
 @pytest.fixture
@@ -98,20 +99,13 @@ def rollouts(path: Path, *, responses: bool = True) -> Path:
     return path
 
 
-def found(tagrpo: CommandLine, *arguments: object, code: int = 0) -> dict[str, Any]:
-    done = tagrpo("diagnose", *arguments, "--json")
-    assert done.code == code, done.err
-    result: dict[str, Any] = json.loads(done.out)
-    return result
-
-
 def test_zero_gradient_by_checkpoint_as_text_and_json(tagrpo: CommandLine, db: Path) -> None:
     text = words(tagrpo("diagnose", "base", "end", "--only", "zero-gradient").out)
     assert "What share of questions gives no gradient" in text
     assert "G=8, N=2" in text
     assert "How much lower is the share with neighbors?" in text
     assert "needs 24 responses to an original" in text
-    result = found(tagrpo, "base", "--only", "zero-gradient", "--g", 4)
+    result = tagrpo.json("diagnose", "base", "--only", "zero-gradient", "--g", 4)
     rows = {row["group"]: row for row in result["zero_gradient"]}
     assert rows["original, G"]["questions"] == QUESTIONS
     assert rows["joint, (N+1)*G"]["responses"] == 12
@@ -120,22 +114,21 @@ def test_zero_gradient_by_checkpoint_as_text_and_json(tagrpo: CommandLine, db: P
 
 
 def test_a_run_without_neighbors(tagrpo: CommandLine, db: Path) -> None:
-    shares = found(tagrpo, "plain", "--only", "zero-gradient")["zero_gradient"]
+    shares = tagrpo.json("diagnose", "plain", "--only", "zero-gradient")["zero_gradient"]
     assert [row["group"] for row in shares] == ["original, G"]
-    audit = tagrpo("diagnose", "plain", "--only", "difficulty")
-    assert audit.code == 2
-    assert "0 questions have graded responses to their original and to a neighbor" in audit.err
-    assert list(found(tagrpo, "plain")["left_out"]) == ["difficulty"]
+    assert "0 questions have graded responses to their original and to a neighbor" in tagrpo.refused(
+        "diagnose", "plain", "--only", "difficulty"
+    )
+    assert list(tagrpo.json("diagnose", "plain")["left_out"]) == ["difficulty"]
     forecast = ("diagnose", "plain", "--only", "forecast", "--n", 3)
-    refused = tagrpo(*forecast)
-    assert (refused.code, "--assume-shift-sd" in refused.err) == (2, True)
+    assert "--assume-shift-sd" in tagrpo.refused(*forecast)
     assert "neighbors (assumed)" in tagrpo(*forecast, "--assume-shift-sd", 0.7).out
 
 
 @pytest.mark.slow
 def test_several_parts_of_a_run(tagrpo: CommandLine, db: Path) -> None:
     price = ("--usd-per-gpu-hour", 3.6, "--tokens-per-second", 1000)
-    result = found(tagrpo, "base", "--only", "cost,forecast", "--n", 2, *price)
+    result = tagrpo.json("diagnose", "base", "--only", "cost,forecast", "--n", 2, *price)
     forecast = {row["group"]: row for row in result["forecast"]}
     assert forecast["joint, (N+1)*G"]["n"] == 2
     assert forecast["neighbors, N*G"]["share"] < forecast["one neighbor, G"]["share"]
@@ -155,22 +148,21 @@ def test_several_parts_of_a_run(tagrpo: CommandLine, db: Path) -> None:
 @pytest.mark.slow
 def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
-    result = found(tagrpo, "base", "--only", "difficulty", "--review-sheet", sheet, code=3)
+    result = tagrpo.json("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet, code=3)
     strategies = {row["strategy"] for row in result["difficulty_strategies"]}
     assert strategies == {"all neighbors", "perspectives", "format"}
     assert len(result["difficulty_neighbors"]) == N * QUESTIONS
     assert all(row["adjusted"] <= 0.05 for row in result["flagged"])
-    rows = [json.loads(line) for line in sheet.read_text(encoding="utf-8").splitlines()]
+    rows = read_rows(sheet)
     assert len(rows) == len(result["flagged"]) == result["review_sheet_rows"] >= 3
     assert {row["flag"] for row in rows} == {"too hard"}
     assert rows[0]["candidate_text"].startswith("Add 1 to ")
     assert (rows[0]["correct"], rows[0]["original_correct"]) == ("0 of 8", "8 of 8")
     for row in rows:
         row.update(decision="reject", reason="asks for something else")
-    sheet.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    assert tagrpo("rephrase", "review", "--sheet", sheet, "--reviewer", "ada").code == 0
-    again = tagrpo("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet)
-    assert (again.code, "exists" in again.err) == (2, True)
+    write_rows(sheet, *rows)
+    tagrpo.ok("rephrase", "review", "--sheet", sheet, "--reviewer", "ada")
+    assert "exists" in tagrpo.refused("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet)
 
 
 def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
@@ -185,14 +177,14 @@ def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
                     id = f"other{q}_{variant}" if variant else None
                     file.write(json.dumps({"question_id": q, "neighbor_id": id, "reward": reward}) + "\n")
     asked = ("diagnose", "--rollouts", path, "--only", "difficulty")
-    done = tagrpo(*asked, "--review-sheet", tmp_path / "s.jsonl")
-    assert done.code == 2
-    assert "none of the 1 flagged neighbors is a candidate in this database" in words(done.err)
-    assert tagrpo(*asked).code == 3
+    assert "none of the 1 flagged neighbors is a candidate in this database" in tagrpo.refused(
+        *asked, "--review-sheet", tmp_path / "s.jsonl"
+    )
+    tagrpo.warned(*asked)
 
 
 def test_diversity_of_runs(tagrpo: CommandLine, db: Path) -> None:
-    result = found(tagrpo, "base", "end", "--only", "diversity", "--g", 4)
+    result = tagrpo.json("diagnose", "base", "end", "--only", "diversity", "--g", 4)
     assert result["embedding"].startswith("TF-IDF")
     assert len(result["diversity"]) == 2 * QUESTIONS
     assert {row["checkpoint"] for row in result["diversity_densities"]} == {"base", "end"}
@@ -203,13 +195,12 @@ def test_diversity_of_runs(tagrpo: CommandLine, db: Path) -> None:
 @pytest.mark.slow
 def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_path: Path) -> None:
     folder, db = write_run(tmp_path / "ta", (1, 2, 3), questions=6), ("--db", tmp_path / "other.db")
-    assert run_here("train", "rollouts", folder, "--add", *db).code == 0
-    by_name = found(tagrpo, "ta", "--g", 4, *db)
-    by_folder = found(tagrpo, "--rollouts", folder, "--g", 4)
+    run_here.ok("train", "rollouts", folder, "--add", *db)
+    by_name = tagrpo.json("diagnose", "ta", "--g", 4, *db)
+    by_folder = tagrpo.json("diagnose", "--rollouts", folder, "--g", 4)
     assert by_name == json.loads(json.dumps(by_folder).replace(str(folder), "ta"))
     assert "ta, step 1" in json.dumps(by_name)
-    both = tagrpo("diagnose", "ta", "base", *db)
-    assert (both.code, "Pass it without other runs" in words(both.err)) == (2, True)
+    assert "Pass it without other runs" in tagrpo.refused("diagnose", "ta", "base", *db)
 
 
 @pytest.mark.slow
@@ -225,40 +216,35 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         "How much does a group",
     ):
         assert question in done.out
-    without = found(tagrpo, "--rollouts", rollouts(tmp_path / "s.jsonl", responses=False), "--g", 4)
+    without = tagrpo.json("diagnose", "--rollouts", rollouts(tmp_path / "s.jsonl", responses=False), "--g", 4)
     assert list(without["left_out"]) == ["diversity"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name eval runs or a training run, or give --rollouts PATH"),
-        (("base", "--rollouts", "r.jsonl"), "name eval runs or a training run, or give --rollouts PATH"),
-        (("base", "base"), "a run appears twice"),
-        (("base", "plain"), "no common question"),
-        (("nothing",), "there is no run 'nothing'"),
-        (("base", "--only", "costs,forecast"), "--only costs: no such part. Available: zero-gradient"),
-        (("base", "--g", "1"), "at least 2 responses"),
-        (("base", "--g", "9"), "no question has G=9"),
-        (("base", "--n", "5"), "5 neighbors"),
-        (("base", "--n", "-1"), "at least 0"),
-        (("base", "--assume-shift-sd", "0.7"), "--assume-shift-sd needs --n N"),
-        (("base", "--correct-above", "1"), "requires --rollouts"),
-        (("--rollouts", "none.jsonl"), "no such file"),
+        ("", "name eval runs or a training run, or give --rollouts PATH"),
+        ("base --rollouts r.jsonl", "name eval runs or a training run, or give --rollouts PATH"),
+        ("base base", "a run appears twice"),
+        ("base plain", "no common question"),
+        ("nothing", "there is no run 'nothing'"),
+        ("base --only costs,forecast", "--only costs: no such part. Available: zero-gradient"),
+        ("base --g 1", "at least 2 responses"),
+        ("base --g 9", "no question has G=9"),
+        ("base --n 5", "5 neighbors"),
+        ("base --n -1", "at least 0"),
+        ("base --assume-shift-sd 0.7", "--assume-shift-sd needs --n N"),
+        ("base --correct-above 1", "requires --rollouts"),
+        ("--rollouts none.jsonl", "no such file"),
     ],
 )
-def test_what_cannot_be_used_is_refused(
-    tagrpo: CommandLine, db: Path, arguments: tuple[str, ...], message: str
-) -> None:
+def test_what_cannot_be_used_is_refused(tagrpo: CommandLine, db: Path, arguments: str, message: str) -> None:
     only = () if "--only" in arguments else ("--only", "zero-gradient")
-    done = tagrpo("diagnose", *arguments, *only)
-    assert done.code == 2
-    assert message in words(done.err)
+    assert message in tagrpo.refused("diagnose", *arguments.split(), *only)
 
 
 def test_ungraded_responses_are_refused_with_the_way_out(tagrpo: CommandLine, db: Path) -> None:
     with Database.open(db) as database:
         problems = [make_problem(f"Is {q} odd?", str(q)) for q in range(3)]
         add_eval_run(database, "half", [(8, 8, 0)] * 3, problems=problems, graded=[4, 8, 8], seed=7)
-    done = tagrpo("diagnose", "half", "--only", "zero-gradient")
-    assert (done.code, "tagrpo eval score half" in done.err) == (2, True)
+    assert "tagrpo eval score half" in tagrpo.refused("diagnose", "half", "--only", "zero-gradient")

@@ -1,114 +1,88 @@
-"""`tagrpo doctor`: what is there, what is missing, and what makes the exit code 1."""
+"""`tagrpo doctor`: what is installed, what is missing, and what makes the exit code 3."""
 
-import json
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from command_line import CommandLine
+from command_line import CommandLine, words
 from world_runs import world_server
 
 from ui.cli import doctor
 
 
-def checks(out: str) -> dict[str, dict[str, Any]]:
-    return {check["what"]: check for check in json.loads(out)["checks"]}
+def checks(cli: CommandLine, *arguments: object, code: int = 0) -> dict[str, dict[str, Any]]:
+    return {check["what"]: check for check in cli.json("doctor", *arguments, code=code)["checks"]}
 
 
-def test_a_fresh_folder_is_in_order(cli: CommandLine) -> None:
-    done = cli("doctor", "--json")
-    assert (done.code, done.err) == (0, "")
-    found = checks(done.out)
+def test_a_fresh_folder_is_in_order_and_keys_are_never_printed(
+    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = checks(cli)
     assert found["Python"]["state"] == "ok"
     assert "litellm" in found["base packages"]["detail"]
-    assert found["database"]["state"] == "missing"
+    assert found["database"]["state"] == found["Hugging Face token"]["state"] == "missing"
     assert "tagrpo questions import" in found["database"]["way_out"]
-    assert found["Hugging Face token"]["state"] == "missing"
     assert not list(Path().iterdir())  # looking makes no database
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    with_keys = checks(cli)
+    assert "OPENAI_API_KEY" in with_keys["API keys"]["detail"]
+    assert with_keys["Hugging Face token"]["state"] == "ok"
+    assert "secret" not in str(with_keys)
 
 
 def test_programs_need_bubblewrap(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.enclosure.running._CAN_RUN", Event())
     monkeypatch.setenv("PATH", "/nowhere")
-    done = cli.ok("doctor", "--json")
-    found = checks(done.out)["isolation of programs"]
-    assert found["state"] == "missing"
-    assert "apt-get install bubblewrap" in found["way_out"]
+    isolation = checks(cli)["isolation of programs"]
+    assert isolation["state"] == "missing"
+    assert "apt-get install bubblewrap" in isolation["way_out"]
 
 
-def test_training_holds_verl_against_what_is_extended(
+def test_training_compares_verl_with_what_the_plug_in_extends(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    done = cli.ok("doctor", "--training", "--json")
-    assert "(tested)" in checks(done.out)["hooks of tier 1"]["detail"]
-    assert {(each["recipe"], each["tier"], each["runs"]) for each in json.loads(done.out)["recipes"]} >= {
+    record = cli.json("doctor", "--training")
+    assert {(each["recipe"], each["tier"], each["runs"]) for each in record["recipes"]} >= {
         ("ta_grpo", 1, "yes"),
         ("cw_grpo", 2, "yes"),
     }
+    assert "(tested)" in checks(cli, "--training")["hooks of tier 1"]["detail"]
     monkeypatch.setattr("trainer_adapter.verl.contract.installed_folders", lambda: {"verl": tmp_path})
-    done = cli("doctor", "--training")
-    assert done.code == 3
-    assert "ta_rescue 2 no verl/" in " ".join(done.out.replace("│", "").split())
-    assert "trainer_base.py, PPOTrainer._compute_advantage: there is no such file" in " ".join(
-        done.out.split()
-    )
+    out = words(cli.warned("doctor", "--training").out)
+    assert "ta_rescue 2 no verl/" in out
+    assert "trainer_base.py, PPOTrainer._compute_advantage: there is no such file" in out
+    assert "differs hooks of faster CPU training" in out
 
 
-def test_problems_need_attention(cli: CommandLine, tmp_path: Path) -> None:
+def test_problems_need_attention(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "text.db").write_text("hello")
-    done = cli("doctor", "--db", "text.db", "--json")
-    assert (done.code, "warning: database: see above" in done.err) == (3, True)
-    assert checks(done.out)["database"]["state"] == "problem"
-    done = cli("doctor", "--db", "absent/t.db", "--json")
-    assert (done.code, checks(done.out)["disk"]["state"]) == (3, "problem")
-
-
-def test_little_disk_an_old_python_and_missing_packages_are_problems(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    assert "warning: database: see above" in cli.warned("doctor", "--db", "text.db").err
+    assert checks(cli, "--db", "text.db", code=3)["database"]["state"] == "problem"
+    assert checks(cli, "--db", "absent/t.db", code=3)["disk"]["state"] == "problem"
+    mount = SimpleNamespace(mountpoint="/", fstype="lustre")
+    with monkeypatch.context() as patch:
+        patch.setattr("psutil.disk_partitions", lambda all: [mount])
+        database = checks(cli, "--db", tmp_path / "t.db", code=3)["database"]
+    assert (database["state"], "(lustre)" in database["detail"]) == ("problem", True)
     monkeypatch.setattr(doctor, "LOW_DISK_GB", 1e9)
     monkeypatch.setattr(doctor, "BASE", ("litellm", "no-such-package"))
     monkeypatch.setattr(doctor, "EXTRAS", {"magic": (("no-such-package",), "pip install magic")})
-    done = cli("doctor", "--json")
-    found = checks(done.out)
-    assert done.code == 3
-    assert "base packages, disk" in done.err
+    assert "base packages, disk" in cli.warned("doctor").err
+    found = checks(cli, code=3)
     assert found["base packages"]["detail"] == "not installed: no-such-package"
     assert (found["magic"]["state"], found["magic"]["way_out"]) == ("missing", "pip install magic")
 
 
-def test_keys_are_named_and_never_shown(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789")
-    monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    out = cli("doctor", "--json").out
-    assert "OPENAI_API_KEY" in checks(out)["API keys"]["detail"]
-    assert checks(out)["Hugging Face token"]["state"] == "ok"
-    assert "secret" not in out
-
-
-def test_a_model_is_reached_or_the_reason_said(cli: CommandLine) -> None:
+def test_a_model_is_reached_or_the_reason_is_named(cli: CommandLine) -> None:
     with world_server("--model", "test-model") as url:
-        done = cli("doctor", "--model", "openai/test-model", "--base-url", url, "--json")
-        other = cli("doctor", "--model", "openai/other", "--base-url", url, "--json")
-    assert done.code == 0
-    assert "reachable, structured output" in checks(done.out)["model openai/test-model"]["detail"]
-    assert "set the model's price" in checks(done.out)["model openai/test-model"]["detail"]
-    assert other.code == 3
-    assert "does not serve the model 'other'" in checks(other.out)["model openai/other"]["detail"]
-    gone = cli("doctor", "--model", "openai/test-model", "--base-url", url, "--json")
-    assert (gone.code, "cannot be reached" in gone.out) == (3, True)
-    unknown = cli("doctor", "--model", "frobnicate", "--json")
-    assert (unknown.code, "knows no provider" in unknown.out) == (3, True)
-
-
-def test_a_database_on_a_network_file_system_is_a_problem(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mount = SimpleNamespace(mountpoint="/", fstype="lustre")
-    monkeypatch.setattr("psutil.disk_partitions", lambda all: [mount])
-    done = cli("doctor", "--db", tmp_path / "t.db", "--json")
-    database = checks(done.out)["database"]
-    assert (done.code, database["state"]) == (3, "problem")
-    assert "(lustre)" in database["detail"]
+        at_url = ("--base-url", url, "--model")
+        model = checks(cli, *at_url, "openai/test-model")["model openai/test-model"]
+        other = checks(cli, *at_url, "openai/other", code=3)["model openai/other"]
+    assert "reachable, structured output" in model["detail"]
+    assert "set the model's price" in model["detail"]
+    assert "does not serve the model 'other'" in other["detail"]
+    assert "cannot be reached" in cli.warned("doctor", *at_url, "openai/test-model").out
+    assert "knows no provider" in cli.warned("doctor", "--model", "frobnicate").out

@@ -73,7 +73,7 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
 
     judging = ("score", "m.rows", "--judge", MODEL, "--base-url", server.url)
     price = ("price=[1000,1000]",)
-    (stage,) = json.loads(cli(*judging, *price, "max_tokens=100", "--dry-run", "--json").out)["stages"]
+    (stage,) = cli.json(*judging, *price, "max_tokens=100", "--dry-run")["stages"]
     assert (stage["kind"], stage["requests"], stage["completion_tokens"]) == ("judge", [6, 6], [24, 600])
     assert 6 * 250 < stage["prompt_tokens"][0] < stage["prompt_tokens"][1] < 6 * 500
     spent = (stage["prompt_tokens"][1] + stage["completion_tokens"][1]) / 1000
@@ -83,13 +83,14 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert stopped.out, stopped.err
     assert (stopped.code, json.loads(stopped.out)["empty"]) == (3, 1)
     assert "7 samples still waiting for the judge" in stopped.err
-    waiting = cli.within("runs")("show", json.loads(stopped.out)["judge_run"])
-    assert (waiting.code, "7 requests are open; resume with `tagrpo resume" in waiting.err) == (3, True)
+    assert (
+        "7 requests are open; resume with `tagrpo resume"
+        in cli.within("runs").warned("show", json.loads(stopped.out)["judge_run"]).err
+    )
     assert server.paid.total() == 0
     assert "7 of 9 samples have no grade by the judge" in cli("report", "m.rows", "--judge", MODEL).err
 
-    done = cli.ok(*judging, *price, "--max-usd", "100", "--json")
-    record = json.loads(done.out)
+    record = cli.json(*judging, *price, "--max-usd", "100")
     counts = [record[name] for name in ("correct", "wrong", "unsure", "silent", "empty", "waiting")]
     assert counts == [3, 1, 1, 2, 0, 0]
     assert (record["unknown_before"], record["unknown_after"]) == (8, 4)
@@ -98,9 +99,9 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     assert {line["kind"] for line in record["ledger"]} == {"judge"}
     paid = dict(server.paid)
     assert set(paid.values()) == {1}
-    rest = json.loads(cli(*judging, "--for", "all", "--dry-run", "--json").out)
+    rest = cli.json(*judging, "--for", "all", "--dry-run")
     assert rest["questions"] == 1
-    again = json.loads(cli(*judging, *price, "--changes", "--json").out)
+    again = cli.json(*judging, *price, "--changes")
     assert (again["correct"], again["judged"]["correct"]) == (0, 3)
     turned = {(change["ordinal"], change["old"], change["new"]) for change in again["changes"]}
     assert turned == {(1, "unknown", "correct"), (2, "unknown", "wrong"), (5, "unknown", "correct")} | {
@@ -108,36 +109,34 @@ def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
     }
     assert dict(server.paid) == paid
 
-    plain = json.loads(cli("report", "m.rows", "--k", "1", "--json").out)["scores"][0]
-    judged = json.loads(cli("report", "m.rows", "--k", "1", "--judge", MODEL, "--json").out)
+    plain = cli.json("report", "m.rows", "--k", "1")["scores"][0]
+    judged = cli.json("report", "m.rows", "--k", "1", "--judge", MODEL)
     score = judged["scores"][0]
     assert (plain["value"], plain["judged"]) == (pytest.approx(1 / 9), None)
     assert (score["value"], score["value_high"]) == (pytest.approx(4 / 9), pytest.approx(8 / 9))
     assert (score["judged"], score["judged_correct"]) == (4, 3)
     assert score["judge_points"] == pytest.approx(3 / 9)
     assert any("4 grades, 3 of them correct, 33.33 points of pass@1" in note for note in judged["notes"])
-    compared = json.loads(cli("compare", "a=m.rows", "b=m.rows", "--judge", MODEL, "--json").out)
+    compared = cli.json("compare", "a=m.rows", "b=m.rows", "--judge", MODEL)
     assert any("4 grades, 3 of them correct" in note for note in compared["notes"])
-    by_name = json.loads(cli("report", "m.rows", "--k", "1", "--grader", "doubting:grade", "--json").out)
+    by_name = cli.json("report", "m.rows", "--k", "1", "--grader", "doubting:grade")
     assert by_name["scores"][0]["value"] == plain["value"]
     graded = cli.ok("compare", "a=m.rows", "b=m.rows", "--grader", "doubting:grade", "--k", "1", "--json")
     assert f'"value_a": {plain["value"]}' in graded.out
     assert "--grader doubting:other" in cli("report", "m.rows", "--grader", "doubting:other").err
 
-    measured = json.loads(cli("compare", "m.rows", "--tool-grades", "--judge", MODEL, "--json").out)
+    measured = cli.json("compare", "m.rows", "--tool-grades", "--judge", MODEL)
     assert [(row["theirs"], row["alike"], row["of"]) for row in measured["shares"]] == [
         ("correct", 2, 2),
         ("wrong", 1, 2),
     ]
     assert measured["unlike"][0]["ours_reason"] == f"judge {MODEL}, prompt 1"
-    listed = json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"]
+    listed = cli.within("runs").json("list", "--kind", "judge")["runs"]
     assert [(row["done"], row["final"], row["asked"]) for row in listed] == [(6, 1, "unknown")]
-    shown = cli.within("runs")("show", listed[0]["run"])
-    assert shown.code == 0
+    shown = cli.within("runs").ok("show", listed[0]["run"])
     assert {"done 6", "open 0", "failed 0", "final 1"} <= {*squeezed(shown.out)}
     assert "content filter: The response was filtered by the content management policy" in shown.out
-    resumed = cli.within()("resume", listed[0]["run"], "--json")
-    assert resumed.code == 0, resumed.err
+    resumed = cli.within().ok("resume", listed[0]["run"], "--json")
     assert (resumed.code, json.loads(resumed.out)["judged"]["correct"]) == (0, 3)
 
 
@@ -151,7 +150,6 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
         ((MODEL, "max_tokens=0"), "max_tokens=0: give an integer"),
     ]:
-        done = cli(*judging, *words)
-        assert (done.code, message in done.err) == (2, True), done.err
+        assert message in cli.refused(*judging, *words)
     assert not server.paid
-    assert json.loads(cli.within("runs")("list", "--kind", "judge", "--json").out)["runs"] == []
+    assert cli.within("runs").json("list", "--kind", "judge")["runs"] == []

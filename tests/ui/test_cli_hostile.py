@@ -44,16 +44,16 @@ def db(tmp_path: Path, cli: CommandLine) -> Path:
     path = make_database(tmp_path)
     row = {"question": f"What is $2+2$? {HOSTILE}", "answer": "4", "level": HOSTILE}
     Path("rows.jsonl").write_text(json.dumps(row))
-    assert cli("questions", "import", "rows.jsonl", "--name", "q", "--strip-control", "--db", path).code == 0
-    assert cli("train", "rollouts", "recorded", "--add", "--db", path).code == 0
+    cli.ok("questions", "import", "rows.jsonl", "--name", "q", "--strip-control", "--db", path)
+    cli.ok("train", "rollouts", "recorded", "--add", "--db", path)
     return path
 
 
 @pytest.mark.slow
 def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path) -> None:
-    listed = json.loads(cli("rephrase", "list", "--db", db, "--json").out)["candidates"][0]
+    listed = cli.json("rephrase", "list", "--db", db)["candidates"][0]
     assert listed["text"] == CANDIDATE
-    rollout = json.loads(cli("train", "rollouts", "--db", db, "--json").out)["rollouts"][0]["id"]
+    rollout = cli.json("train", "rollouts", "--db", db)["rollouts"][0]["id"]
     for words in (
         ("questions", "list"),
         ("questions", "list", "q"),

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from command_line import run_here, squeezed
 from eval_sampling import running_server
+from json_rows import write_rows
 from openai_faults import Fault
 from openai_server import OpenAIServer
 from pictures import picture, pixels
@@ -87,27 +88,25 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
         }
         for question, colors in asked
     ]
-    (folder / "shapes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(folder / "shapes.jsonl", *rows)
     before = Path.cwd()
     os.chdir(folder)
     with pytest.MonkeyPatch.context() as patched:
         patched.delenv("TAGRPO_DB", raising=False)
-        done = run_here("questions", "import", "shapes.jsonl")
-        assert done.code == 0, done.err
+        done = run_here.ok("questions", "import", "shapes.jsonl")
         asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url]
         solver = ["--solver", "hosted_vllm/test-model", f"solver.base_url={server.url}"]
         few = ["--n", 2, "rounds=1", "proposer.min_distance=0"]
         done = run_here("rephrase", "run", "shapes", "--name", "r", *asking, *solver, *few)
         assert done.code in (0, 3), done.err
-        done = run_here("sets", "publish", "shapes", "--run", "r")
-        assert done.code == 0, done.err
+        done = run_here.ok("sets", "publish", "shapes", "--run", "r")
         yield folder
     os.chdir(before)
 
 
 @pytest.mark.slow
 def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, server: OpenAIServer) -> None:
-    listed = json.loads(run_here("rephrase", "list", "--run", "r", "--json").out)["candidates"]
+    listed = run_here.json("rephrase", "list", "--run", "r")["candidates"]
     verdicts = {(row["text"].count("<image>"), row["status"]) for row in listed}
     assert {(1, "accepted"), (2, "accepted"), (0, "rejected"), (1, "rejected")} == verdicts
     asked = "\n".join(seen(request.body["messages"]) for request in server.requests)
@@ -117,16 +116,14 @@ def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, se
 
 def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer) -> None:
     asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url]
-    done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--n", 2, "--json")
-    assert done.code == 0, done.err
-    (run,) = json.loads(done.out)["runs"]
+    (run,) = run_here.json("eval", "run", "neighbors=shapes@1", *asking, "--n", 2)["runs"]
     assert run["samples"] == 12
     with Database.open(place / "tagrpo.db") as db, db.read() as session:
         grades = session.execute(text("SELECT value, count(*) FROM grades GROUP BY value")).all()
     assert [tuple(row) for row in grades] == [("correct", 12)]
-    raw = run_here("eval", "run", "neighbors=shapes@1", *asking, "--preset", "paper-eval")
-    assert raw.code == 2
-    assert "raw text cannot contain images" in raw.err
+    assert "raw text cannot contain images" in run_here.refused(
+        "eval", "run", "neighbors=shapes@1", *asking, "--preset", "paper-eval"
+    )
 
 
 def test_requests_are_stored_without_the_pictures(place: Path) -> None:
@@ -143,8 +140,7 @@ def test_requests_are_stored_without_the_pictures(place: Path) -> None:
 
 def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: Path) -> None:
     asking = ["--model", "hosted_vllm/other", "price=[1,1]", "--n", 2]
-    done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--dry-run")
-    assert done.code == 0, done.err
+    done = run_here.ok("eval", "run", "neighbors=shapes@1", *asking, "--dry-run")
     assert "images 8" in squeezed(done.out)
     assert "Images are assumed to take 64 to 16,384 tokens each" in done.out
 
@@ -159,8 +155,6 @@ def test_a_model_without_eyes_says_so(place: Path) -> None:
 
 def test_a_benchmark_brings_its_pictures(place: Path, server: OpenAIServer) -> None:
     rows = [{"question": "<image>Double?", "answer": "45", "images": ["lime.img"]}]
-    (place / "own.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    write_rows(place / "own.jsonl", *rows)
     asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url, "--db", "own.db"]
-    done = run_here("eval", "run", "own.jsonl", *asking, "--n", 2, "--json")
-    assert done.code == 0, done.err
-    assert json.loads(done.out)["runs"][0]["correct"] == 2
+    assert run_here.json("eval", "run", "own.jsonl", *asking, "--n", 2)["runs"][0]["correct"] == 2

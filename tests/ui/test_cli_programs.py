@@ -1,7 +1,6 @@
 """Questions that ask for programs, on the command line: from their import to rewards."""
 
 import asyncio
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,8 +30,8 @@ def test_from_questions_to_rewards(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "programs.jsonl", *program_world.ROWS)
-    assert cli("questions", "import", "programs.jsonl", "--kind", "code").code == 0
-    listed = json.loads(cli("questions", "list", "programs", "--json").out)
+    cli.ok("questions", "import", "programs.jsonl", "--kind", "code")
+    listed = cli.json("questions", "list", "programs")
     assert "code" in str(listed)
 
     models = ("--model", MODEL, "--base-url", programmer, "--solver", MODEL, f"solver.base_url={programmer}")
@@ -52,10 +51,9 @@ def test_from_questions_to_rewards(
     )
     assert "does not have `def shout(text):`" in reasons[shout[2]]
 
-    assert cli("sets", "publish", "code", "--run", "run", "--n", 1).code == 0
-    assert cli("sets", "show", "code", "--verify").code == 0
-    evaluated = cli("eval", "run", "programs.jsonl", "--n", 8, "--model", MODEL, "--base-url", programmer)
-    assert evaluated.code == 0, evaluated.err
+    cli.ok("sets", "publish", "code", "--run", "run", "--n", 1)
+    cli.ok("sets", "show", "code", "--verify")
+    cli.ok("eval", "run", "programs.jsonl", "--n", 8, "--model", MODEL, "--base-url", programmer)
     grades = rows("tagrpo.db", "SELECT value, reason, extracted FROM grades")
     assert {grade[:2] for grade in grades} <= {
         ("correct", "tests passed"),
@@ -63,13 +61,12 @@ def test_from_questions_to_rewards(
         ("wrong", "no answer found"),
     }
     assert sum(grade[0] == "correct" for grade in grades) > 10
-    on_set = cli("eval", "run", "neighbors=code", "--n", 2, "--model", MODEL, "--base-url", programmer)
-    assert on_set.code == 0, on_set.err
+    cli.ok("eval", "run", "neighbors=code", "--n", 2, "--model", MODEL, "--base-url", programmer)
     assert "one block of code" in str(rows("tagrpo.db", "SELECT spec FROM runs WHERE kind = 'eval'"))
     refused = cli("eval", "report", "test-model.programs", "--k", "1", "--metric", "maj@k")
     assert refused.code == 2
 
-    assert cli("sets", "export", "code", "--format", "verl", "--out", "verl").code == 0
+    cli.ok("sets", "export", "code", "--format", "verl", "--out", "verl")
     (row, *_) = pq.read_table("verl/train.parquet").to_pylist()
     assert row["extra_info"]["answer_kind"] == "code"
     assert "one block of code" in row["prompt"][-1]["content"]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, squeezed
+from json_rows import write_rows
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -22,7 +23,7 @@ def cli(cli: CommandLine) -> CommandLine:
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
     path = tmp_path / "mine.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
+    write_rows(path, *ROWS)
     return path
 
 
@@ -35,24 +36,23 @@ def more(tmp_path: Path) -> Path:
 
 
 def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: Path) -> None:
-    code, out, err = cli("import", str(mine))
-    assert code == 3
+    _, out, err = cli.warned("import", str(mine))
     assert {"rows 4", "usable 3"} <= {*squeezed(out)}
     assert "no answer" in out
     assert "warning: 1 held back" in err
     mine.write_bytes(mine.read_bytes() + b"{oops\n")
-    code, out, err = cli("import", str(mine), "--name", "more", "--skip-bad-rows")
-    assert (code, "rows left out: 1" in err) == (3, True)
+    _, out, err = cli.warned("import", str(mine), "--name", "more", "--skip-bad-rows")
+    assert "rows left out: 1" in err
     assert "mine.jsonl:5: not valid JSON" in out
 
 
 def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path: Path) -> None:
     rows = [{"question": f"What is {n}+1?", "rationale": "Add.", "correct": str(n + 1)} for n in range(3)]
-    (tmp_path / "boxless.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, _, err = cli("import", "boxless.jsonl")
-    assert code == 2
-    assert "--column answer=NAME; available: correct, question, rationale" in err
-    assert cli("import", "boxless.jsonl", "--column", "answer=correct")[0] == 0
+    write_rows(tmp_path / "boxless.jsonl", *rows)
+    assert "--column answer=NAME; available: correct, question, rationale" in cli.refused(
+        "import", "boxless.jsonl"
+    )
+    cli.ok("import", "boxless.jsonl", "--column", "answer=correct")
 
 
 def test_import_as_json(cli: CommandLine, mine: Path) -> None:
@@ -83,20 +83,16 @@ def test_bad_input_exits_with_2_and_leaves_no_set(
 ) -> None:
     (tmp_path / "broken.jsonl").write_bytes(mine.read_bytes()[:120])
     (tmp_path / "nul.jsonl").write_bytes(b'{"question": "a\\u0000", "answer": "1"}\n')
-    code, _, err = cli("import", *arguments)
-    assert code == 2
-    assert message in err
+    assert message in cli.refused("import", *arguments)
     if (tmp_path / "tagrpo.db").exists():
-        assert json.loads(cli("list", "--json")[1]) == {"sets": []}
+        assert cli.json("list") == {"sets": []}
 
 
 def test_a_changed_file_is_refused_under_the_old_name(cli: CommandLine, mine: Path) -> None:
     cli("import", str(mine))
     mine.write_text(json.dumps(ROWS[0]) + "\n")
-    code, _, err = cli("import", str(mine))
-    assert code == 2
-    assert "another name with --name" in err
-    assert cli("import", str(mine), "--name", "mine-2")[0] == 0
+    assert "another name with --name" in cli.refused("import", str(mine))
+    cli.ok("import", str(mine), "--name", "mine-2")
 
 
 def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandLine, mine: Path) -> None:
@@ -104,15 +100,13 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
         {"question": "Which is prime?", "A": "4", "B": 5, "C": None, "answer": "B"},
         {"question": "Which is a pet?", "A": "a cat", "B": "a rock", "C": "a cloud", "answer": "0"},
     ]
-    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, _, err = cli("import", str(mine))
-    assert code == 3
+    write_rows(mine, *rows)
+    err = cli.warned("import", str(mine)).err
     assert "questions may lack the content of A, B, C: in 2 rows, these columns contain text" in err
     named = "--column question=question --column question=A --column question=B --column question=C"
     assert named in err
-    code, _, err = cli("import", str(mine), "--name", "whole", *named.split())
-    assert code == 0
-    members = json.loads(cli("list", "whole", "--json")[1])["questions"]
+    err = cli.ok("import", str(mine), "--name", "whole", *named.split()).err
+    members = cli.json("list", "whole")["questions"]
     assert [member["question"] for member in members] == [
         "Which is prime?\n(A) 4\n(B) 5",
         "Which is a pet?\n(A) a cat\n(B) a rock\n(C) a cloud",
@@ -122,11 +116,10 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
 def test_golds_that_are_whole_solutions_are_reported(cli: CommandLine, mine: Path) -> None:
     solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
     rows = [{"question": "How many pens?", "answer": solution}, {"question": "And bags?", "answer": "4"}]
-    mine.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    code, _, err = cli("import", str(mine))
-    assert code == 3
+    write_rows(mine, *rows)
+    err = cli.warned("import", str(mine)).err
     assert "gold answers that are whole solutions, which hardly any response matches: 1." in err
-    assert json.loads(cli("import", str(mine), "--json")[1])["golds_that_are_solutions"] == 1
+    assert cli.json("import", str(mine), code=3)["golds_that_are_solutions"] == 1
 
 
 def test_of_many_rows_held_back_the_first_are_listed_and_how_to_list_all(
@@ -140,80 +133,65 @@ def test_of_many_rows_held_back_the_first_are_listed_and_how_to_list_all(
 
 
 def test_lists(cli: CommandLine, mine: Path) -> None:
-    code, _, err = cli("list")
-    assert code == 2
-    assert "there is no database here" in err
+    assert "there is no database here" in cli.refused("list")
     cli("import", str(mine))
-    code, out, _ = cli("list")
-    assert code == 0
+    out = cli.ok("list").out
     assert "mine" in out
-    assert json.loads(cli("list", "--json")[1])["sets"][0]["questions"] == 3
-    page = json.loads(cli("list", "mine", "--limit", "2", "--json")[1])
+    assert cli.json("list")["sets"][0]["questions"] == 3
+    page = cli.json("list", "mine", "--limit", "2")
     assert [question["row"] for question in page["questions"]] == [0, 1]
     assert (page["total"], page["after"]) == (4, 1)
-    rest = json.loads(cli("list", "mine", "--after", "1", "--json")[1])
+    rest = cli.json("list", "mine", "--after", "1")
     assert [question["row"] for question in rest["questions"]] == [2, 3]
     assert rest["after"] is None
     assert "see more with --after 1" in cli("list", "mine", "--limit", "2")[1]
     held = cli("list", "mine", "--held")[1]
     assert "no answer" in held
     assert "What is" not in held
-    sums = json.loads(cli("list", "mine", "--subject", "sums", "--search", "3+4", "--json")[1])
+    sums = cli.json("list", "mine", "--subject", "sums", "--search", "3+4")
     assert [question["answer"] for question in sums["questions"]] == ["7"]
-    assert cli("list", "nothing")[0] == 2
-    assert cli("list", "--held")[0] == 2
+    cli.refused("list", "nothing")
+    cli.refused("list", "--held")
     assert "--suspects allows only --run and --limit" in cli("list", "mine", "--suspects")[2]
 
 
 def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:
     cli("import", str(mine))
-    listed = json.loads(cli("list", "mine", "--level", "2", "--json")[1])["questions"][0]
-    code, out, _ = cli("show", listed["id"][:10])
-    assert code == 0
+    listed = cli.json("list", "mine", "--level", "2")["questions"][0]
+    out = cli.ok("show", listed["id"][:10]).out
     assert r"Find \[x\] if [b]x[/b] is half of 1." in out
     assert r"answer \frac{1}{2}" in squeezed(out)
-    shown = json.loads(cli("show", listed["id"], "--json")[1])
+    shown = cli.json("show", listed["id"])
     assert shown["sets"] == [{"set": "mine", "row": 1, "held": None}]
-    assert cli("show", "q_zzzz")[0] == 2
-    code, _, err = cli("show", "q_")
-    assert code == 2
-    assert "several ids start" in err
+    cli.refused("show", "q_zzzz")
+    assert "several ids start" in cli.refused("show", "q_")
 
 
 def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Path) -> None:
     cli("import", str(mine))
     cli("import", str(more))
     options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
-    code, out, _ = cli("mix", "x2", *options, "--chunks", "1")
-    assert code == 0
+    out = cli.ok("mix", "x2", *options, "--chunks", "1").out
     assert {"created yes", "questions 6", "times 2"} <= {*squeezed(out)}
     assert "created no" in squeezed(cli("mix", "x2", *options, "--chunks", "1")[1])
-    large = json.loads(cli("mix", "x3", *options, "--chunks", "2", "--json")[1])
+    large = cli.json("mix", "x3", *options, "--chunks", "2")
     assert (large["questions"], large["times"]) == (9, 3.0)
     ids = {
-        name: [question["id"] for question in json.loads(cli("list", name, "--json")[1])["questions"]]
-        for name in ("x2", "x3")
+        name: [question["id"] for question in cli.json("list", name)["questions"]] for name in ("x2", "x3")
     }
     assert ids["x3"][:6] == ids["x2"]
     assert "mine + more" in cli("list")[1]
-    code, _, err = cli("mix", "x9", *options, "--chunks", "8")
-    assert code == 2
-    assert "Import more, or request fewer" in err
-    assert cli("mix", "x9", *options)[0] == 2
+    assert "Import more, or request fewer" in cli.refused("mix", "x9", *options, "--chunks", "8")
+    cli.refused("mix", "x9", *options)
 
 
 def test_a_set_is_removed_once_no_run_is_over_it(cli: CommandLine, mine: Path, more: Path) -> None:
     cli("import", str(mine), "--name", "wrong")
-    code, _, err = cli("remove", "wrong")
-    assert code == 2
-    assert "--yes" in err  # nobody is there to be asked
+    assert "--yes" in cli.refused("remove", "wrong")
     whole = cli.within()
-    assert whole("rephrase", "run", "wrong", "--name", "first", "proposer=rules")[0] == 0
-    code, _, err = cli("remove", "wrong", "--yes")
-    assert code == 2
-    assert "runs use it: first (`tagrpo runs remove`)" in err
-    assert whole("runs", "remove", "first", "--yes")[0] == 0
-    code, out, _ = cli("remove", "wrong", "--yes")
-    assert code == 0
+    whole.ok("rephrase", "run", "wrong", "--name", "first", "proposer=rules")
+    assert "runs use it: first (`tagrpo runs remove`)" in cli.refused("remove", "wrong", "--yes")
+    whole.ok("runs", "remove", "first", "--yes")
+    out = cli.ok("remove", "wrong", "--yes").out
     assert {"set wrong", "questions 4"} <= {*squeezed(out)}
-    assert cli("import", str(more), "--name", "wrong")[0] == 0
+    cli.ok("import", str(more), "--name", "wrong")

@@ -4,7 +4,6 @@ import pytest
 
 from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
 from ui.cli.output import Terminal, say
-from ui.cli.records import list_table
 
 RECORD = {
     "set": "math@1",
@@ -51,11 +50,6 @@ def test_long_lists_end_with_what_is_left(capsys: pytest.CaptureFixture[str]) ->
     out = capsys.readouterr().out
     assert "19, and 1 more (--json)\n" in out
     assert out.endswith("19\nand 5 more (--json)\n")
-
-
-def test_a_list_shows_the_beginning_of_a_text_on_one_line() -> None:
-    table = list_table([{"text": "two\nlines", "reason": None}], "text reason")
-    assert table.rows == [["two lines", None]]
 
 
 def test_a_document_is_printed_without_markup(capsys: pytest.CaptureFixture[str]) -> None:

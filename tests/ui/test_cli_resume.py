@@ -14,8 +14,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     Path("sums.jsonl").write_text("\n".join(map(json.dumps, world.questions(6))))
     model = "hosted_vllm/test-model"
     asked = ["eval", "run", "sums.jsonl", "--model", model, "--base-url", server, "--n", 2, "--name", "r"]
-    first = command_line(*asked, "max_requests=2", "price=[1,1]", "samples_per_request=1")
-    assert first.code == 3
+    command_line.warned(*asked, "max_requests=2", "price=[1,1]", "samples_per_request=1")
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
     resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")
@@ -24,18 +23,13 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
         "max_request=1": "Did you mean max_requests?",
         "max_requests=0": "give an integer, at least 1",
     }.items():
-        refused = command_line(*resumed, word)
-        assert (refused.code, says in words(refused.err)) == (2, True), refused.err
-    more = command_line(*resumed, "--json")
-    assert more.code == 0, more.err
-    [done] = json.loads(more.out)["runs"]
+        assert says in command_line.refused(*resumed, word)
+    [done] = command_line.json(*resumed)["runs"]
     assert (done["run"], done["samples"], done["missing"]) == ("r.sums", 12, 0)
     assert done["usd"] > 0  # so the price was kept
-    assert command_line("runs", "rename", "r.sums", "other", "--db", tmp_path / "tagrpo.db").code == 0
-    renamed = command_line("resume", "other", "--db", tmp_path / "tagrpo.db")
-    assert (renamed.code, "was renamed" in renamed.err) == (2, True)
-    unnamed = command_line("resume", "n=3", "--db", tmp_path / "tagrpo.db")
-    assert (unnamed.code, "there is no run 'n=3'" in words(unnamed.err)) == (2, True)
+    command_line.ok("runs", "rename", "r.sums", "other", "--db", tmp_path / "tagrpo.db")
+    assert "was renamed" in command_line.refused("resume", "other", "--db", tmp_path / "tagrpo.db")
+    assert "there is no run 'n=3'" in command_line.refused("resume", "n=3", "--db", tmp_path / "tagrpo.db")
 
 
 def test_passwords_in_addresses_are_refused(command_line: CommandLine, server: str) -> None:

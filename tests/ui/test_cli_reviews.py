@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from candidates import ADD, HALVED, ODD, SUM, WRONG
 from command_line import CommandLine, squeezed
+from json_rows import read_rows, write_rows
 
 from rephraser.reviews.store import record_changes
 from service.database import Database
@@ -34,7 +35,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
     out = cli("review", ODD, "--accept", "--reviewer", "bob", "--json")[1]
     assert json.loads(out)["recorded"] == 1
     assert status(cli, ODD) == ("accepted", "", True)
-    reviews = json.loads(cli("show", ODD, "--json")[1])["reviews"]
+    reviews = cli.json("show", ODD)["reviews"]
     assert [(each["decision"], each["reviewer"], each["reason"]) for each in reviews] == [
         ("rejected", "ada", "garbled"),
         ("accepted", "bob", ""),
@@ -44,10 +45,11 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
     out = cli("review", ODD, "--withdraw", "--reviewer", "bob")[1]
     assert {"decision accepted", "reviewer bob"} <= {*squeezed(out)}
     assert status(cli, ODD) == ("rejected", "garbled", True)
-    assert json.loads(cli("show", ODD, "--json")[1])["reviews"][1]["withdrawn_at"]
-    code, _, err = cli("review", ODD, "--withdraw", "--reviewer", "bob")
-    assert (code, "bob has no decision outside of audits" in err) == (2, True)
-    assert json.loads(cli("review", ODD, "--withdraw", "--json")[1])["reason"] == "garbled"
+    assert cli.json("show", ODD)["reviews"][1]["withdrawn_at"]
+    assert "bob has no decision outside of audits" in cli.refused(
+        "review", ODD, "--withdraw", "--reviewer", "bob"
+    )
+    assert cli.json("review", ODD, "--withdraw")["reason"] == "garbled"
     assert status(cli, ODD)[2] is False
 
 
@@ -83,14 +85,13 @@ def test_reviews_from_a_file_are_all_or_nothing(cli: CommandLine, run: Run, tmp_
         {"candidate": WRONG},
     ]
     bad = {"candidate": HALVED, "decision": "reject"}
-    path.write_text("".join(json.dumps(row) + "\n" for row in [*good, bad]))
+    write_rows(path, *good, bad)
     code, _, err = cli("review", "--sheet", str(path))
     assert (code, f"{path}:4: " in err, "needs a reason" in err) == (2, True, True)
     assert status(cli, ADD)[2] is False
 
-    path.write_text("".join(json.dumps(row) + "\n" for row in good))
-    code, out, _ = cli("review", "--sheet", str(path))
-    assert code == 0
+    write_rows(path, *good)
+    out = cli.ok("review", "--sheet", str(path)).out
     assert {"recorded 2", "without decision 1"} <= {*squeezed(out)}
     assert status(cli, ADD) == ("rejected", "no", True)
     assert {"recorded 0", "unchanged 2"} <= {*squeezed(cli("review", "--sheet", str(path))[1])}
@@ -100,16 +101,15 @@ def decide(cli: CommandLine, audit: int, *decisions: tuple[str, str]) -> None:
     """Record decisions in an audit: candidates and words of `--accept` or `--reject`."""
     for candidate, word in decisions:
         reason = ("--reason", "no") if word == "--reject" else ()
-        assert cli("review", candidate, word, *reason, "--audit", audit)[0] == 0
+        cli.ok("review", candidate, word, *reason, "--audit", audit)
 
 
 def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None:
-    code, out, err = cli("audit", "run", "--sample", "50", "--seed", "7")
-    assert code == 3
+    _, out, err = cli.warned("audit", "run", "--sample", "50", "--seed", "7")
     assert {"audit 1", "run run", "sample 50", "seed 7", "new yes", "drawn 4"} <= {*squeezed(out)}
     assert not re.search("c_[0-9a-f]", out)
     assert "audit 1 has 4 of 4 candidates without a decision" in err
-    open_ = json.loads(cli("audit", "--seed", "7", "--json")[1])
+    open_ = cli.json("audit", "--seed", "7", code=3)
     assert (open_["audit"], open_["new"], open_["complete"]) == (1, False, False)
     assert all(set(member) == {"candidate_id"} for member in open_["members"])
     elsewhere = json.dumps({key: value for key, value in open_.items() if key != "members"})
@@ -117,13 +117,13 @@ def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None
     order = [member["candidate_id"] for member in open_["members"]]
 
     decide(cli, 1, (order[0], "--accept"), (order[1], "--reject"))
-    code, out, err = cli("audit", "run", "--seed", "7")
-    assert (code, "2 of 4 candidates without" in err) == (3, True)
+    _, out, err = cli.warned("audit", "run", "--seed", "7")
+    assert "2 of 4 candidates without" in err
 
     decide(cli, 1, (order[2], "--accept"), (order[3], "--accept"))
     code, out, err = cli("audit", "run", "--seed", "7")
     assert (code, err) == (0, "")
-    done = json.loads(cli("audit", "--seed", "7", "--json")[1])
+    done = cli.json("audit", "--seed", "7")
     verdicts = {member["candidate_id"]: member["status"] for member in done["members"]}
     assert verdicts == {ADD: "accepted", WRONG: "rejected", ODD: "undecided", HALVED: "accepted"}
     false_accepts = int(verdicts[order[1]] == "accepted")
@@ -134,13 +134,13 @@ def test_an_audit_from_the_draw_to_the_rates(cli: CommandLine, run: Run) -> None
 
 
 def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
-    code, out, err = cli("audit", "run", "--groups", "--out", str(tmp_path / "sheet.jsonl"))
-    assert (code, "audit 1 has 2 of 2 candidates without a decision" in err) == (3, True)
+    _, out, err = cli.warned("audit", "run", "--groups", "--out", str(tmp_path / "sheet.jsonl"))
+    assert "audit 1 has 2 of 2 candidates without a decision" in err
     assert {"kind groups", "sample 50", "seed 0", "drawn 2", "reviewed 0"} <= {*squeezed(out)}
-    rows = [json.loads(line) for line in (tmp_path / "sheet.jsonl").read_text().splitlines()]
+    rows = read_rows(tmp_path / "sheet.jsonl")
     assert {row["candidate"] for row in rows} == {ADD, HALVED}
     cli("review", rows[0]["candidate"], "--reject", "--reason", "no", "--audit", "1")
-    half = json.loads(cli("audit", "run", "--groups", "--json")[1])
+    half = cli.json("audit", "run", "--groups", code=3)
     assert (half["complete"], half["groups"]["complete"], half["groups"]["open"]) == (False, 1, 1)
     assert "broken_groups" not in half["groups"]  # who still reviews must not know
     # One of two: .0126; two of two: 1.
@@ -151,7 +151,7 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     decide(cli, 1, (rows[0]["candidate"], "--accept"), (rows[1]["candidate"], "--reject"))
     code, out, err = cli("audit", "run", "--groups")
     assert (code, err) == (0, "")
-    done = json.loads(cli("audit", "run", "--groups", "--json")[1])
+    done = cli.json("audit", "run", "--groups")
     groups = done["groups"]
     assert (done["kind"], groups["drawn"], groups["complete"]) == ("groups", groups["size"], groups["size"])
     assert groups["broken"]["count"] == 1
@@ -161,20 +161,18 @@ def test_an_audit_of_groups(cli: CommandLine, run: Run, tmp_path: Path) -> None:
 
 def test_an_audit_by_sheet_and_two_reviewers(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
-    code, out, _ = cli("audit", "--out", str(sheet))
-    assert (code, f"4 rows written to {sheet}" in out) == (3, True)
-    assert cli("audit", "--out", str(sheet))[0] == 2
-    rows = [json.loads(line) for line in sheet.read_text().splitlines()]
+    assert f"4 rows written to {sheet}" in cli.warned("audit", "--out", str(sheet)).out
+    cli.refused("audit", "--out", str(sheet))
+    rows = read_rows(sheet)
 
     for reviewer, reject in (("ada", {WRONG}), ("bob", {WRONG, ODD})):
         for row in rows:
             refused = row["candidate"] in reject
             row["decision"], row["reason"] = ("reject", "no") if refused else ("accept", "")
-        sheet.write_text("".join(json.dumps(row) + "\n" for row in rows))
-        assert cli("review", "--sheet", str(sheet), "--reviewer", reviewer)[0] == 0
+        write_rows(sheet, *rows)
+        cli.ok("review", "--sheet", str(sheet), "--reviewer", reviewer)
 
-    code, out, _ = cli("audit", "--json")
-    assert code == 0
+    out = cli.ok("audit", "--json").out
     done = json.loads(out)
     [pair] = done["agreements"]
     assert (pair["first"], pair["second"], pair["agreed"], pair["shared"], pair["kappa"]) == (
@@ -188,16 +186,14 @@ def test_an_audit_by_sheet_and_two_reviewers(cli: CommandLine, run: Run, tmp_pat
 
 
 def test_a_candidate_is_edited_and_its_origin_shown(cli: CommandLine, run: Run) -> None:
-    code, out, err = cli("edit", WRONG[:14], "--text", "Add 2 to 3.")
-    assert code == 0, err
+    _, out, _err = cli.ok("edit", WRONG[:14], "--text", "Add 2 to 3.")
     identity = out.split()[1]
     assert {f"candidate {identity}", f"mended from {WRONG}", "mended by ada"} <= {*squeezed(out)}
-    standing = json.loads(cli("show", identity, "--json")[1])["runs"][0]
+    standing = cli.json("show", identity)["runs"][0]
     assert (standing["proposer"], standing["mended_from"], standing["strategy"]) == ("human", WRONG, "format")
     assert status(cli, WRONG)[0] == "rejected"
-    assert cli("edit", WRONG, "--text", "Add 2 to 3.")[0] == 2
-    code, _, err = cli("edit", ODD)
-    assert (code, "--text" in err) == (2, True)
+    cli.refused("edit", WRONG, "--text", "Add 2 to 3.")
+    assert "--text" in cli.refused("edit", ODD)
 
 
 def test_a_comment_on_accepting_is_exported_with_the_reviews(
@@ -220,13 +216,13 @@ def test_a_comment_on_accepting_is_exported_with_the_reviews(
         HALVED: "in a sheet",
         WRONG: "on the page",
     }
-    rows = json.loads(cli("list", "--reviews", "--json")[1])["reviews"]
+    rows = cli.json("list", "--reviews")["reviews"]
     assert {row["candidate"]: row["reason"] for row in rows} == comments
     assert {row["decision"] for row in rows} == {"accepted"}
     for candidate, comment in comments.items():
         assert status(cli, candidate) == ("accepted", comment, True)
     cli("review", HALVED, "--withdraw")
-    rows = json.loads(cli("list", "--reviews", "--run", "run", "--json")[1])["reviews"]
+    rows = cli.json("list", "--reviews", "--run", "run")["reviews"]
     withdrawn = [(row["candidate"], row["counts"]) for row in rows if row["withdrawn_at"]]
     assert withdrawn == [(HALVED, False)]
     assert "in a sheet" in cli("list", "--reviews")[1]

@@ -1,6 +1,5 @@
 """`tagrpo runs list` and `show` as a user meets them."""
 
-import json
 from pathlib import Path
 
 import pytest
@@ -46,22 +45,20 @@ def test_without_runs(cli: CommandLine) -> None:
         f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval score --judge", "train run")
     )
     assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
-    assert json.loads(cli("list", "--json")[1]) == {"runs": []}
-    code, _, err = cli("show")
-    assert (code, "there are no runs yet" in err) == (2, True)
+    assert cli.json("list") == {"runs": []}
+    assert "there are no runs yet" in cli.refused("show")
 
 
 def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: Path) -> None:
     with Database.open(db) as database:
         rules = make_spec(proposer="rules", model="rules", solvers=())
         add_run(database, "by-rules", ASKED[1:], spec=rules, finished=False)
-    code, out, _ = cli("list", "--kind", "propose")
-    assert code == 0
+    out = cli.ok("list", "--kind", "propose").out
     finished = run_finished(db, "math-run")
     done = "candidates=5, usd=0"
     assert f"math-run propose test-questions test/proposer {done} {finished}" in squeezed(out)
-    assert "by-rules propose test-questions rules candidates=2, usd=0 no" in squeezed(out)
-    runs = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
+    assert "by-rules propose test-questions rules candidates=2, usd=0 -" in squeezed(out)
+    runs = {entry["run"]: entry for entry in cli.json("list")["runs"]}
     assert runs["math-run"]["run_id"] == run.id
     assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)
 
@@ -85,7 +82,7 @@ def test_show_counts_and_names_what_is_missing(cli: CommandLine, run: Run) -> No
 def test_show_in_json_is_whole(cli: CommandLine, db: Path) -> None:
     with Database.open(db) as database:
         add_run(database, "bare", [(f"What is {number}+1?", str(number + 1), []) for number in range(25)])
-    found = json.loads(cli("show", "bare", "--json")[1])
+    found = cli.json("show", "bare")
     assert len(found["unfinished"]) == 25
     assert found["spec"]["proposer"] == "llm"
     assert found["versions"] == {"tagrpo": "0.0.test"}
@@ -112,16 +109,14 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
                     .values(state=state, error=error)
                 )
 
-    code, out, err = cli("show")
-
-    assert code == 3
+    _, out, err = cli.warned("show")
     said = " ".join(err.split())
     assert "1 request is open and 2 requests failed; resume with `tagrpo resume math-run`" in said
     assert "1 request failed permanently, and the questions continued without" in said
     assert "tagrpo resume math-run retry_final=true" in said
     assert "429: too many requests=2, content filter: no=1" in out
     assert "propose test/proposer 4 1200 34 0.5" in " ".join(out.replace(",", "").split())
-    found = json.loads(cli("show", "--json")[1])
+    found = cli.json("show", code=3)
     assert [found[f"{state}_questions"] for state in ("open", "failed", "final")] == [1, 2, 1]
     assert sum(line["usd"] for line in found["ledger"]) == 0.5
     assert "usd=0.5" in cli("list")[1]
@@ -133,15 +128,14 @@ def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: 
         with database.write() as session:
             spec = {"recipe": {"name": "ta_grpo"}}
             open_run(session, name="ta", kind="train", spec=spec, question_ids=[], versions={})
-    listed = {entry["run"]: entry for entry in json.loads(cli("list", "--json")[1])["runs"]}
+    listed = {entry["run"]: entry for entry in cli.json("list")["runs"]}
     kinds = {"math-run": "propose", "base.sums": "eval", "ta": "train"}
     assert {name: entry["kind"] for name, entry in listed.items()} == kinds
     lines = {line.split()[0]: line for line in cli("list")[1].splitlines()[1:]}
     assert "samples=4, graded=4" in lines["base.sums"]
     assert "steps=0, rollouts=0" in lines["ta"]
     assert "tagrpo train rollouts ta=FOLDER --add" in cli("list").err
-    assert json.loads(cli("list", "--kind", "train", "--json")[1])["runs"] == [listed["ta"]]
-    assert json.loads(cli("show", "base", "--json")[1])["run"] == "base.sums"  # the only one called base.X
-    assert json.loads(cli("show", "ta", "--json")[1])["recipe"] == "ta_grpo"
-    code, _, err = cli("show")
-    assert (code, "Choose one: base.sums, math-run, ta" in err) == (2, True)
+    assert cli.json("list", "--kind", "train")["runs"] == [listed["ta"]]
+    assert cli.json("show", "base")["run"] == "base.sums"  # the only one called base.X
+    assert cli.json("show", "ta")["recipe"] == "ta_grpo"
+    assert "Choose one: base.sums, math-run, ta" in cli.refused("show")

@@ -1,13 +1,11 @@
 """`tagrpo sets`: what it prints, its exit codes, its JSON."""
 
 import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from unittest.mock import ANY
 
 import pytest
-from command_line import Done, run_here, squeezed, words
+from command_line import CommandLine, squeezed
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import text
 from tampering import past_tagrpo
@@ -21,51 +19,35 @@ ASKED: list[Asked] = [
 ]
 
 
-@dataclass(frozen=True)
-class Cli:
-    """Runs `tagrpo sets ...` on one database."""
-
-    db: Path
-
-    def __call__(self, *arguments: str, code: int = 0) -> Done:
-        done = run_here("sets", *arguments, "--db", self.db)
-        assert done.code == code, done
-        return done
-
-    def json(self, *arguments: str, code: int = 0) -> dict[str, Any]:
-        value: dict[str, Any] = json.loads(self(*arguments, "--json", code=code).out)
-        return value
-
-    def error(self, *arguments: str) -> str:
-        return words(self(*arguments, code=2).err)
-
-
 @pytest.fixture
-def cli(tmp_path: Path) -> Cli:
+def cli(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+    """Return `tagrpo sets` on a database with three runs."""
+    monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
     with open_empty(tmp_path / "t.db") as database:
         add_run(database, "run", ASKED)
         add_run(database, "open", ASKED[:1], finished=False)
         add_run(database, "rules", ASKED[2:], spec=make_spec(solvers=()))
-    return Cli(tmp_path / "t.db")
+    return command_line.within("sets")
 
 
-def test_publish_says_what_it_took(cli: Cli) -> None:
-    text = cli("publish", "math", "--run", "run", "--n", "1").out
+def test_publish_says_what_it_took(cli: CommandLine) -> None:
+    text = cli.ok("publish", "math", "--run", "run", "--n", "1").out
     lines = squeezed(text)
     assert {"set math@1", "questions 3", "neighbors 2", "questions by neighbors 0=1, 1=2"} <= {*lines}
     # 3 of 4 judged proposals are accepted: Clopper-Pearson.
     assert "all 3 4 1 0.75 0.1941 0.9937" in lines
     assert (
-        "unchanged: math@1 already has this content" in cli("publish", "math", "--run", "run", "--n", "1").out
+        "unchanged: math@1 already has this content"
+        in cli.ok("publish", "math", "--run", "run", "--n", "1").out
     )
 
 
-def test_unverified_ones_are_published_on_demand_and_an_open_run_needs_attention(cli: Cli) -> None:
-    assert "--include unverified" in cli.error("publish", "rules", "--run", "rules")
+def test_unverified_ones_are_published_on_demand_and_an_open_run_needs_attention(cli: CommandLine) -> None:
+    assert "--include unverified" in cli.refused("publish", "rules", "--run", "rules")
     result = cli.json("publish", "rules", "--run", "rules", "--include", "unverified")
     assert result["counts"]["neighbors_by_verdict"]["unverified"] == 1
     assert result["accept_rates"][0]["rate"] is None
-    early = cli("publish", "early", "--run", "open", code=3)
+    early = cli.warned("publish", "early", "--run", "open")
     assert "early@1" in early.out
     assert "run open is not finished" in early.err
 
@@ -78,24 +60,24 @@ COUNTED: list[Asked] = [
 
 
 @pytest.fixture
-def counted(cli: Cli) -> Cli:
-    with Database.open(cli.db) as database:
+def counted(cli: CommandLine) -> CommandLine:
+    with Database.open("t.db") as database:
         add_run(database, "counted", COUNTED)
     return cli
 
 
-def test_several_runs_and_a_preference(counted: Cli) -> None:
-    text = counted("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").out
+def test_several_runs_and_a_preference(counted: CommandLine) -> None:
+    text = counted.ok("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").out
     assert "easier=2, level=2, harder=0" in text
     shown = counted.json("show", "both", "--limit", "2")
     assert shown["spec"]["publish"]["prefer"] == "easier"
     successes = shown["entries"][1]["neighbors"][0]["successes"]
     assert (successes["neighbor_right"], successes["question_right"]) == (2, 0)
-    assert "give each run exactly once" in counted.error("publish", "both", "--run", "run", "--run", "run")
-    assert "--pilot requires --adaptive" in counted.error("publish", "x", "--run", "run", "--pilot", "p")
+    assert "give each run exactly once" in counted.refused("publish", "both", "--run", "run", "--run", "run")
+    assert "--pilot requires --adaptive" in counted.refused("publish", "x", "--run", "run", "--pilot", "p")
 
 
-def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: Cli) -> None:
+def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: CommandLine) -> None:
     counts = counted.json("publish", "some", "--run", "counted", "--adaptive", "8")["counts"]
     assert counts["questions_by_neighbors"] == {"0": 1, "1": 1, "2": 1}
     assert counts["adaptive"] == {"in need": 2, "alone": 1, "unknown": 0}
@@ -106,8 +88,8 @@ def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: 
 
 
 @pytest.mark.slow
-def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -> None:
-    text = counted("publish", "dry", "--run", "counted", "--dry-run").out
+def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: CommandLine) -> None:
+    text = counted.ok("publish", "dry", "--run", "counted", "--dry-run").out
     assert "N=2" in text
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--adaptive", "8")
     assert [row["choice"] for row in found["choices"]] == ["N=0", "N=1", "N=2", "adaptive"]
@@ -118,9 +100,9 @@ def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Cli) -
     assert counted.json("list")["sets"] == []
 
 
-def test_filters_reach_the_selection(cli: Cli) -> None:
+def test_filters_reach_the_selection(cli: CommandLine) -> None:
     options = ("--strategy", "perspectives", "--model", "test/proposer", "--only-with-neighbors")
-    cli("publish", "math", "--run", "run", *options, "--include", "undecided")
+    cli.ok("publish", "math", "--run", "run", *options, "--include", "undecided")
     shown = cli.json("show", "math")
     assert shown["spec"]["publish"] == {
         "n": None,
@@ -135,21 +117,21 @@ def test_filters_reach_the_selection(cli: Cli) -> None:
     assert (shown["counts"]["questions"], shown["counts"]["questions_left_out"]) == (2, 1)
 
 
-def test_versions_are_listed_tagged_and_shown(cli: Cli) -> None:
-    assert "no neighbor sets yet" in cli("list").out
-    cli("publish", "math", "--run", "run")
-    cli("publish", "other", "--run", "run", "--n", "1")
+def test_versions_are_listed_tagged_and_shown(cli: CommandLine) -> None:
+    assert "no neighbor sets yet" in cli.ok("list").out
+    cli.ok("publish", "math", "--run", "run")
+    cli.ok("publish", "other", "--run", "run", "--n", "1")
     assert cli.json("tag", "math@1", "paper") == {"set": "math@1", "id": ANY, "tags": ["paper"]}
-    assert "7" in cli.error("tag", "math", "7")
+    assert "7" in cli.refused("tag", "math", "7")
     assert [item["set"] for item in cli.json("list")["sets"]] == ["math@1", "other@1"]
     assert [item["tags"] for item in cli.json("list", "math")["sets"]] == [["paper"]]
-    assert "math@1" in cli("list").out
-    assert "absent" in cli.error("list", "absent")
+    assert "math@1" in cli.ok("list").out
+    assert "absent" in cli.refused("list", "absent")
     assert cli.json("show", "math@paper")["version"] == 1
     assert cli.json("tag", "math", "paper", "--remove")["tags"] == []
-    assert "no version or tag 'paper'" in cli.error("show", "math@paper")
+    assert "no version or tag 'paper'" in cli.refused("show", "math@paper")
 
-    text = cli("show", "math@1", "--limit", "1", "--first", "1").out
+    text = cli.ok("show", "math@1", "--limit", "1", "--first", "1").out
     assert "rule overlap" in squeezed(text)
     assert "Half of [bold]8[/bold]?" in text
     assert "2+3" not in text
@@ -158,10 +140,10 @@ def test_versions_are_listed_tagged_and_shown(cli: Cli) -> None:
     assert [entry["question"]["answer"] for entry in entries] == ["5", "4", "yes"]
 
 
-def test_two_versions_are_compared(cli: Cli) -> None:
-    cli("publish", "math", "--run", "run", "--n", "1")
-    cli("publish", "math", "--run", "run", "--include", "rejected", "--only-with-neighbors")
-    text = cli("show", "math@2", "--diff", "math@1").out
+def test_two_versions_are_compared(cli: CommandLine) -> None:
+    cli.ok("publish", "math", "--run", "run", "--n", "1")
+    cli.ok("publish", "math", "--run", "run", "--include", "rejected", "--only-with-neighbors")
+    text = cli.ok("show", "math@2", "--diff", "math@1").out
     assert {"a math@1", "b math@2", "same no"} <= {*squeezed(text)}
     assert "2 plus 3?" in text
     found = cli.json("show", "math@2", "--diff", "math@1")
@@ -169,12 +151,12 @@ def test_two_versions_are_compared(cli: Cli) -> None:
     assert cli.json("show", "math@1", "--diff", "math@1")["same"] is True
 
 
-def test_a_version_is_verified(cli: Cli) -> None:
-    cli("publish", "math", "--run", "run")
-    assert "ok yes" in squeezed(cli("show", "math", "--verify").out)
-    with past_tagrpo(cli.db) as connection:
+def test_a_version_is_verified(cli: CommandLine) -> None:
+    cli.ok("publish", "math", "--run", "run")
+    assert "ok yes" in squeezed(cli.ok("show", "math", "--verify").out)
+    with past_tagrpo(Path("t.db")) as connection:
         connection.execute(text("UPDATE neighbor_set_members SET posterior = 0.1 WHERE position = 2"))
-    result = cli("show", "math", "--verify", code=3)
+    result = cli.warned("show", "math", "--verify")
     assert "ok no" in squeezed(result.out)
     assert "math@1: differs from its published content" in result.err
     report = cli.json("show", "math", "--verify", code=3)
@@ -182,40 +164,42 @@ def test_a_version_is_verified(cli: Cli) -> None:
 
 
 @pytest.mark.parametrize(("to", "name"), [("hf", "out"), ("jsonl", "a.jsonl"), ("parquet", "a.parquet")])
-def test_export_and_import(cli: Cli, tmp_path: Path, to: str, name: str) -> None:
-    cli("publish", "math", "--run", "run")
+def test_export_and_import(cli: CommandLine, tmp_path: Path, to: str, name: str) -> None:
+    cli.ok("publish", "math", "--run", "run")
     to_file = ("export", "math@1", "--format", to, "--out", str(tmp_path / name))
     exported = cli.json(*to_file, "--license", "mit")
     assert exported["neighbors_by_verdict"]["accepted"] == 3
     assert exported["license"] == "mit"
-    assert "--overwrite" in cli.error(*to_file)
-    assert "math@1" in cli(*to_file, "--overwrite").out
+    assert "--overwrite" in cli.refused(*to_file)
+    assert "math@1" in cli.ok(*to_file, "--overwrite").out
 
-    other = Cli(tmp_path / "other.db")  # made by the import
-    imported = other.json("import", str(tmp_path / name), "--name", "copy")
+    other = ("--db", "other.db")  # made by the import
+    imported = cli.json("import", str(tmp_path / name), "--name", "copy", *other)
     assert (imported["set"], imported["content_hash"]) == ("copy@1", exported["content_hash"])
-    assert name in json.dumps(other.json("show", "copy")["spec"])
-    assert other.json("show", "copy", "--verify")["ok"] is True
+    assert name in json.dumps(cli.json("show", "copy", *other)["spec"])
+    assert cli.json("show", "copy", "--verify", *other)["ok"] is True
 
 
 @pytest.mark.parametrize(
     ("to", "options", "message"),
     [
-        ("hf", ("--max-prompt-tokens", "512"), "cannot be combined with --format hf"),
-        ("verl", ("--license", "mit"), "cannot be combined with --format verl"),
-        ("verl", ("chat_template_kwargs=x",), "chat_template_kwargs"),
+        ("hf", "--max-prompt-tokens 512", "cannot be combined with --format hf"),
+        ("verl", "--license mit", "cannot be combined with --format verl"),
+        ("verl", "chat_template_kwargs=x", "chat_template_kwargs"),
     ],
 )
 def test_options_that_an_export_does_not_take(
-    cli: Cli, tmp_path: Path, to: str, options: tuple[str, ...], message: str
+    cli: CommandLine, tmp_path: Path, to: str, options: str, message: str
 ) -> None:
-    cli("publish", "math", "--run", "run")
-    assert message in cli.error("export", "math", "--format", to, "--out", str(tmp_path / "o"), *options)
+    cli.ok("publish", "math", "--run", "run")
+    assert message in cli.refused(
+        "export", "math", "--format", to, "--out", str(tmp_path / "o"), *options.split()
+    )
     assert not (tmp_path / "o").exists()
 
 
-def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
-    cli("publish", "math", "--run", "run", "--include", "unverified")
+def test_export_for_verl(cli: CommandLine, tmp_path: Path) -> None:
+    cli.ok("publish", "math", "--run", "run", "--include", "unverified")
     to_verl = ("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"))
     grouped = cli.json(*to_verl)
     assert (grouped["layout"], grouped["rows"], grouped["neighbors"]) == ("grouped", 3, 4)
@@ -225,18 +209,18 @@ def test_export_for_verl(cli: Cli, tmp_path: Path) -> None:
     assert manifest["data_source"] == "DigitalLearningGmbH/MATH-lighteval"
     options = ("--layout", "flat", "--overwrite", "--instruction", "", "system=Be brief.")
     more = ("chat_template_kwargs.enable_thinking=false", "data_source=toy")
-    assert {"layout flat", "rows 7"} <= {*squeezed(cli(*to_verl, *options, *more).out)}
+    assert {"layout flat", "rows 7"} <= {*squeezed(cli.ok(*to_verl, *options, *more).out)}
     manifest = json.loads((tmp_path / "verl" / "manifest.json").read_text(encoding="utf-8"))
     assert (manifest["set"], manifest["data_source"]) == ("math@1", "toy")
     assert (manifest["prompt"]["instruction"], manifest["prompt"]["system"]) == ("", "Be brief.")
     assert manifest["prompt"]["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-def test_long_prompts_for_verl_need_attention(cli: Cli, tmp_path: Path) -> None:
+def test_long_prompts_for_verl_need_attention(cli: CommandLine, tmp_path: Path) -> None:
     with open_empty(tmp_path / "long.db") as database:
         add_run(database, "run", [("Halve 8.", "4", [Proposed("Half of 8? " * 400), Proposed("Half of 8?")])])
-    long = Cli(tmp_path / "long.db")
-    long("publish", "math", "--run", "run")
-    result = long("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"), code=3)
+    long = ("--db", "long.db")
+    cli.ok("publish", "math", "--run", "run", *long)
+    result = cli.warned("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"), *long)
     assert "neighbors 1" in squeezed(result.out)
     assert "1 neighbors and 0 questions" in result.err

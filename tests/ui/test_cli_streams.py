@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import CommandLine, run_here
+from json_rows import write_rows
 from world_runs import command
 
 from ui.cli import output
@@ -18,9 +19,7 @@ ODD = [
 
 
 def odd_questions(folder: Path) -> Path:
-    path = folder / "odd.jsonl"
-    path.write_text("\n".join(json.dumps(row) for row in ODD))
-    return path
+    return write_rows(folder / "odd.jsonl", *ODD)
 
 
 @pytest.fixture(scope="module")
@@ -28,30 +27,23 @@ def two_questions(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a database with the odd questions, which is only read."""
     folder = tmp_path_factory.mktemp("odd")
     db = str(folder / "odd.db")
-    done = run_here("questions", "import", odd_questions(folder), "--name", "odd", "--db", db)
-    assert done.code == 0, done.err
+    run_here.ok("questions", "import", odd_questions(folder), "--name", "odd", "--db", db)
     return db
 
 
-def in_ascii() -> dict[str, str]:
-    return {
-        **os.environ,
-        "LC_ALL": "C",
-        "LANG": "C",
-        "PYTHONCOERCECLOCALE": "0",
-        "PYTHONUTF8": "0",
-        "PYTHONIOENCODING": "ascii",
-    }
+ASCII = {"LC_ALL": "C", "LANG": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
+ASCII |= {"PYTHONIOENCODING": "ascii"}
 
 
 @pytest.mark.slow
 def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(two_questions: str) -> None:
     call = command("questions", "list", "odd", "--db", two_questions)
-    text = subprocess.run(call, capture_output=True, env=in_ascii(), timeout=60)
-    assert text.returncode == 0, text.stderr
+    text, found = (
+        subprocess.run([*call, *form], capture_output=True, env={**os.environ, **ASCII}, timeout=60)
+        for form in ([], ["--json"])
+    )
+    assert (text.returncode, found.returncode) == (0, 0), text.stderr + found.stderr
     assert b"O\\xf9 est [bold]la[/bold]" in text.stdout
-    found = subprocess.run([*call, "--json"], capture_output=True, env=in_ascii(), timeout=60)
-    assert found.returncode == 0, found.stderr
     rows = json.loads(found.stdout.decode("ascii"))["questions"]
     assert [row["question"] for row in rows] == [row["question"] for row in ODD]
 
@@ -99,12 +91,11 @@ def test_closed_streams_do_no_harm(two_questions: str) -> None:
 
 @pytest.mark.slow
 def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
-    source = tmp_path / "many.jsonl"
     filler = "a long story that fills the pipe " * 30
     rows = ({"question": f"Given {filler}, what is ${i}+1$?", "answer": str(i + 1)} for i in range(300))
-    source.write_text("\n".join(map(json.dumps, rows)))
+    source = write_rows(tmp_path / "many.jsonl", *rows)
     db = str(tmp_path / "t.db")
-    assert run_here("questions", "import", source, "--name", "many", "--db", db).code == 0
+    run_here.ok("questions", "import", source, "--name", "many", "--db", db)
     process = subprocess.Popen(
         command("questions", "list", "many", "--limit", "300", "--json", "--db", db),
         stdout=subprocess.PIPE,
@@ -130,7 +121,7 @@ def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
     ends = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sorted(json.loads(end)["created"] for end in ends) == [False, True]
-    listed = json.loads(run_here("questions", "list", "--db", db, "--json").out)
+    listed = run_here.json("questions", "list", "--db", db)
     assert [(row["set"], row["questions"]) for row in listed["sets"]] == [("odd", 2)]
 
 
@@ -138,7 +129,7 @@ def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_p
     folder = tmp_path / "a b'c\" ü #%?"
     folder.mkdir()
     source, db = odd_questions(folder), folder / "t?#%41.db"
-    assert cli("questions", "import", source, "--name", "odd", "--db", db).code == 0
+    cli.ok("questions", "import", source, "--name", "odd", "--db", db)
     assert db.is_file()
     assert "odd" in cli("questions", "list", "--db", db).out
 
@@ -149,8 +140,8 @@ def test_a_log_gets_a_line_now_and_then_and_the_last_one(monkeypatch: pytest.Mon
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
     with output.terminal.progress("run") as bar:
         monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 0.0)
-        bar.update(3, 9, "asking")
+        bar("asking", 3, 9)
         monkeypatch.setattr(output, "PLAIN_PROGRESS_EVERY_S", 600.0)
-        bar.update(4, 9, "asking")
-        bar.update(5, 9, "asking")
+        bar("asking", 4, 9)
+        bar("asking", 5, 9)
     assert lines == ["run: 3/9  asking", "run: 5/9  asking"]

@@ -55,7 +55,7 @@ def write_problems(path: str, *questions: str) -> None:
 
 def import_question(cli: CommandLine) -> None:
     write_problems("few.jsonl", "Ada has 12 apples and buys 5 more. How many apples does Ada have now?")
-    assert cli("questions", "import", "few.jsonl", "--name", "few").code == 0
+    cli.ok("questions", "import", "few.jsonl", "--name", "few")
 
 
 def replies(db: str) -> list[str]:
@@ -90,8 +90,7 @@ def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_tha
     cli.ok(*started)
     assert vllm_processes(os.getpid()) == before
     assert rows("started.db", "SELECT count(*) FROM asks") == [(REQUESTS,)]
-    served = cli(*run, "--db", "served.db", "--model", SERVED, "--base-url", server)
-    assert served.code == 0, served.err
+    cli.ok(*run, "--db", "served.db", "--model", SERVED, "--base-url", server)
     texts = rows("started.db", TEXTS)
     assert len({text for _, _, text in texts}) > 0.9 * PROBLEMS * N
     assert texts == rows("served.db", TEXTS)
@@ -121,8 +120,7 @@ def test_what_a_server_refuses_is_final_or_stops_the_run(cli: CommandLine, serve
     write_problems("long.jsonl", "What is 1 + 1?", f"What is {'1 + ' * CONTEXT}1?")
     run = ("eval", "run", "long.jsonl", "--model", SERVED, "--base-url", server, "--n", 4)
     for _ in range(2):  # the refusal may come before any answer: only the next run can tell that it is final
-        done = cli(*run, "max_tokens=60")
-        assert done.code == 3
+        done = cli.warned(*run, "max_tokens=60")
     assert "4 samples permanently missing" in done.err
     assert rows("tagrpo.db", "SELECT count(*) FROM samples") == [(4,)]
     for maximum in (CONTEXT, CONTEXT + 1):

@@ -24,6 +24,7 @@ import world
 from command_line import run_here
 from doc_pages import FENCE, LINK, NAMES, PAGES, ROOT, SHELLS, blocks, command, commands, lines
 from eval_runs import add_methods
+from json_rows import write_rows
 from pictures import picture
 from rescues import write_rescues
 from rollout_shards import write_run
@@ -253,7 +254,7 @@ def prepare(page: str, folder: Path) -> None:
     """Put there what the page takes for granted: the reader's questions, runs of earlier pages."""
     rows = [{**row, "level": "Level 5", "subject": "algebra"} for row in world.questions(32)]
     for name, part in (("math_train.jsonl", rows[:4]), ("openr1.jsonl", rows[4:])):
-        (folder / name).write_text("".join(json.dumps(row) + "\n" for row in part), encoding="utf-8")
+        write_rows(folder / name, *part)
     if page == "docs/training-signal.md":  # its script writes the pilot
         [pilot] = [block.text for block in blocks(page) if block.language == "python"]
         exec(pilot)
@@ -271,7 +272,7 @@ def prepare(page: str, folder: Path) -> None:
     if page == "docs/reference/metrics.md":
         write_run(folder / "runs" / "ta" / "rollouts", run="ta")
         rescues = write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
-        assert run_here("train", "rollouts", str(rescues), "--add").code == 0
+        run_here.ok("train", "rollouts", str(rescues), "--add")
     if page == "docs/train.md":  # it begins with the run math-gpt4 too, over questions that are asked
         split = [row["question"].split() for row in rows[:8]]
         ways = [[Proposed(" ".join(order)) for order in (words[::-1], sorted(words))] for words in split]

@@ -180,18 +180,27 @@ class Record:
         values |= {name: self.texts(headers, [row], name).get(row) for name in TEXTS}
         return RolloutRecord(**_shortened(values))
 
-    def files_to_prune(self, *, keep_every: int, keep_last: int = 1) -> dict[int, list[Path]]:
-        """Return the files of all but every `keep_every`-th and the last `keep_last` steps, by step.
+    def prune(self, *, keep_every: int, keep_last: int, remove: bool) -> dict[str, Any]:
+        """Remove the responses of all but every `keep_every`-th and the last `keep_last` steps.
 
-        Remove them in this order: texts without headers are never read. Counts and metrics stay.
+        Return the steps, rollouts, files and bytes; without `remove` nothing is removed. Counts and metrics
+        stay.
         """
         steps = self.steps()
-        paths = {
-            step: (step_path(self.folder, step), texts_path(self.folder, step))
-            for step in steps[: max(0, len(steps) - keep_last)]
-            if step % keep_every
+        steps = [step for step in steps[: max(0, len(steps) - keep_last)] if step % keep_every]
+        # texts last, since texts without headers are never read
+        paths = [path(self.folder, step) for step in steps for path in (step_path, texts_path)]
+        paths = [path for path in paths if path.is_file()]
+        pruned = {
+            "removed": remove,
+            "steps": steps,
+            "rollouts": sum(s.responses for s in self.counts().page_steps() if s.step in steps),
+            "files": [str(path) for path in paths],
+            "bytes": sum(path.stat().st_size for path in paths),
         }
-        return {step: [path for path in of_step if path.is_file()] for step, of_step in paths.items()}
+        for path in paths if remove else ():
+            path.unlink(missing_ok=True)
+        return pruned
 
     def _state_now(self) -> list[FileState]:
         damaged = [step for step, footer in self._footers.items() if footer.problem is not None]

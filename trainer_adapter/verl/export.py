@@ -7,14 +7,17 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from rephraser.sets.types import SetEntry, select_strategies
+from rephraser.sets.store import load_set
+from rephraser.sets.types import SetEntry, SetHeader, select_strategies
 from service.answer_kinds import AnswerKind
+from service.database import Database
 from service.errors import InputError
 from service.hashing import content_hash as hash_of
 from service.hashing import file_sha256
-from service.questions.images import LoadImages
+from service.questions.images import LoadImages, image_loader
 from service.runs.store import package_versions
 from service.writing import check_folder_target, write_folder
+from trainer_adapter.verl.export_config import VerlExportConfig
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, Row, held, schema
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
@@ -57,6 +60,29 @@ class VerlExportReport:
     longest_prompt: int  # tokens of the longest prompt that was kept
     lengths_estimated: bool  # whether token counts are estimates, because no tokenizer was named
     files: tuple[Path, ...]  # the parquet files
+
+
+def export_set(
+    database: Database, config: VerlExportConfig, directory: Path, *, overwrite: bool = False
+) -> tuple[SetHeader, VerlExportReport]:
+    """Export a published set as its config says; return the version and what was written."""
+    with database.read() as session:
+        published = load_set(session, config.set)
+    report = export_verl(
+        published.entries,
+        directory,
+        layout=config.layout,
+        template=config.template(),
+        data_source=config.data_source,
+        set_ref=published.header.ref,
+        content_hash=published.header.content_hash,
+        answers=config.answers,
+        strategies=config.strategies,
+        validation_share=config.validation_share,
+        load_images=image_loader(database),
+        overwrite=overwrite,
+    )
+    return published.header, report
 
 
 def export_verl(

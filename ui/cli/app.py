@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup, TyperOption
@@ -59,8 +59,10 @@ class Tree(LazyGroup):
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in GROUPS:
             return super().get_command(ctx, cmd_name)
-        help, example, places = GROUPS[cmd_name]
-        return LazyGroup(name=cmd_name, help=help, epilog=f"Example: {example}", places=places.split())
+        group = GROUPS[cmd_name]
+        return LazyGroup(
+            name=cmd_name, help=group.help, epilog=f"Example: {group.example}", places=group.places
+        )
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, entries in (
@@ -165,44 +167,41 @@ def main() -> None:
         if leaving.code in STOPPED:  # typer has swallowed the KeyboardInterrupt
             output.print_error(STOPPED[leaving.code])
         raise
-    except Interrupted as error:
-        _end(output.TERMINATED if isinstance(error, Terminated) else output.INTERRUPTED, str(error))
-    except TagrpoError as error:
-        _end(output.USAGE, str(error))
-    except OverflowError:  # of SQLite, numpy or torch
-        _end(output.USAGE, "a number is too large. Give a smaller one.")
     except BrokenPipeError:
         output.forget_stdout()
         sys.exit(output.FAILED)
-    except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+    except (Exception, KeyboardInterrupt) as error:  # KeyboardInterrupt: before or after typer's turn
+        code, message = _explain(error)
+        output.print_error(message)
+        sys.exit(code)
+
+
+def _explain(error: BaseException) -> tuple[int, str]:
+    """Return the exit code and the message for an error."""
+    match error:
+        case Interrupted():
+            code = output.TERMINATED if isinstance(error, Terminated) else output.INTERRUPTED
+            return code, str(error)
+        case KeyboardInterrupt():
+            return output.INTERRUPTED, STOPPED[output.INTERRUPTED]
+        case TagrpoError():
+            return output.USAGE, str(error)
+        case OverflowError():  # of SQLite, numpy or torch
+            return output.USAGE, "a number is too large. Give a smaller one."
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             output.forget_stdout()
-            _end(output.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space.")
-        if error.filename is None:
-            _report_bug(error)
-        _end(output.USAGE, f"{error.filename}: {error.strerror}.")
-    except KeyboardInterrupt:  # before or after typer's turn
-        _end(output.INTERRUPTED, STOPPED[output.INTERRUPTED])
-    except Exception as error:
-        _report_bug(error)
-
-
-def _end(code: int, message: str) -> NoReturn:
-    output.print_error(message)
-    sys.exit(code)
-
-
-def _report_bug(error: Exception) -> NoReturn:
+            return output.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space."
+        case OSError() if error.filename is not None:
+            return output.USAGE, f"{error.filename}: {error.strerror}."
     import traceback
     from importlib.metadata import version
 
     place = traceback.extract_tb(error.__traceback__)[-1]
     message = " ".join(str(error).split())
     how = "" if output.is_verbose() else " (-v prints it)"
-    _end(
-        output.FAILED,
+    return output.FAILED, (
         f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
-        f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}.",
+        f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}."
     )
 
 

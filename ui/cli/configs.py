@@ -1,22 +1,149 @@
-"""`tagrpo config` and `resume`: the settings of a verb as a file, and a run that goes on with its own."""
+"""Commands that take the config of a verb, `tagrpo config`, and `resume`, which takes a stored one.
+
+Some settings are flags, the others come as KEY=VALUE or in files:
+
+    @Verb("rephrase", RephraseConfig, "questions", "--model=proposer.model --max-usd")
+    def run(config: RephraseConfig) -> None: ...
+"""
 
 import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from typer import Argument
+from typer import Argument, Option
 
-from service.config import read_stored, settings_of, summary, template
+from service.config import (
+    Config,
+    Reading,
+    Setting,
+    find_setting,
+    metavar,
+    read_stored,
+    settings_of,
+    summary,
+    template,
+)
 from service.errors import InputError
-from ui.cli.configured import Verb
 from ui.cli.output import terminal
 from ui.cli.settings import RunArgument, Words, db, profiles_file
 from ui.cli.tree import find_function
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Verb:
+    """How a command takes a config."""
+
+    name: str  # as in `tagrpo config NAME`
+    kind: type[Config]
+    argument: str  # the setting that an argument without `=` gives
+    flag_words: str  # flags for settings: --max-usd for max_usd, --model=proposer.model for another name
+    chosen: tuple[str, ...] = ()  # KEY=VALUE words that the command implies
+    optional: bool = False  # whether the command gets no config if nothing is given
+
+    def __call__(self, function: F) -> F:
+        """Let a command take this config as its parameter `config`."""
+        function.verb = self  # type: ignore[attr-defined]
+        return function
+
+    @property
+    def flags(self) -> dict[str, str]:
+        """The settings by their flags."""
+        pairs = (word.partition("=") for word in self.flag_words.split())
+        return {flag: path or flag[2:].replace("-", "_") for flag, _, path in pairs}
+
+    @property
+    def epilog(self) -> str:
+        """What help says of the settings that have no flag."""
+        more = len(settings_of(self.kind)) - len(self.flags) - 1
+        return f"{more} more settings, given as KEY=VALUE or in a file: tagrpo config {self.name}"
+
+    @property
+    def setting(self) -> Setting:
+        """The setting of the argument."""
+        setting = find_setting(self.kind, self.argument)
+        assert setting is not None
+        return setting
+
+    @property
+    def word(self) -> str:
+        """The name of the argument: questions, recipe, candidates."""
+        return self.argument.removesuffix(".name").rpartition(".")[2]
+
+    def parameters(self) -> Iterator[tuple[str, Any, Any]]:
+        """Yield name, type and default of the words, the files and the flags."""
+        dots = "..." if isinstance(self.setting.default, tuple) else ""
+        usage = f"[{self.word.upper()}]{dots} [KEY=VALUE]..."
+        words = Argument(metavar=usage, help=self.setting.info.description)
+        yield "words", Annotated[list[str] | None, words], None
+        for flag, path in self.flags.items():
+            yield (_name(flag), *_flag(self.kind, flag, path))
+        files = Option("-c", "--config", metavar="FILE", help="TOML file of settings; later files win.")
+        yield "files", Annotated[list[Path] | None, files], None
+
+    def read(self, values: dict[str, Any], profiles: Path) -> Config | None:
+        """Return the config that profiles, files, flags and words give, in this order.
+
+        Their parameters are removed from `values`.
+        """
+        words, files = values.pop("words") or [], values.pop("files") or []
+        flags = {flag: values.pop(_name(flag)) for flag in self.flags}
+        if self.optional and not (words or files or any(flags.values())):
+            return None
+        reading = Reading(self.kind)
+        if profiles.is_file():
+            reading.add_file(profiles, profiles_only=True)
+        for path in files:
+            reading.add_file(path)
+        names = [word for word in words if "=" not in word]
+        changes = [word for word in words if "=" in word]
+        unions = [name for name in self.kind.model_fields if find_setting(self.kind, name) is None]
+        # first those such as proposer=rules, so that a flag of another choice is refused
+        choices = [word for word in changes if word.partition("=")[0] in unions]
+        reading.add_words([*self.chosen, *choices])
+        for flag, given in flags.items():
+            if given is not None and given is not False:
+                reading.set(self.flags[flag], given, f"{flag}: ")
+        several = isinstance(self.setting.default, tuple)
+        if len(names) > 1 and not several:
+            raise InputError(f"{', '.join(names)}: give one {self.word}, and settings as KEY=VALUE.")
+        if names:
+            reading.set(self.argument, names if several else names[0], "")
+        reading.add_words([word for word in changes if word not in choices])
+        return reading.build()
+
+
+def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
+    """Return the type and the default of a flag. Its value is read as that of KEY=VALUE."""
+    setting = find_setting(kind, path)
+    if setting is None:  # a list of models, each given by its name
+        setting = find_setting(kind, f"{path}.model")
+        assert setting is not None
+        text = kind.model_fields[path].description
+        return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
+    default = setting.default
+    if isinstance(default, bool):
+        return Annotated[bool, Option(flag, help=setting.info.description)], False
+    values = metavar(setting)
+    notes = [setting.limits] if setting.limits and "|" not in values else []
+    notes += [f"default: {default}"] if default not in (None, ()) else []
+    text = f"{setting.info.description}" + (f" [{'; '.join(notes)}]" if notes else "")
+    if isinstance(default, tuple):
+        return Annotated[list[str] | None, Option(flag, metavar="TEXT", help=text)], None
+    return Annotated[str | None, Option(flag, metavar=values, help=text)], None
+
+
+def _name(flag: str) -> str:
+    return f"flag_{flag.lstrip('-').replace('-', '_')}"
+
+
 VERBS = {
     "rephrase": "rephrase.run",
-    "eval": "eval.running.run",
-    "score": "eval.running.score",
+    "eval": "evals.run",
+    "score": "evals.score",
     "train": "train.run",
     "export": "sets.export",
 }

@@ -22,13 +22,13 @@ def check() -> None:
     from service.questions.images import image_problems
 
     with db.open(read_only=True) as database, terminal.progress("check") as bar:
-        bar.update(0, None, "pages, indexes and references")
+        bar("pages, indexes and references", 0, None)
         problems = database.integrity_report(whole=True)
         with database.read() as session:
             problems += [] if problems else image_problems(session)
             headers = [] if problems else sets.list_sets(session)
             for number, header in enumerate(headers):
-                bar.update(number, len(headers), f"set {header.ref}")
+                bar(f"set {header.ref}", number, len(headers))
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
     record = {"database": db.place, "revision": HEAD_REVISION, "sets": len(headers), "problems": problems}
     terminal.show(record, None if problems else "no problems found")

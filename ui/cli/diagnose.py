@@ -6,7 +6,6 @@ from typing import Annotated
 from typer import Argument, BadParameter, Option
 
 from ui.cli import output
-from ui.cli.candidates import sheet_lines
 from ui.cli.output import terminal
 from ui.cli.settings import db
 
@@ -42,10 +41,11 @@ def diagnose(
         runs: Eval runs over a neighbor set, one per checkpoint; or one training run.
         only: Parts to show, separated by commas. Default: all that the responses allow.
         rollouts: Training rollouts instead of runs: a JSON Lines or parquet file, or a folder of them.
-        correct_above: With --rollouts: rewards above this are correct; not needed for 0/1 and -1/1.
+        correct_above: With --rollouts: rewards above this number are correct; not needed for 0/1 and -1/1.
         g: G, responses per prompt in a group. Default: 8, or fewer if most prompts have fewer.
         n: N, neighbors per question. Default: the number that most questions have.
-        assume_shift_sd: Forecast without neighbors: standard deviation of their logit shift (0.5 to 1).
+        assume_shift_sd: Assumed standard deviation of the neighbors' logit shift (0.5 to 1), for a forecast
+            without responses to neighbors.
         usd_per_gpu_hour: Cost: price of one GPU hour in USD.
         tokens_per_second: Cost: tokens that one GPU generates per second.
         review_sheet: Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet.
@@ -54,6 +54,7 @@ def diagnose(
     from evaluator.signal import diagnosis as signal
     from rephraser.reviews.sheet import write_flagged
     from trainer_adapter.record.diagnosing import path_source, run_source
+    from ui.cli.rephrase import sheet_lines
 
     if bool(runs) == (rollouts is not None):
         raise BadParameter("name eval runs or a training run, or give --rollouts PATH")

@@ -45,21 +45,21 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
     refused = refusal()
     checks.append(_check("isolation of programs", not refused, *(refused or ("by bubblewrap",))))
     if model is not None:
-        bases = base_url or []
-        servers = [(f"server {base}", [base]) for base in bases] if len(bases) > 1 else []
-        together = f" at {len(bases)} servers" if servers else ""
-        checks += [
-            _endpoint(what, model, places) for what, places in (*servers, (f"model {model}{together}", bases))
-        ]
+        bases, together = base_url or [], ""
+        if len(bases) > 1:
+            checks += [_endpoint(f"server {base}", model, [base]) for base in bases]
+            together = f" at {len(bases)} servers"
+        checks.append(_endpoint(f"model {model}{together}", model, bases))
     record: dict[str, Any] = {"checks": checks}
     table = None
     if training:
-        from trainer_adapter.verl.contract import installed_folders, recipe_support
-
         checks += _contract()
-        rows = recipe_support(installed_folders()) if _version("verl") else []
-        record["recipes"] = [row._asdict() for row in rows]
-        table = Table(["recipe", "tier", "runs with this verl", "why not"], rows) if rows else None
+        if _version("verl"):
+            from trainer_adapter.verl.contract import installed_folders, recipe_support
+
+            rows = recipe_support(installed_folders())
+            record["recipes"] = [row._asdict() for row in rows]
+            table = Table(["recipe", "tier", "runs with this verl", "why not"], rows)
     lines = (
         f"{check['state']:9}{check['what']}: {check['detail']}"
         + (f" ({check['way_out']})" if check["way_out"] else "")
@@ -70,9 +70,11 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
         raise output.needs_attention(f"{', '.join(wrong)}: see above.")
 
 
-def _check(what: str, ok: object, detail: str, way_out: str = "", *, needed: bool = False) -> Check:
+def _check(
+    what: str, ok: object, detail: str, way_out: str = "", *, needed: bool = False, otherwise: str = "missing"
+) -> Check:
     """Return a line of the report. If `needed` is not in order, the exit code is 3."""
-    state = "ok" if ok else "problem" if needed else "missing"
+    state = "ok" if ok else "problem" if needed else otherwise
     return {"what": what, "state": state, "detail": detail, "way_out": "" if ok else way_out}
 
 
@@ -84,15 +86,15 @@ def _version(package: str) -> str | None:
 
 
 def _packages() -> Iterator[Check]:
-    good = (3, 11) <= sys.version_info[:2] < (3, 13)
+    tested = (3, 11) <= sys.version_info[:2] < (3, 13)
     way_out = "tagrpo is tested with Python 3.11 and 3.12"
-    yield _check("Python", good, platform.python_version(), way_out, needed=True)
+    yield _check("Python", tested, platform.python_version(), way_out, needed=True)
     yield _check("tagrpo", True, _version("tagrpo") or "source tree")
     for what, (packages, way_out) in {"base packages": (BASE, "pip install tagrpo"), **EXTRAS}.items():
-        versions = {package: _version(package) for package in packages}
-        missing = [package for package, version in versions.items() if version is None]
-        there = ", ".join(f"{package} {version}" for package, version in versions.items())
-        detail = f"not installed: {', '.join(missing)}" if missing else there
+        missing = [package for package in packages if _version(package) is None]
+        detail = f"not installed: {', '.join(missing)}"
+        if not missing:
+            detail = ", ".join(f"{package} {_version(package)}" for package in packages)
         yield _check(what, not missing, detail, way_out, needed=packages is BASE)
 
 
@@ -107,12 +109,12 @@ def _contract() -> Iterator[Check]:
     known = "tested" if version in TESTED_VERSIONS else f"not tested; tested: {', '.join(TESTED_VERSIONS)}"
     way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
     for what, hooks in GROUPS.items():
-        needed = "GPU" not in what and "CPU" not in what
-        missing = differences(installed_folders(), hooks)
-        count = f"{len(hooks) - len(missing)} of {len(hooks)}"
+        rule: dict[str, Any] = {"needed": "GPU" not in what and "CPU" not in what, "otherwise": "differs"}
+        changed = differences(installed_folders(), hooks)
+        count = f"{len(hooks) - len(changed)} of {len(hooks)} as tested"
         detail = f"verl {version} ({known}), Ray {_version('ray')}: {count}"
-        yield _check(f"hooks of {what}", not missing, detail, needed=needed)
-        yield from (_check("differs", False, each, way_out, needed=needed) for each in missing)
+        yield _check(f"hooks of {what}", not changed, detail, **rule)
+        yield from (_check(f"hook of {what}", False, each, way_out, **rule) for each in changed)
 
 
 def _database(place: "Place") -> Check:

@@ -1,7 +1,7 @@
 """How commands speak: tables or JSON on stdout, progress and errors on stderr, exit codes.
 
-Texts of models, files and servers may hold terminal commands (a title set, a clipboard filled) and marks that
-turn the reading direction around. What is printed passes through `visible`, JSON gets its own escapes.
+Texts of models, files and servers may contain terminal commands (to set a title, to fill a clipboard) and
+marks that reverse the reading direction. All printed text passes through `visible`; JSON has its own escapes.
 """
 
 import io
@@ -15,12 +15,12 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
 
 import typer
 
 from service.errors import InputError
+from service.telling import TellStage, tell_nobody
 from ui.characters import visible
 
 if TYPE_CHECKING:
@@ -60,10 +60,7 @@ def prepare_streams() -> None:
 
 class _OfRooms(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
-        if record.levelno < logging.WARNING:
-            write_line(record.getMessage())
-        else:
-            complain("warning: ", "bold yellow", record.getMessage())
+        (write_line if record.levelno < logging.WARNING else warn)(record.getMessage())
 
 
 def _usable(stream: TextIO | None) -> TextIO:
@@ -79,27 +76,12 @@ def forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-@cache
-def _safe_console() -> "type[Console]":
-    """Return a console that writes control characters of its own only. Help does without rich: .1 s."""
-    from rich.console import Console
+def _console(*, stderr: bool = False) -> "Console":
+    """Return a console on the current stdout or stderr (tests replace them); a piped table is not folded."""
+    from rich.console import Console  # .1 s, which help does without
 
-    class SafeConsole(Console):
-        def render(self, renderable: Any, options: Any = None) -> Any:
-            for segment in super().render(renderable, options):
-                yield segment if segment.control else segment._replace(text=visible(segment.text))
-
-    return SafeConsole
-
-
-def stdout() -> "Console":
-    """Return a console on today's stdout (tests replace it), wide enough for tables when piped."""
-    return _safe_console()(highlight=False, width=None if sys.stdout.isatty() else PIPED_WIDTH)
-
-
-def stderr() -> "Console":
-    """Return a console on today's stderr."""
-    return _safe_console()(stderr=True, highlight=False)
+    wide = not (stderr or sys.stdout.isatty())
+    return Console(stderr=stderr, highlight=False, width=PIPED_WIDTH if wide else None)
 
 
 def write_line(line: str) -> None:
@@ -148,7 +130,7 @@ def say(*parts: Part) -> None:
     for part in parts or ("",):
         if isinstance(part, str):
             style = "bold" if isinstance(part, Heading) else None
-            stdout().print(visible(part), markup=False, soft_wrap=style is None, style=style)
+            _console().print(visible(part), markup=False, soft_wrap=style is None, style=style)
         elif isinstance(part, Table):
             _print_table(part)
         elif part is not None:
@@ -170,21 +152,15 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
-def confirm(what: str, question: str) -> None:
-    """Ask on stderr before a step that cannot be undone; `what` names it in the error without a terminal."""
+def confirm_removal(what: str, details: str = "") -> None:
+    """Ask on stderr before something is removed, which cannot be undone; without a terminal, refuse."""
     if not sys.stdin.isatty():
-        raise InputError(f"{what} cannot be undone. Pass --yes to confirm without a prompt.")
-    typer.confirm(question, err=True, abort=True)
+        raise InputError(f"removing {what} cannot be undone. Pass --yes to confirm without a prompt.")
+    typer.confirm(f"Remove {what}{details}? This cannot be undone.", err=True, abort=True)
 
 
-def _be_quiet(wanted: bool) -> None:
-    if wanted:
-        ROOMS.setLevel(logging.ERROR)
-
-
-def _be_verbose(wanted: bool) -> None:
-    if wanted:
-        ROOMS.setLevel(logging.INFO)
+def _level_setter(level: int) -> Callable[[bool], None]:
+    return lambda given: ROOMS.setLevel(level) if given else None
 
 
 def is_quiet() -> bool:
@@ -197,29 +173,14 @@ def is_verbose() -> bool:
     return ROOMS.level == logging.INFO
 
 
-QUIET: dict[str, Any] = {"callback": _be_quiet, "help": "Print results and errors only."}
+QUIET: dict[str, Any] = {
+    "callback": _level_setter(logging.ERROR),
+    "help": "Print results and errors only.",
+}
 VERBOSE: dict[str, Any] = {
-    "callback": _be_verbose,
+    "callback": _level_setter(logging.INFO),
     "help": "Print the outcome of each request, and the traceback of an error.",
 }
-
-
-@dataclass(frozen=True)
-class Bar:
-    """Long work reports here: how much is done of how much, and a few words on what happens now.
-
-    Called, it takes the name of a stage first, as a `TellStage`.
-    """
-
-    show: Callable[[int, int | None, str], object] | None = None
-
-    def update(self, done: int, total: int | None = None, detail: str = "") -> None:
-        """Show how far the work is."""
-        if self.show is not None:
-            self.show(done, total, detail)
-
-    def __call__(self, stage: str, done: int, total: int | None, detail: str = "") -> None:
-        self.update(done, total, " ".join(filter(None, (stage, detail))))
 
 
 class Terminal:
@@ -270,39 +231,40 @@ class Terminal:
             say(empty)
 
     @contextmanager
-    def progress(self, label: str, *, quiet: bool = False) -> "Iterator[Bar]":
+    def progress(self, label: str, *, quiet: bool = False) -> Iterator[TellStage]:
         """Show on stderr how far long work is: a bar on a terminal, elsewhere a line now and then."""
         if quiet or self.as_json or is_quiet():
-            yield Bar()
+            yield tell_nobody
         elif sys.stderr.isatty():
             from rich import progress as bars
-            from rich.markup import escape
 
             columns = (
-                bars.TextColumn("{task.description}"),
+                bars.TextColumn("{task.description}", markup=False),
                 bars.BarColumn(),
                 bars.MofNCompleteColumn(),
                 bars.TimeRemainingColumn(),
                 bars.TextColumn("{task.fields[detail]}", markup=False),
             )
-            with bars.Progress(*columns, console=stderr(), transient=True) as bar:
-                task = bar.add_task(escape(label), total=None, detail="")
-                yield Bar(
-                    lambda done, total, detail: bar.update(task, completed=done, total=total, detail=detail)
-                )
+            with bars.Progress(*columns, console=_console(stderr=True), transient=True) as bar:
+                task = bar.add_task(visible(label), total=None, detail="")
+
+                def move(stage: str, done: int, total: int | None, detail: str = "") -> None:
+                    bar.update(task, completed=done, total=total, detail=visible(f"{stage} {detail}".strip()))
+
+                yield move
         else:
             line = printed = ""
             last = time.monotonic()
 
-            def update(done: int, total: int | None, detail: str) -> None:
+            def write(stage: str, done: int, total: int | None, detail: str = "") -> None:
                 nonlocal line, printed, last
                 of = "" if total is None else f"/{total:,}"
-                line = f"{label}: {done:,}{of}" + (f"  {detail}" if detail else "")
+                line = f"{label}: {done:,}{of}  {f'{stage} {detail}'.strip()}".rstrip()
                 if line != printed and time.monotonic() >= last + PLAIN_PROGRESS_EVERY_S:
                     write_line(line)
                     printed, last = line, time.monotonic()
 
-            yield Bar(update)
+            yield write
             if line != printed:
                 write_line(line)
 
@@ -316,17 +278,22 @@ def print_error(message: str) -> None:
         import traceback
 
         write_line(traceback.format_exc().rstrip())
-    complain("error: ", "bold red", message)
+    _print_labeled("error: ", "bold red", message)
+
+
+def warn(message: str) -> None:
+    """Print `warning: message` on stderr."""
+    _print_labeled("warning: ", "bold yellow", message)
 
 
 def needs_attention(message: str) -> typer.Exit:
-    """Say on stderr what of a command that is done needs attention; return the exit to raise."""
-    complain("warning: ", "bold yellow", message)
+    """Print a warning; return the exit to raise."""
+    warn(message)
     return typer.Exit(ATTENTION)
 
 
 def failed(message: str) -> typer.Exit:
-    """Say on stderr what failed; return the exit to raise."""
+    """Print an error; return the exit to raise."""
     print_error(message)
     return typer.Exit(FAILED)
 
@@ -346,16 +313,14 @@ def end_if_interrupted(stopped: str | None) -> None:
 
 def note(message: str) -> None:
     """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
-    if is_quiet():
-        return
-    stderr().print(visible(message), markup=False, soft_wrap=True)
+    if not is_quiet():
+        _console(stderr=True).print(visible(message), markup=False, soft_wrap=True)
 
 
-def complain(label: str, style: str, message: str) -> None:
-    """Print a message on stderr behind a label in a style."""
+def _print_labeled(label: str, style: str, message: str) -> None:
     from rich.text import Text
 
-    stderr().print(Text.assemble((label, style), visible(message)), soft_wrap=True)
+    _console(stderr=True).print(Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
 def _print_table(table: Table) -> None:
@@ -368,8 +333,8 @@ def _print_table(table: Table) -> None:
     for index, column in enumerate(table.columns):
         numeric = all(type(row[index]) in (int, float, type(None)) for row in table.rows)
         right = numeric and bool(table.rows) if table.words is None else index >= table.words
-        drawn.add_column(column, justify="right" if right else "left", overflow="fold")
+        drawn.add_column(Text(visible(column)), justify="right" if right else "left", overflow="fold")
     for row in table.rows:
         cells = (each if isinstance(each, str) else one_line_value(each) or str(each) for each in row)
         drawn.add_row(*(Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
-    stdout().print(drawn)
+    _console().print(drawn)

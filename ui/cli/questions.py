@@ -229,8 +229,8 @@ def remove(name: str, yes: bool = False) -> None:
             stored = check_removable(session, name)
             members = len(load_members(session, name))
         if not yes:
-            what = f"question set {name} ({plural(members, 'question')}, created {stored.created_at})"
-            output.confirm(f"removing question set {name!r}", f"Remove {what}? This cannot be undone.")
+            details = f" ({plural(members, 'question')}, created {stored.created_at})"
+            output.confirm_removal(f"question set {name!r}", details)
         with database.write() as session:
             remove_set(session, name)
     terminal.show({"set": name, "questions": members, "spec": stored.spec}, hidden=("spec",))
@@ -249,8 +249,8 @@ def contamination(
     """Find questions and neighbors that repeat benchmark problems; reports mention it.
 
     exact: the same words, regardless of formatting. fuzzy: nearly the same words. n-gram: the text contains
-    long passages of the problem. variant: similar wording, but other numbers, answers or images: usually a
-    different problem. Rows are numbered from 0. No texts are printed.
+    long passages of the problem. variant: similar wording with other numbers, answers or images, so usually a
+    different problem. Rows are numbered from 0. tagrpo prints no texts.
 
     Exit code 3: problems are repeated (variants do not count).
 

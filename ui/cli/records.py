@@ -13,7 +13,7 @@ WIDEST_TABLE = 180
 LONGEST_MAPPING = 120
 LONGEST_CELL = 50
 _ID = re.compile("[a-z]+_[0-9a-f]{24}|[0-9a-f]{64}")
-_NAME = re.compile(r"[\w.@:-]{1,130}", re.ASCII)  # which other commands take
+_NAME = re.compile(r"[\w.@:/-]{1,130}", re.ASCII)  # which other commands take
 _ID_SHOWN = 12  # long enough for `show`
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
 EMPTY: tuple[object, ...] = (None, "", [], {})
@@ -52,8 +52,6 @@ def _value(row: Any, path: str) -> Any:
 
 
 def _short(value: Any) -> object:
-    if isinstance(value, list | dict):
-        value = one_line_value(value)
     if not isinstance(value, str):
         return value
     if not value:

@@ -1,24 +1,33 @@
-"""`tagrpo rephrase run`, `import` and `rejudge`: start or resume a run, or judge it by other thresholds."""
+"""`tagrpo rephrase`: rephrasing runs, their candidates and verdicts, human decisions."""
 
 import asyncio
+import shlex
 from collections.abc import Iterator
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from typer import Argument, BadParameter, Option
 
 from rephraser.config import RephraseConfig, VerdictRule
 from service.config import Reading
-from ui.cli import output
-from ui.cli.configured import Verb
+from service.errors import NotFoundError
+from ui.cli import output, settings
+from ui.cli.configs import Verb
 from ui.cli.output import plural, terminal
-from ui.cli.requests import DryRun, estimate_notes, open_words
-from ui.cli.settings import RunArgument, Words, db, resume_command
+from ui.cli.runs import open_words, show_estimates
+from ui.cli.settings import db, resume_command
 
-COMMON = {"--name": "name", "--solver": "solver", "--n": "n", "--limit": "limit", "--max-usd": "max_usd"}
-MODEL = {"--model": "proposer.model", "--base-url": "proposer.base_url"}
+FLAGS = "--name --solver --n --limit --max-usd"
 
 
-@Verb("rephrase", RephraseConfig, "questions", COMMON | MODEL)
-def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
+@Verb(
+    "rephrase",
+    RephraseConfig,
+    "questions",
+    f"{FLAGS} --model=proposer.model --base-url=proposer.base_url",
+)
+def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Propose rephrasings of questions, check them, and compare answers if a solver is named.
 
     A solver answers the question and each rephrasing; tagrpo accepts a rephrasing if enough answers match.
@@ -33,7 +42,7 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     with db.open() as database:
         if dry_run:
             expected = estimate.estimate(config, database)
-            terminal.show(expected.to_json(), *estimate_notes([expected], config.max_usd))
+            show_estimates(expected.to_json(), [expected], config.max_usd)
             return
         with terminal.progress(config.name) as bar:
             done, outcome = asyncio.run(execution.rephrase(config, database, bar, output.note))
@@ -57,10 +66,10 @@ def run(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
     "rephrase",
     RephraseConfig,
     "proposer.candidates",
-    {"--questions": "questions", **COMMON},
+    f"--questions {FLAGS}",
     chosen=("proposer=file",),
 )
-def import_(config: RephraseConfig, *, dry_run: DryRun = False) -> None:
+def import_(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Start a run with rephrasings from a file or a Hub dataset, check them, and compare answers.
 
     The same as `tagrpo rephrase run QUESTIONS proposer=file proposer.candidates=FILE`.
@@ -111,7 +120,7 @@ def attention(summary: dict[str, Any], stopped: str | None = None, message: str 
     return problems
 
 
-def rejudge(run: RunArgument, changes: Words = None, dry_run: bool = False) -> None:
+def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: bool = False) -> None:
     """Judge a run's stored answers again with other thresholds. It sends no requests.
 
     KEY=VALUE sets accept, reject, question_samples or looks, as in the table verdict of
@@ -140,3 +149,224 @@ def rejudge(run: RunArgument, changes: Words = None, dry_run: bool = False) -> N
             report = partial(bar, "comparing answers")
             rejudged = judge_again(database, chosen, rule, grader, dry_run=dry_run, report=report)
     terminal.show({"run": chosen.name, "rule": rule_spec(rule), "dry_run": dry_run, **rejudged})
+
+
+Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
+
+
+def list_(
+    run: str | None = None,
+    status: Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None = None,
+    strategy: str | None = None,
+    question: str | None = None,
+    finding: str | None = None,
+    limit: settings.Limit = 20,
+    after: str | None = None,
+    reviews: bool = False,
+) -> None:
+    """List the candidates of a run and their status, or the human decisions on them.
+
+    Candidates are proposed rephrasings. A review overrides the verdict on a candidate.
+
+    Example: tagrpo rephrase list --run math-gpt4 --status rejected --finding number_missing
+
+    Args:
+        run: Name or id of the run; optional if there is only one.
+        status: Only candidates with this status; pending: not judged yet.
+        strategy: Only candidates from this strategy.
+        question: Only candidates of this question: its id or first characters.
+        finding: Only candidates with this structural finding.
+        after: Continue after this candidate.
+        reviews: List the human decisions, including withdrawn ones; with --run, only those of one run.
+    """
+    from rephraser.reviews.store import review_rows
+    from rephraser.run.store import find_neighbor_run
+    from rephraser.views.candidates import CandidateFilters, page_run
+    from service.questions.browsing import find_question
+
+    if reviews:
+        if status or strategy or question or finding or after:
+            raise BadParameter("--reviews allows only --run")
+        with db.reading() as session:
+            run_id = None if run is None else find_neighbor_run(session, run).id
+            rows = list(review_rows(session, run_id))
+        columns = "candidate decision reason reviewer audit when=created_at withdrawn=withdrawn_at counts"
+        terminal.rows("reviews", rows, columns, empty="no decisions match")
+        return
+    with db.reading() as session:
+        chosen = find_neighbor_run(session, run)
+        question_id = None if question is None else find_question(session, question).id
+        filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
+        cards, total, later = page_run(session, chosen, filters, limit=limit, after=after)
+    name = chosen.name
+    terminal.rows(
+        "candidates",
+        [card.to_json() for card in cards],
+        "candidate question=question_id status reviewed strategy text reason",
+        empty=f"no more candidates of {name} match" if total else f"no candidate of {name} matches",
+        run=name,
+        total=total,
+        after=later,
+    )
+
+
+def show(candidate: Candidate, raw: bool = False) -> None:
+    """Show a candidate next to its original, with verdicts, evidence, provenance, cost and reviews.
+
+    Example: tagrpo rephrase show c_3fa1 --raw
+
+    Args:
+        raw: Also show the prompt that produced it and the model's raw reply.
+    """
+    from rephraser.reviews.store import find_candidate
+    from rephraser.views.candidates import candidate_record
+    from service.questions.browsing import find_question
+
+    with db.reading() as session:
+        stored = find_candidate(session, candidate)
+        record = candidate_record(session, stored, find_question(session, stored.question_id), raw=raw)
+    terminal.show(record)
+
+
+def edit(
+    candidate: Candidate,
+    text: Annotated[str, Option()],
+    run: str | None = None,
+    reviewer: settings.Reviewer = None,
+) -> None:
+    """Edit a candidate's text: add a new candidate that is linked to the old one.
+
+    tagrpo checks the new text at once. If the run has a solver, `tagrpo resume` then compares answers.
+
+    Example: tagrpo rephrase edit c_3fa1 --text "How long is the side of a square of area 9?"
+
+    Args:
+        text: The edited text.
+        run: Run that judges the new candidate; optional if only one run has the edited candidate.
+    """
+    from rephraser.reviews.mending import mend_candidate
+
+    with db.writing() as session:
+        edited, chosen = mend_candidate(
+            session, candidate, text, reviewer=settings.reviewer_name(reviewer), run=run
+        )
+    names = ("mended_from", "mended_by", "status", "reason", "final")
+    record = {"candidate": edited.candidate_id, "run": chosen.name}
+    resume = f"{resume_command(chosen.name)} collects and judges its answers"
+    terminal.show(record | {name: getattr(edited, name) for name in names}, None if edited.final else resume)
+
+
+def review(
+    candidate: Annotated[str | None, Argument()] = None,
+    accept: bool = False,
+    reject: bool = False,
+    withdraw: bool = False,
+    reason: Annotated[str, Option(show_default=False)] = "",
+    reviewer: settings.Reviewer = None,
+    audit: int | None = None,
+    sheet: Path | None = None,
+) -> None:
+    """Record human decisions: on one candidate, or those of a file.
+
+    The newest decision overrides every verdict, in every run, until its reviewer withdraws it. Publish again
+    to apply it to a set. To review many candidates, use `tagrpo ui --review` or a sheet (audit --out).
+
+    Example: tagrpo rephrase review c_3fa1 --reject --reason "asks for the area, not the side"
+
+    Example: tagrpo rephrase review --sheet decisions.jsonl --reviewer ada
+
+    Args:
+        candidate: Id of a candidate, or its first characters.
+        accept: Accept: the candidate poses the same problem.
+        reject: Reject: it poses another problem. Give the reason with --reason.
+        withdraw: Withdraw your newest decision on this candidate.
+        reason: Reason; required for a rejection.
+        audit: Record the decisions in this audit.
+        sheet: JSON Lines file with candidate, decision (accept or reject) and reason.
+    """
+    from rephraser.reviews import audit as audits
+    from rephraser.reviews import sheet as sheets
+    from rephraser.reviews import store
+
+    if (candidate is None) == (sheet is None):
+        raise BadParameter("name a candidate, or give --sheet FILE")
+    if candidate is not None and accept + reject + withdraw != 1:
+        raise BadParameter("give one of --accept, --reject and --withdraw")
+    if candidate is None and (accept or reject or withdraw or reason):
+        raise BadParameter("--accept, --reject, --withdraw and --reason require a candidate")
+    if withdraw and reason:
+        raise BadParameter("--withdraw takes no --reason")
+    who = settings.reviewer_name(reviewer)
+    with db.writing() as session:
+        if audit is not None:
+            audits.get_audit(session, audit)
+        chosen = "" if candidate is None else store.find_candidate(session, candidate).id
+        if withdraw:
+            taken = store.withdraw_review(session, store.Withdrawal(chosen, who, audit))
+            if taken is None:
+                where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
+                raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
+            record: dict[str, Any] = taken
+        else:
+            if sheet is not None:
+                decisions, blank = sheets.read_sheet(session, sheet, reviewer=who, audit_id=audit)
+            else:
+                word: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
+                decisions, blank = [store.Decision(chosen, word, reason.strip(), who, audit)], 0
+            recorded = store.record_reviews(session, decisions)
+            record = {"recorded": recorded, "unchanged": len(decisions) - recorded}
+            record |= {"without_decision": blank, "decisions": decisions}
+    terminal.show(record)
+
+
+def sheet_lines(path: Path | None, rows: int | None) -> list[str]:
+    """Say what to do with a sheet, if one was written."""
+    if path is None or rows is None:
+        return []
+    command = f"  tagrpo rephrase review --sheet {shlex.quote(str(path))}"
+    return [f"{rows:,} rows written to {path}; fill in decision and reason, then run", command]
+
+
+def audit(
+    run: settings.OnlyRun = None,
+    sample: Annotated[int, Option(min=4)] = 50,
+    groups: bool = False,
+    seed: int = 0,
+    out: Path | None = None,
+) -> None:
+    """Draw a random sample for blind review, and report the error rates of the verdicts.
+
+    The first call draws the sample; the same run, size and seed give the same audit. Review it in
+    `tagrpo ui --review` or in a sheet (--out), then run this command again. False accepts are accepted
+    candidates that reviewers rejected; false rejects are the reverse. Intervals are exact (95%).
+
+    Exit code 3: some candidates of the audit have no decision yet.
+
+    Example: tagrpo rephrase audit math-gpt4 --sample 50 --out sheet.jsonl
+
+    Args:
+        sample: Number of candidates to sample; with --groups, of questions.
+        groups: Sample questions with all their accepted neighbors, to estimate how many training groups
+            contain a wrong one.
+        seed: Random seed of the sample.
+        out: Write a blind sheet to this new JSON Lines file, for review --sheet.
+    """
+    from rephraser.reviews.audit import audit_rates, audit_record, open_audit
+    from rephraser.reviews.sheet import write_sheet
+    from rephraser.run.store import find_neighbor_run
+
+    with db.open() as database:
+        with database.read() as session:
+            chosen = find_neighbor_run(session, run)
+        kind: Literal["groups", "candidates"] = "groups" if groups else "candidates"
+        drawn, new = open_audit(database, chosen, kind=kind, size=sample, seed=seed)
+        with database.read() as session:
+            rates = audit_rates(session, drawn)
+            exported = None if out is None else write_sheet(session, drawn, out)
+    record = {**audit_record(drawn, rates, new=new), "exported": exported}
+    terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
+    if not rates["complete"]:
+        raise output.needs_attention(
+            f"audit {drawn.id} has {rates['open']:,} of {rates['drawn']:,} candidates without a decision. "
+            "Review them in `tagrpo ui --review`, or in a sheet (--out FILE)."
+        )

@@ -1,16 +1,18 @@
-"""`tagrpo runs`: list, show, rename and remove runs of all kinds."""
+"""`tagrpo runs`: list, show, rename and remove runs of all kinds; what a run costs and what it needs."""
 
-from collections.abc import Iterator, Mapping
+import textwrap
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from ui.cli import output
-from ui.cli.output import Table, terminal
-from ui.cli.settings import OnlyRun, RunArgument, db
+from ui.cli.output import plural, terminal
+from ui.cli.settings import OnlyRun, RunArgument, db, resume_command
 
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
     from service.database import Database
+    from service.models.estimate import Estimate
     from service.runs.store import Run
 
 Kind = Literal["propose", "eval", "judge", "train"]
@@ -23,6 +25,7 @@ STARTS = {
 """By kind the command that starts a run."""
 SIZES = ("candidates", "samples", "graded", "pass_at_1", "planned", "done", "steps", "rollouts", "usd")
 """Numbers that show how far a run is, in the order in which a list has them."""
+LONGEST_MESSAGE = 200
 
 
 def list_(kind: Kind | None = None) -> None:
@@ -33,29 +36,25 @@ def list_(kind: Kind | None = None) -> None:
     Args:
         kind: Only runs of this kind. propose: runs of `rephrase`; judge: runs of `eval score --judge`.
     """
-    from ui.cli.records import one_line_value
-
     with db.reading() as session:
-        listed = sorted(_listed(session), key=lambda each: (each[0].created_at, each[0].name))
+        listed = sorted(_records(session), key=lambda each: (each[0].created_at, each[0].name))
     names = {run.id: run.name for run, _ in listed}
-    rows, records = [], []
+    rows: list[dict[str, Any]] = []
     for run, record in listed:
-        if kind not in (None, run.kind):
-            continue
         over = run.spec.get("questions") or run.spec.get("problems") or run.spec.get("eval_run")
-        over = names.get(str(over), over) or record.get("recipe")
-        sizes = {name: record[name] for name in SIZES if record.get(name) is not None}
-        size = one_line_value(sizes | ({"usd": "unknown"} if record.get("usd", 0) is None else {}))
-        model = record["model"] or record.get("proposer")
-        rows.append([run.name, run.kind, over, model, size, run.finished_at or "no"])
-        times = {"created_at": run.created_at, "finished_at": run.finished_at}
-        records.append({"run": run.name, "run_id": run.id, "kind": run.kind, **record, **times})
-    starts = [f"`tagrpo {start}`" for name, start in STARTS.items() if kind in (None, name)]
-    table = Table(["run", "kind", "over", "model", "size", "finished"], rows)
-    terminal.emit({"runs": records}, table if rows else f"no runs yet; start one with {', '.join(starts)}")
+        size = {name: record[name] for name in SIZES if record.get(name) is not None}
+        if kind in (None, run.kind):
+            row = {"run": run.name, "run_id": run.id, "kind": run.kind, **record}
+            row |= {"over": names.get(str(over), over) or record.get("recipe")}
+            row |= {"model": record["model"] or record.get("proposer")}
+            row |= {"size": size | ({"usd": "unknown"} if record.get("usd", 0) is None else {})}
+            rows.append({**row, "created_at": run.created_at, "finished_at": run.finished_at})
+    starts = ", ".join(f"`tagrpo {start}`" for name, start in STARTS.items() if kind in (None, name))
+    columns = "run kind over model size finished=finished_at"
+    terminal.rows("runs", rows, columns, empty=f"no runs yet; start one with {starts}")
 
 
-def _listed(session: "Session") -> "Iterator[tuple[Run, Mapping[str, Any]]]":
+def _records(session: "Session") -> "Iterator[tuple[Run, Mapping[str, Any]]]":
     from evaluator.evals.overview import runs_overview
     from rephraser.views.runs import list_records
     from service.runs.progress import progress_of
@@ -104,25 +103,65 @@ def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[st
     from rephraser.views.runs import summarize
     from service.runs.progress import frequent_errors, progress_of
     from service.runs.spending import read_ledger
-    from ui.cli.eval.running import standing
-    from ui.cli.rephrase import attention
-    from ui.cli.requests import open_words
-    from ui.cli.rollouts import training_state
+    from ui.cli import evals, rephrase, train
 
     if run.kind == "eval":
-        return standing(database, run)
+        return evals.standing(database, run)
     with database.read() as session:
         if run.kind == "train":
-            return training_state(session, run), []
+            return train.standing(session, run), []
         if run.kind == "propose":
             summary = summarize(session, run)
-            return summary, attention(summary)
+            return summary, rephrase.attention(summary)
         [progress] = progress_of(session, [run])
         errors = frequent_errors(session, run.id)
         record = {"errors": errors, "ledger": read_ledger(session, run.id)}
     # a response whose request failed permanently keeps its grade
     problems = open_words(run.name, progress.open, progress.failed, errors)
     return {**_judging_numbers(progress), **record}, problems
+
+
+def open_words(name: str, open_: int, failed: int, errors: Mapping[str, int]) -> list[str]:
+    """Name the unanswered requests of a run, the reason and the way on; empty if there are none."""
+    parts = []
+    if open_:
+        parts.append(f"{plural(open_, 'request')} {'is' if open_ == 1 else 'are'} open")
+    if failed:
+        words = error_words(errors)
+        parts.append(f"{plural(failed, 'request')} failed" + (f" ({words})" if words else ""))
+    return [f"{name}: {' and '.join(parts)}; resume with {resume_command(name)}"] if parts else []
+
+
+def error_words(errors: Mapping[str, int], kinds: Collection[str] | None = None) -> str:
+    """Say why requests failed: each kind (of these) with the most frequent message of a server."""
+    words: dict[str, str] = {}
+    for error in errors:
+        kind, _, message = error.partition(": ")
+        short = textwrap.shorten(message, LONGEST_MESSAGE, placeholder=" ...")
+        if kinds is None or kind in kinds:
+            words.setdefault(kind, f"{kind}: {short}" if short else kind)
+    return ", ".join(words.values())
+
+
+def show_estimates(
+    record: Mapping[str, Any], estimates: "Collection[Estimate]", max_usd: float | None
+) -> None:
+    """Print what a dry run expects, whether the cap suffices, and what the estimates come from."""
+    from service.models.estimate import IMAGE_TOKENS
+
+    notes = []
+    ranges = [estimate.usd for estimate in estimates if estimate.usd is not None]
+    if max_usd is not None and sum(high for _, high in ranges) > max_usd:
+        surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
+        notes.append(f"--max-usd {max_usd:g} {surely} the run before it is complete.")
+    if len(ranges) < len(estimates):
+        notes.append("A price is unknown. Set the model's price=[IN,OUT].")
+    if any(estimate.images and estimate.trial is None for estimate in estimates):
+        low, high = IMAGE_TOKENS
+        notes.append(f"Images are assumed to take {low:,.0f} to {high:,.0f} tokens each; models differ.")
+    if any(estimate.trial is None for estimate in estimates):
+        notes.append("Estimated from text lengths. A trial run on a few (--limit) narrows the ranges.")
+    terminal.show(record, *notes, "Nothing was sent or stored.")
 
 
 def rename(run: RunArgument, name: str) -> None:
@@ -174,8 +213,7 @@ def remove(run: RunArgument, yes: bool = False) -> None:
             if folder:
                 output.note(f"rollout files stay; remove them yourself: {folder}")
         if not content.obstacles and not yes:
-            question = f"Remove run {chosen.name}? This cannot be undone."
-            output.confirm(f"removing run {chosen.name!r}", question)
+            output.confirm_removal(f"run {chosen.name!r}")
         with database.write() as session:
             remove_run(session, chosen)
     record = {"run": chosen.name, "id": chosen.id, "usd": content.usd, "removed": content.rows}

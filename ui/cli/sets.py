@@ -7,7 +7,7 @@ from typer import Argument, BadParameter, Option
 
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import output
-from ui.cli.configured import Verb
+from ui.cli.configs import Verb
 from ui.cli.output import terminal
 from ui.cli.settings import Overwrite, db, resume_command
 
@@ -187,16 +187,7 @@ def _show_published(published: "PublishedSet") -> None:
     terminal.show(record, known)
 
 
-FLAGS = {
-    "--layout": "layout",
-    "--tokenizer": "tokenizer",
-    "--max-prompt-tokens": "max_prompt_tokens",
-    "--instruction": "instruction",
-}
-EXPORTED = ("layout", "data_source", "answers", "strategies", "validation_share")
-
-
-@Verb("export", VerlExportConfig, "set", FLAGS)
+@Verb("export", VerlExportConfig, "set", "--layout --tokenizer --max-prompt-tokens --instruction")
 def export(
     config: VerlExportConfig,
     *,
@@ -245,38 +236,17 @@ def export(
 
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> None:
-    from rephraser import sets
-    from service.questions.images import image_loader
-    from trainer_adapter.verl.export import export_verl
+    from trainer_adapter.verl.export import export_set
 
-    template = config.template()
     with db.open(read_only=True) as database:
-        with database.read() as session:
-            published = sets.load_set(session, config.set)
-        header = published.header
-        report = export_verl(
-            published.entries,
-            target,
-            template=template,
-            set_ref=header.ref,
-            content_hash=header.content_hash,
-            **{name: getattr(config, name) for name in EXPORTED},
-            load_images=image_loader(database),
-            overwrite=overwrite,
-        )
+        header, report = export_set(database, config, target, overwrite=overwrite)
     numbers = dict(vars(report))
-    record = {
-        "set": header.ref,
-        "content_hash": header.content_hash,
-        "format": "verl",
-        "out": numbers.pop("directory"),
-        "chat_template_kwargs": template.chat_template_kwargs,
-        "neighbors_by_verdict": numbers.pop("verdicts"),
-    }
-    terminal.show(record | numbers)
+    record = {"set": header.ref, "content_hash": header.content_hash, "format": "verl"}
+    record |= {"out": numbers.pop("directory"), "neighbors_by_verdict": numbers.pop("verdicts")}
+    terminal.show(record | {"chat_template_kwargs": config.template().chat_template_kwargs} | numbers)
     if report.dropped_neighbors or report.dropped_questions:
         raise output.needs_attention(
-            f"left out, over the limit of {template.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
+            f"left out, over the limit of {config.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
             f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
             f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
         )

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
     from evaluator.benchmarks.types import LoadedBenchmark
     from service.database import Database, Place
-    from ui.cli.configured import Verb
+    from ui.cli.configs import Verb
 
 Form = TypeVar("Form", bound=str)
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
 
 class Db:
-    """The database of the command that runs: its option --db, else the environment, else the usual file."""
+    """The database of the running command: its option --db, else the environment, else the default file."""
 
     name: str | None = None
 
@@ -74,10 +74,10 @@ EVERYWHERE: dict[str, tuple[Any, Any]] = {
 
 
 def with_settings(function: Callable[..., Any], without: Collection[str]) -> Callable[..., Any]:
-    """Return the function as typer wants it: with the options of all commands, but those named `without`.
+    """Return the function for typer, with the options of all commands except those named `without`.
 
-    A dataclass among its parameters becomes a parameter for each field. The help of a parameter is what the
-    section `Args` of the docstring says of it.
+    A dataclass among its parameters becomes one parameter per field. The section `Args` of the docstring has
+    the help of the parameters.
     """
     taken: Verb | None = getattr(function, "verb", None)
     described: list[tuple[Any, ...]] = []
@@ -110,7 +110,7 @@ def with_settings(function: Callable[..., Any], without: Collection[str]) -> Cal
 
 
 def profiles_file() -> Path:
-    """Return `tagrpo.toml` beside the database, in this folder where that is a server's."""
+    """Return `tagrpo.toml` next to the database, or in this folder if the database is on a server."""
     database = db.name or os.environ.get("TAGRPO_DB") or "tagrpo.db"
     return Path("tagrpo.toml") if "://" in database else Path(database).parent / "tagrpo.toml"
 
@@ -145,7 +145,7 @@ def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> i
 
 
 def resume_command(run: str, *options: str) -> str:
-    """Return the command that goes on with a run, in backquotes; with `--db` where it needs it."""
+    """Return the command that resumes a run, in backquotes, with `--db` if necessary."""
     from service.database import locate_database
 
     if db.name is not None and db.place.absolute() != locate_database(None).absolute():
@@ -168,6 +168,9 @@ AnswersTaken = Annotated[
 OwnGrader = Annotated[
     str | None, Option("--grader", help="Your own grader as module:function, instead of the built-in rules.")
 ]
+DryRun = Annotated[
+    bool, Option("--dry-run", help="Print the planned requests and their cost; send and store nothing.")
+]
 Overwrite = Annotated[bool, Option("--overwrite", help="Overwrite existing files.")]
 Limit = Annotated[int, Option(min=1, help="Number of rows per page.")]
 
@@ -188,7 +191,7 @@ class BenchmarkRows:
     """Where the rows of benchmarks come from, and which are taken.
 
     Args:
-        source: File with the rows, instead of the Hub; for several benchmarks one each, or NAME=FILE.
+        source: File with the rows, instead of the Hub. For several benchmarks: one file each, or NAME=FILE.
         options_seed: Seed that shuffles the options of multiple-choice questions.
         allow_changed: Accept a benchmark whose content differs from the version known to tagrpo.
     """

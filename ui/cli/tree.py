@@ -5,58 +5,63 @@ from typing import Any, NamedTuple
 
 
 class Group(NamedTuple):
-    """A group of commands: what it is for, an example, and its commands as MODULE.COMMAND."""
+    """A group of commands: what it is for, an example, and its commands by the module that has them."""
 
     help: str
     example: str
-    commands: str
+    commands: dict[str, str]
+
+    @property
+    def places(self) -> list[str]:
+        """The commands as MODULE.COMMAND."""
+        return [f"{module}.{name}" for module, names in self.commands.items() for name in names.split()]
 
 
 GROUPS = {
     "questions": Group(
         "Import, browse, mix and remove question sets.",
         "tagrpo questions import math_train.jsonl --name math",
-        "questions.import questions.list questions.show questions.mix "
-        "questions.contamination questions.remove",
+        {"questions": "import list show mix contamination remove"},
     ),
     "rephrase": Group(
         'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
         "tagrpo rephrase run math --name rules proposer=rules",
-        "rephrase.run rephrase.import candidates.list candidates.show candidates.edit candidates.review "
-        "candidates.audit rephrase.rejudge",
+        {"rephrase": "run import list show edit review audit rejudge"},
     ),
     "runs": Group(
         "List, inspect, rename and remove runs of all kinds.",
         "tagrpo runs show rules",
-        "runs.list runs.show runs.rename runs.remove",
+        {"runs": "list show rename remove"},
     ),
     "sets": Group(
         "Publish, compare, verify and export immutable sets of accepted rephrasings.",
         "tagrpo sets publish math --run rules --include unverified",
-        "sets.publish sets.list sets.show sets.tag sets.export sets.import",
+        {"sets": "publish list show tag export import"},
     ),
     "eval": Group(
         "Measure models: sample responses to benchmarks, grade them and report pass@k.",
         "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
-        "eval.running.run eval.exchange.import eval.exchange.export eval.running.score eval.responses.show "
-        "eval.responses.label eval.reporting.report eval.reporting.compare eval.benchmarks.benchmarks "
-        "eval.serving.serve",
+        {
+            "evals": "run import export score benchmarks",
+            "reports": "show label report compare",
+            "servers": "serve",
+        },
     ),
     "train": Group(
         "Train a policy with verl: plan, run, look at metrics and responses.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
-        "train.run train.plan train.recipes rollouts.metrics rollouts.rollouts train.merge",
+        {"train": "run plan recipes metrics rollouts merge"},
     ),
     "db": Group(
         "Maintain the database: check, back up, upgrade, copy.",
         "tagrpo db backup /backups/tagrpo-monday.db",
-        "db.check db.backup db.upgrade db.copy",
+        {"db": "check backup upgrade copy"},
     ),
 }
 
 COMMANDS = {
     "demo.demo": "Run the whole workflow on a small task: rephrase, check, publish, train, evaluate.",
-    "ui.ui": "Open the pages in a browser.",
+    "servers.ui": "Open the pages in a browser.",
     "doctor.doctor": "Check what is installed and reachable.",
     "configs.resume": "Resume a run by its name, with its stored settings.",
     "diagnose.diagnose": (
@@ -68,10 +73,10 @@ COMMANDS = {
 
 
 WITHOUT = {
-    **dict.fromkeys(("demo.demo", "eval.serving.serve"), ("db_file", "as_json")),
+    **dict.fromkeys(("demo.demo", "servers.serve"), ("db_file", "as_json")),
     **dict.fromkeys(("configs.config", "train.merge", "train.recipes"), ("db_file",)),
-    **dict.fromkeys(("eval.benchmarks.benchmarks", "db.copy"), ("db_file",)),
-    "ui.ui": ("as_json",),
+    **dict.fromkeys(("evals.benchmarks", "db.copy"), ("db_file",)),
+    "servers.ui": ("as_json",),
 }
 """Commands that open no database or print no report, with the options that they lack."""
 

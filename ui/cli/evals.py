@@ -1,17 +1,20 @@
-"""`tagrpo eval run` and `score`: sample and grade responses, print pass@k, and grade stored samples again."""
+"""`tagrpo eval run`, `score`, `import`, `export` and `benchmarks`: how responses and grades come about."""
 
 import asyncio
 from collections.abc import Mapping
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from typer import Argument, BadParameter, Option
 
 from evaluator.config import EvalConfig, ScoreConfig
-from service.errors import InputError
-from ui.cli import output
-from ui.cli.configured import Verb
+from service.errors import InputError, PrerequisiteError
+from ui.cli import output, settings
+from ui.cli.configs import Verb
 from ui.cli.output import Heading, Part, Table, plural, terminal
-from ui.cli.requests import DryRun, error_words, estimate_notes
+from ui.cli.runs import error_words, show_estimates
 from ui.cli.settings import db, resume_command
 
 if TYPE_CHECKING:
@@ -19,16 +22,7 @@ if TYPE_CHECKING:
     from service.database import Database
     from service.runs.store import Run
 
-FLAGS = {
-    "--model": "model",
-    "--n": "n",
-    "--name": "name",
-    "--limit": "limit",
-    "--preset": "preset",
-    "--from": "sources",
-    "--max-usd": "max_usd",
-    "--base-url": "base_url",
-}
+FLAGS = "--model --n --name --limit --preset --from=sources --max-usd --base-url"
 SHOWN = (
     *("missing", "missing_for_good", "open_requests", "failed_requests", "errors", "why"),
     *("truncated_share", "refused_share", "mean_tokens", "usd", "sources"),
@@ -38,7 +32,7 @@ SHOWN = (
 
 
 @Verb("eval", EvalConfig, "benchmarks", FLAGS)
-def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
+def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     """Sample n responses to every problem of one or more benchmarks, grade them, and print pass@k.
 
     pass@k is the chance that at least one of k responses is correct. After an interruption or a spent budget,
@@ -61,7 +55,7 @@ def run(config: EvalConfig, *, dry_run: DryRun = False) -> None:
             problem_sets = benchmarks if stored is None or benchmarks else [load_neighbors(config, stored)]
             estimates = estimate(config, stored, problem_sets, output.note)
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
-        terminal.show(record, *estimate_notes(estimates.values(), config.max_usd))
+        show_estimates(record, estimates.values(), config.max_usd)
         return
     problems: list[str] = []
     records: list[dict[str, Any]] = []
@@ -155,18 +149,8 @@ def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
     ]
 
 
-SCORE_FLAGS = {
-    "--judge": "model",
-    "--for": "asked",
-    "--answers": "answers",
-    "--grader": "grader",
-    "--max-usd": "max_usd",
-    "--base-url": "base_url",
-}
-
-
-@Verb("score", ScoreConfig, "run", SCORE_FLAGS)
-def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False) -> None:
+@Verb("score", ScoreConfig, "run", "--judge=model --for=asked --answers --grader --max-usd --base-url")
+def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRun = False) -> None:
     """Grade the samples of a run that have no grade yet, by rules or by a judge model.
 
     Earlier grades are kept; it reports how many changed. --judge asks a model about the samples with an
@@ -191,8 +175,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
             chosen = find_eval_run(session, config.run)
         if dry_run:
             estimate = estimate_judging(config, database)
-            record = {"run": chosen.name, **estimate.to_json()}
-            terminal.show(record, *estimate_notes([estimate], config.max_usd))
+            show_estimates({"run": chosen.name, **estimate.to_json()}, [estimate], config.max_usd)
             return
         with terminal.progress(chosen.name) as bar:
             if config.model is None:
@@ -216,3 +199,161 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: DryRun = False
         why = f": {record['message'] or stopped}" if stopped else ""
         lack = f"{chosen.name}: {plural(waiting, 'sample')} still waiting for the judge{why}"
         raise output.unfinished({stopped}, f"{lack}; run the same command again to resume.")
+
+
+def import_(
+    files: list[Path],
+    *,
+    model: str | None = None,
+    name: str | None = None,
+    benchmark: str | None = None,
+    by: Literal["text", "inside", "position"] = "text",
+    kind: Literal["latex", "integer", "choice", "tolerance", "code"] = "latex",
+    answers: settings.AnswersTaken = "all",
+    own_grader: settings.OwnGrader = None,
+    rows: settings.BenchmarkRows,
+    form: Annotated[Literal["rows", "inspect", "lighteval", "lm-eval"] | None, Option("--format")] = None,
+    column: Annotated[list[str] | None, Option("--column")] = None,
+    opened_thoughts: bool = False,
+) -> None:
+    """Import responses that another tool sampled as an evaluation, and grade them.
+
+    Reads JSON Lines, CSV and parquet, logs of inspect_ai, details of lighteval and samples of
+    lm-evaluation-harness. Importing a file twice adds nothing. The other tool's grades are stored too.
+
+    Exit code 3: some responses match no problem of the benchmark, or the other tool received no response.
+
+    Example: tagrpo eval import logs/2026-11-25_math.eval --benchmark math500
+
+    Args:
+        files: Files written by one tool, in order.
+        model: Model that produced the responses; inspect_ai logs contain it.
+        name: Name of the run, stored as NAME.BENCHMARK. Default: the model.
+        benchmark: Benchmark, or a file of your own. Default: the questions and answers in the input file.
+        by: Match problems by equal text, text inside the prompt, or ids as row numbers.
+        kind: Kind of the answers, for problems from an input file that does not state it.
+        form: Tool that wrote the files. Default: detected automatically.
+        column: Column of a part (response, question, answer, score, ...), as in response=text.
+        opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
+    """
+    from evaluator.exchange.files import open_responses
+    from evaluator.exchange.importing import import_evaluation
+
+    columns = {part: value for part, _, value in (word.partition("=") for word in column or ())}
+    if wrong := [word for word in column or () if not word.partition("=")[0] or "=" not in word]:
+        raise BadParameter(f"--column {wrong[0]}: give PART=NAME, as in response=text")
+    if rows.source and benchmark is None:
+        raise BadParameter("--from requires --benchmark")
+    if benchmark is not None:  # which has the images itself
+        columns = {"images": "", **columns}
+    file = open_responses(files, form, columns)
+    record, problems = import_evaluation(
+        file,
+        files[0],
+        partial(db.open, create=True),
+        model=model,
+        name=name,
+        benchmark=None if benchmark is None else rows.loader([benchmark])(benchmark),
+        by=by,
+        kind=kind,
+        answers=answers,
+        grader=own_grader,
+        opened_thoughts=opened_thoughts,
+        progress=terminal.progress,
+        note=output.note,
+    )
+    compare = f"`tagrpo eval compare {record['run']} --tool-grades` compares both tools' grades"
+    terminal.show(record, compare if record["agreement"] else None)
+    if problems:
+        raise output.needs_attention("; ".join(problems) + ".")
+
+
+SamplesFormat = Literal["jsonl", "parquet"]
+BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
+
+
+def export(
+    run: settings.EvalRun,
+    *,
+    out: Annotated[Path, Option()],
+    form: Annotated[SamplesFormat | None, Option("--format")] = None,
+    overwrite: settings.Overwrite = False,
+) -> None:
+    """Write the samples of a run, one per row, with problem, response, tokens and grades.
+
+    `tagrpo eval import` reads them back. Gated benchmarks are not exported.
+
+    Example: tagrpo eval export Qwen3-4B.math500 --out samples.parquet
+
+    Args:
+        out: File to write.
+        form: Format. Default: from the suffix of --out.
+    """
+    from evaluator.evals.runs import find_eval_run
+    from evaluator.exchange.exporting import export_samples
+
+    form = settings.form_of(out, form, BY_SUFFIX)
+    with db.open(read_only=True) as database, terminal.progress("export") as bar:
+        with database.read() as session:
+            chosen = find_eval_run(session, run)
+        count = export_samples(database, chosen, out, form, overwrite=overwrite, report=partial(bar, ""))
+    terminal.show({"run": chosen.name, "out": out, "format": form, "samples": count})
+
+
+LISTED = (
+    *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
+    *("gated", "licence", "citation", "note"),
+)
+
+
+def benchmarks(
+    names: Annotated[list[str] | None, Argument(metavar="[NAME|FILE]...")] = None,
+    check: bool = False,
+    *,
+    rows: settings.BenchmarkRows,
+) -> None:
+    """List the known benchmarks; with names or files, load these and check them.
+
+    A check compares the rows with the known ones, and grades every gold answer against itself.
+
+    Exit code 3: a benchmark cannot be loaded, its content differs, or gold answers fail.
+
+    Example: tagrpo eval benchmarks aime24 --from aime24.jsonl
+
+    Args:
+        names: Benchmarks to check, or .toml and .jsonl files of your own.
+        check: Check all known benchmarks.
+    """
+    from evaluator.benchmarks.catalogue import BENCHMARKS
+    from evaluator.benchmarks.golds import check_golds
+    from evaluator.benchmarks.loading import find_benchmark
+    from evaluator.benchmarks.types import ChangedBenchmarkError
+    from evaluator.grading import Grader
+
+    load = rows.loader(names or list(BENCHMARKS))
+    if not names and not check:
+        known = [
+            {"from": benchmark.hub_id, **{name: getattr(benchmark, name) for name in LISTED}}
+            for benchmark in BENCHMARKS.values()
+        ]
+        terminal.rows("benchmarks", known, "name title rows kind from gated licence")
+        return
+    names = names or list(BENCHMARKS)
+    for name in names:
+        find_benchmark(name)
+    results: list[dict[str, Any]] = []
+    with terminal.progress("check") as bar, Grader() as grader:
+        for count, name in enumerate(names):
+            bar(name, count, len(names))
+            try:
+                loaded = load(name)
+            except (ChangedBenchmarkError, PrerequisiteError) as error:
+                results.append({"name": name, "ok": False, "problem": str(error)})
+                continue
+            failures = check_golds(loaded, grader)
+            result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
+            result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
+            results.append({**result, "gold_failures": failures})
+    terminal.show({"benchmarks": results})
+    if failed := [name for name, result in zip(names, results, strict=True) if not result["ok"]]:
+        raise output.needs_attention(f"failed checks: {', '.join(failed)}")

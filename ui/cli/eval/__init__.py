@@ -1,1 +1,0 @@
-"""Commands of evaluation and its benchmarks."""
