@@ -10,7 +10,7 @@ import typer
 from typer import Option
 
 from ui.cli import output
-from ui.cli.output import Heading
+from ui.cli.output import BoldLine
 
 if TYPE_CHECKING:
     from sandbox.demo.folder import DemoFolder
@@ -88,7 +88,7 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
         output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
     else:
         output.say(
-            Heading("TA-GRPO on a laptop"),
+            BoldLine("TA-GRPO on a laptop"),
             f"{done} of {of} steps in {plan.folder} are finished. Each step is an ordinary command, printed "
             f"after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
             f"{plan.size.responses:,} responses each. You can stop at any time and run the same command to "
@@ -100,16 +100,16 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
                 continue
             if step.chapter != chapter:
                 chapter = step.chapter
-                output.say("", Heading(f"=== {chapter} ==="))
-            output.say("", Heading(f"{number}/{of}  {step.title}"), step.words)
+                output.say("", BoldLine(f"=== {chapter} ==="))
+            output.say("", BoldLine(f"{number}/{of}  {step.title}"), step.words)
             started = time.monotonic()
             _carry_out(plan, step, f"step {number} of {of}")
             held.finish(key, time.monotonic() - started)
-        output.say("", Heading("=== The report ==="))
+        output.say("", BoldLine("=== The report ==="))
         write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
         held.report(plan.compared())
     output.say(
-        *("", Heading("Results"), str(report)),
+        *("", BoldLine("Results"), str(report)),
         f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
         f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
     )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ui.cli import output
-from ui.cli.output import Table, terminal
+from ui.cli.output import PrintedTable, terminal
 from ui.cli.settings import db
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
 
             rows = recipe_support(installed_folders())
             record["recipes"] = [row._asdict() for row in rows]
-            table = Table(["recipe", "tier", "runs with this verl", "why not"], rows)
+            table = PrintedTable(["recipe", "tier", "runs with this verl", "why not"], rows)
     lines = (
         f"{check['state']:9}{check['what']}: {check['detail']}"
         + (f" ({check['way_out']})" if check["way_out"] else "")

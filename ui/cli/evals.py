@@ -13,7 +13,7 @@ from evaluator.config import EvalConfig, ScoreConfig
 from service.errors import InputError, PrerequisiteError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
-from ui.cli.output import Heading, Part, Table, plural, terminal
+from ui.cli.output import BoldLine, Part, PrintedTable, plural, terminal
 from ui.cli.runs import error_words, show_estimates
 from ui.cli.settings import db, resume_command
 
@@ -143,8 +143,8 @@ def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
     if "usd" in record and record["usd"] is None:
         numbers["usd"] = "unknown"
     return [
-        Heading(f"{record['run']}: {words}, {each} samples per problem"),
-        Table(columns, rows) if rows else None,
+        BoldLine(f"{record['run']}: {words}, {each} samples per problem"),
+        PrintedTable(columns, rows) if rows else None,
         *record_parts({name: value for name, value in numbers.items() if value or name.endswith("_share")}),
     ]
 

@@ -108,12 +108,12 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-class Heading(str):
+class BoldLine(str):
     """A line to print in bold."""
 
 
 @dataclass(frozen=True)
-class Table:
+class PrintedTable:
     """Rows to print. Columns of numbers are aligned on the right, or all after the first `words` columns."""
 
     columns: Sequence[str]
@@ -121,7 +121,7 @@ class Table:
     words: int | None = None
 
 
-Part: TypeAlias = "str | Table | Document | None"
+Part: TypeAlias = "str | PrintedTable | Document | None"
 """What commands print: lines, headings, tables, documents; None is left out."""
 
 
@@ -129,9 +129,9 @@ def say(*parts: Part) -> None:
     """Print parts one after the other, without any an empty line. No markup is read, no line is cut."""
     for part in parts or ("",):
         if isinstance(part, str):
-            style = "bold" if isinstance(part, Heading) else None
+            style = "bold" if isinstance(part, BoldLine) else None
             _console().print(visible(part), markup=False, soft_wrap=style is None, style=style)
-        elif isinstance(part, Table):
+        elif isinstance(part, PrintedTable):
             _print_table(part)
         elif part is not None:
             from ui.cli.records import document_parts
@@ -323,7 +323,7 @@ def _print_labeled(label: str, style: str, message: str) -> None:
     _console(stderr=True).print(Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
-def _print_table(table: Table) -> None:
+def _print_table(table: PrintedTable) -> None:
     from rich import table as drawing
     from rich.text import Text
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from evaluator.reports.documents import document as documents
 from ui.characters import one_line
-from ui.cli.output import Heading, Part, Table
+from ui.cli.output import BoldLine, Part, PrintedTable
 
 ITEMS_SHOWN = 20
 WIDEST_TABLE = 180
@@ -24,25 +24,25 @@ def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
     named = {str(key).replace("_", " "): value for key, value in record.items() if value not in EMPTY}
     lines = {name: line for name, value in named.items() if (line := one_line_value(value)) is not None}
     if title and lines:
-        yield from ("", Heading(title))
+        yield from ("", BoldLine(title))
     width = max(map(len, lines), default=0)
     for name, line in lines.items():
         yield f"{name:{width}}  {line}"
     for name in [name for name in named if name not in lines]:
         value, section = named[name], f"{title} {name}".strip()
         if isinstance(value, str):
-            yield from ("", Heading(section), value)
+            yield from ("", BoldLine(section), value)
         elif isinstance(value, Mapping):
             yield from record_parts(value, section)
         else:
             yield from _list_parts(value, section)
 
 
-def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> Table:
+def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> PrintedTable:
     """Return a table with these columns of the rows, as `Terminal.rows` has them; long texts are cut."""
     paths = {heading: name or heading for heading, _, name in (c.partition("=") for c in columns.split())}
     cells = [[_short(_value(row, path)) for path in paths.values()] for row in rows]
-    return Table([heading.replace("_", " ") for heading in paths], cells)
+    return PrintedTable([heading.replace("_", " ") for heading in paths], cells)
 
 
 def _value(row: Any, path: str) -> Any:
@@ -64,11 +64,11 @@ def _short(value: Any) -> object:
 def document_parts(document: documents.Document) -> Iterator[Part]:
     """Yield the parts of a document, an empty line before each heading and titled table but the first."""
     if document.title:
-        yield Heading(document.title)
+        yield BoldLine(document.title)
     for place, block in enumerate(document.blocks):
         title = block.text if isinstance(block, documents.Heading) else getattr(block, "title", "")
         if title:
-            yield from ("", Heading(title)) if place or document.title else (Heading(title),)
+            yield from ("", BoldLine(title)) if place or document.title else (BoldLine(title),)
         match block:
             case documents.Text(text):
                 yield _STRONG.sub(r"\1", text)
@@ -79,7 +79,7 @@ def document_parts(document: documents.Document) -> Iterator[Part]:
             case documents.Picture(name, alt, _):
                 yield f"[{name}: {alt}]"
             case documents.Table():
-                yield Table(block.columns, block.rows, words=block.words)
+                yield PrintedTable(block.columns, block.rows, words=block.words)
     if document.notes:
         yield from ("" if document.blocks else None, *(f"- {note}" for note in document.notes))
 
@@ -87,7 +87,7 @@ def document_parts(document: documents.Document) -> Iterator[Part]:
 def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
     first = values[:ITEMS_SHOWN]
     if (table := _table(first)) is not None:
-        yield from ("", Heading(title), table)
+        yield from ("", BoldLine(title), table)
     else:
         for number, value in enumerate(first, start=1):
             section = f"{title} {number}" if len(values) > 1 else title
@@ -96,7 +96,7 @@ def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
         yield f"and {len(values) - ITEMS_SHOWN:,} more (--json)"
 
 
-def _table(rows: Sequence[Any]) -> Table | None:
+def _table(rows: Sequence[Any]) -> PrintedTable | None:
     """Return records as a table; None if a cell needs several lines or the table is too wide."""
     if not all(isinstance(row, Mapping) for row in rows):
         return None
@@ -108,7 +108,7 @@ def _table(rows: Sequence[Any]) -> Table | None:
     if sum(widths) > WIDEST_TABLE:
         return None
     cells = [[*map(row.get, names)] for row in rows]
-    return Table([name.replace("_", " ") for name in names], cells)
+    return PrintedTable([name.replace("_", " ") for name in names], cells)
 
 
 def one_line_value(value: Any) -> str | None:

@@ -18,7 +18,7 @@ from service.telling import TellStage
 from trainer_adapter.config import PlanAssumptions, TrainConfig
 from ui.cli import output
 from ui.cli.configs import Verb
-from ui.cli.output import Heading, Table, terminal
+from ui.cli.output import BoldLine, PrintedTable, terminal
 from ui.cli.settings import Limit, Overwrite, db, resume_command
 
 if TYPE_CHECKING:
@@ -132,13 +132,13 @@ def recipes(config: TrainConfig | None) -> None:
     rows = [[each.key, json.dumps(each.value), each.source, each.reason] for each in overrides]
     terminal.emit(
         record,
-        Heading(f"{recipe.name}: {recipe.summary}"),
+        BoldLine(f"{recipe.name}: {recipe.summary}"),
         f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
         f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
         *record_parts({"recipe": {name: record["recipe"][name] for name in AXES}}),
-        *("", Heading(f"overrides of verl's configuration, {machine}")),
-        Table(["key", "value", "source", "why"], rows),
-        *("", Heading("sources")),
+        *("", BoldLine(f"overrides of verl's configuration, {machine}")),
+        PrintedTable(["key", "value", "source", "why"], rows),
+        *("", BoldLine("sources")),
         *(
             f"{source}: {settings.SOURCES[source]}"
             for source in dict.fromkeys(each.source for each in overrides)
@@ -291,7 +291,9 @@ def metrics(
         spread = f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
         line = lines.setdefault((row["label"], row["step"]), {})
         line[row["metric"]] = spread if row["n"] > 1 else row["value"]
-    table = Table(["run", "step", *names], [[*place, *map(line.get, names)] for place, line in lines.items()])
+    table = PrintedTable(
+        ["run", "step", *names], [[*place, *map(line.get, names)] for place, line in lines.items()]
+    )
     terminal.emit(
         {"metrics": rows}, table if rows else "no step has logged these metrics; --metric '*' shows all"
     )

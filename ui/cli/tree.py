@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 
-class Group(NamedTuple):
+class CommandGroup(NamedTuple):
     """A group of commands: what it is for, an example, and its commands by the module that has them."""
 
     help: str
@@ -18,27 +18,27 @@ class Group(NamedTuple):
 
 
 GROUPS = {
-    "questions": Group(
+    "questions": CommandGroup(
         "Import, browse, mix and remove question sets.",
         "tagrpo questions import math_train.jsonl --name math",
         {"questions": "import list show mix contamination remove"},
     ),
-    "rephrase": Group(
+    "rephrase": CommandGroup(
         'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
         "tagrpo rephrase run math --name rules proposer=rules",
         {"rephrase": "run import list show edit review audit rejudge"},
     ),
-    "runs": Group(
+    "runs": CommandGroup(
         "List, inspect, rename and remove runs of all kinds.",
         "tagrpo runs show rules",
         {"runs": "list show rename remove"},
     ),
-    "sets": Group(
+    "sets": CommandGroup(
         "Publish, compare, verify and export immutable sets of accepted rephrasings.",
         "tagrpo sets publish math --run rules --include unverified",
         {"sets": "publish list show tag export import"},
     ),
-    "eval": Group(
+    "eval": CommandGroup(
         "Measure models: sample responses to benchmarks, grade them and report pass@k.",
         "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
         {
@@ -47,12 +47,12 @@ GROUPS = {
             "servers": "serve",
         },
     ),
-    "train": Group(
+    "train": CommandGroup(
         "Train a policy with verl: plan, run, look at metrics and responses.",
         "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
         {"train": "run plan recipes metrics rollouts merge"},
     ),
-    "db": Group(
+    "db": CommandGroup(
         "Maintain the database: check, back up, upgrade, copy.",
         "tagrpo db backup /backups/tagrpo-monday.db",
         {"db": "check backup upgrade copy"},
