@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from service.asks import request as kinds
 from service.asks.faults import classify, shorten
@@ -21,9 +21,6 @@ from service.asks.redaction import redact
 from service.asks.request import Fault, Reply, Request
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
-
-if TYPE_CHECKING:
-    pass
 
 _LOG = logging.getLogger("tagrpo.servers")
 
