@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,6 +71,16 @@ def test_the_product_does_not_grow() -> None:
     """Lower the total after each change that makes the product smaller."""
     lines = sum(len(path.read_text(encoding="utf-8").splitlines()) for path in sources())
     assert lines <= MOST_LINES
+
+
+def test_no_two_classes_share_a_name() -> None:
+    names = Counter(
+        node.name
+        for path in sources()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
 
 
 def empty_names(source: str) -> Iterator[tuple[int, str]]:

@@ -5,7 +5,6 @@ rests a server that refuses connections, and it would be a second owner of retri
 """
 
 import asyncio
-import json
 import logging
 import time
 from abc import abstractmethod
@@ -13,18 +12,15 @@ from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from service.asks import request as kinds
-from service.asks.faults import classify, fault_of_status, shorten
+from service.asks.faults import classify, shorten
 from service.asks.money import Price
 from service.asks.redaction import redact
-from service.asks.request import Fault, Reply, Request, chat_messages, optional_fields
+from service.asks.request import Fault, Reply, Request
 from service.errors import PrerequisiteError
-from service.models.settings import SHORTEST_TIMEOUT_S, TOKENS_PER_S
-
-if TYPE_CHECKING:
-    import aiohttp
+from service.models.settings import SHORTEST_TIMEOUT_S
 
 _LOG = logging.getLogger("tagrpo.servers")
 
@@ -317,71 +313,6 @@ class ServedEndpoint(Endpoint):
             for server in self.servers
             if server.in_flight
         )
-
-
-class PlainEndpoint(ServedEndpoint):
-    """A vLLM server that tagrpo started itself on this machine, asked by plain HTTP.
-
-    It queues by itself, so its concurrency does not adapt. It takes every setting, and costs nothing.
-    """
-
-    def __init__(
-        self,
-        base: str,
-        served_name: str,
-        *,
-        max_concurrency: int = 256,
-        timeout_s: float | None = None,
-        tokens_per_s: float = TOKENS_PER_S,
-    ) -> None:
-        """Set up; nothing is sent. `base` ends in `/v1`; for the rest see `ServedEndpoint`."""
-        self.base, self.served_name = base, served_name
-        self._session: aiohttp.ClientSession | None = None
-        server = Server(base, base, max_concurrency, limit=max_concurrency)
-        super().__init__([server], timeout_s, tokens_per_s)
-
-    @property
-    def model(self) -> str:
-        return self.served_name
-
-    async def open(self) -> None:
-        """Connect and query the served model; close it if that fails, too."""
-        import aiohttp
-
-        self._session = aiohttp.ClientSession(
-            headers={"Content-Type": "application/json"},
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(total=None),
-        )
-        await self.survey()
-
-    async def look(self, server: Server) -> Serving | Fault:
-        return await look_at(self.base, self.served_name, None)
-
-    async def complete(
-        self, request: Request, server: Server, timeout_s: float, token_ids: Sequence[int] | None = None
-    ) -> Reply:
-        """Send one attempt; `token_ids` replace the chat."""
-        assert self._session is not None, "the endpoint is closed"
-        body = {"model": self.served_name, **vllm_settings(request.sampling), **optional_fields(request)}
-        body |= request.extra
-        page = "chat/completions" if request.prompt is None and token_ids is None else "completions"
-        if request.prompt is not None:
-            body["prompt"] = request.prompt
-        elif token_ids is not None:
-            body["prompt"] = [token_ids]
-            body.pop("chat_template_kwargs", None)
-        else:
-            body["messages"] = chat_messages(request)
-        async with self._session.post(f"{self.base}/{page}", data=json.dumps(body).encode()) as response:
-            text = (await response.read()).decode("utf-8", "replace")
-        if response.status != 200:
-            raise fault_of_status(response.status, text, response.headers)
-        return Reply(text)
-
-    async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
 
 
 def vllm_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:

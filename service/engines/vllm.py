@@ -10,15 +10,15 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 
-from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request
-from service.asks.servers import PlainEndpoint, Server
+from service.asks.faults import fault_of_status
+from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request, chat_messages, optional_fields
+from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
 from service.engines.checkpoint import Checkpoint, engine_id, gpu_name, open_checkpoint
 from service.engines.ending import owned_environment
 from service.engines.prompts import Prompt
@@ -36,7 +36,7 @@ _SLOWEST_TOKENS_PER_S = 0.5
 """Per response. A server of ours that is slow, on a CPU, say, would get the same requests again and again."""
 
 
-class VllmEndpoint(PlainEndpoint):
+class VllmEndpoint(ServedEndpoint):
     """Starts a server and sends requests to it.
 
     tagrpo renders the prompts and sends token ids, so that the checkpoint's template decides, on a fixed
@@ -55,13 +55,10 @@ class VllmEndpoint(PlainEndpoint):
         """Set up; nothing is started yet. `log` is the file for the server's messages."""
         self.config, self._log, self._program = config, log, program
         self._process: asyncio.subprocess.Process | None = None
+        self._session: aiohttp.ClientSession | None = None
         self._counting: asyncio.Task[None] | None = None
-        super().__init__(
-            "",
-            config.model,
-            max_concurrency=(config.max_concurrency or AT_ONCE_PER_COPY) * config.copies,
-            tokens_per_s=_SLOWEST_TOKENS_PER_S,
-        )
+        places = (config.max_concurrency or AT_ONCE_PER_COPY) * config.copies  # it queues by itself
+        super().__init__([Server(None, "", places, limit=places)], None, _SLOWEST_TOKENS_PER_S)
 
     @cached_property
     def checkpoint(self) -> Checkpoint:
@@ -106,25 +103,32 @@ class VllmEndpoint(PlainEndpoint):
                 env={**os.environ, **owned_environment()},
                 start_new_session=True,  # Ctrl-C is tagrpo's: requests in flight finish first
             )
-        address = f"http://127.0.0.1:{port}"
-        self.base = self.servers[0].where = f"{address}/v1"
+        address = self.servers[0].where = f"http://127.0.0.1:{port}"
+        self._session = aiohttp.ClientSession(
+            address,
+            headers={"Content-Type": "application/json"},
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(total=None),
+        )
         try:
-            await self._wait(f"{address}/health")
-            await super().open()
+            await self._wait(self._process, self._session)
+            await self.survey()
         except BaseException:
             await self.close()
             raise
-        self._counting = asyncio.create_task(self._count(f"{address}/metrics"))
+        self._counting = asyncio.create_task(self._count(self._session))
 
-    async def _count(self, metrics: str) -> None:
+    async def look(self, server: Server) -> Serving | Fault:
+        return await look_at(f"{server.where}/v1", self.config.model, None)
+
+    async def _count(self, session: aiohttp.ClientSession) -> None:
         """Read the number of generated tokens from the server's metrics from time to time."""
-        async with aiohttp.ClientSession() as session:
-            while True:
-                await asyncio.sleep(_COUNT_EVERY_S)
-                with contextlib.suppress(aiohttp.ClientError):
-                    async with session.get(metrics) as response:
-                        counts = _GENERATED.findall(await response.read())
-                    self.generated_tokens = int(sum(map(float, counts)))
+        while True:
+            await asyncio.sleep(_COUNT_EVERY_S)
+            with contextlib.suppress(aiohttp.ClientError):
+                async with session.get("/metrics") as response:
+                    counts = _GENERATED.findall(await response.read())
+                self.generated_tokens = int(sum(map(float, counts)))
 
     def _command(self, port: int) -> list[str]:
         config, ray = self.config, self.config.ray_address is not None
@@ -147,17 +151,16 @@ class VllmEndpoint(PlainEndpoint):
         words = [f"--{name}={value}" for name, value in options.items() if value is not None]
         return [*self._program, "serve", config.model, *words]
 
-    async def _wait(self, health: str) -> None:
-        assert self._process is not None
+    async def _wait(self, process: asyncio.subprocess.Process, session: aiohttp.ClientSession) -> None:
         try:
-            async with asyncio.timeout(_START_S), aiohttp.ClientSession() as session:
-                while self._process.returncode is None:
+            async with asyncio.timeout(_START_S):
+                while process.returncode is None:
                     with contextlib.suppress(aiohttp.ClientError):
-                        async with session.get(health) as response:
+                        async with session.get("/health") as response:
                             if response.status == 200:
                                 return
                     await asyncio.sleep(0.2)
-            how = f"ended with exit code {self._process.returncode} before it was ready"
+            how = f"ended with exit code {process.returncode} before it was ready"
         except TimeoutError:
             how = f"was not ready after {_START_S:g} s"
         raise PrerequisiteError(
@@ -183,19 +186,24 @@ class VllmEndpoint(PlainEndpoint):
                 raise Fault(SETTINGS, ended, billed=fault.billed) from fault
             raise
 
-    async def complete(
-        self, request: Request, server: Server, timeout_s: float, token_ids: Sequence[int] | None = None
-    ) -> Reply:
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
+        assert self._session is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
         prompt, room = self.checkpoint.renderer.fit(request, self.serving.get("max_model_len"))
-        if room < request.max_tokens:
-            request = replace(request, sampling={**request.sampling, "max_tokens": room})
-        reply = await super().complete(
-            request, server, timeout_s, None if prompt.images else prompt.token_ids
-        )
-        return replace(reply, body=_restore_thoughts(reply.body, prompt))
+        settings = vllm_settings({**request.sampling, "max_tokens": room})
+        body = {"model": self.config.model, **settings, **optional_fields(request), **request.extra}
+        if prompt.images:
+            page, body["messages"] = "chat/completions", chat_messages(request)
+        else:
+            page, body["prompt"] = "completions", request.prompt or [prompt.token_ids]
+            body.pop("chat_template_kwargs", None)
+        async with self._session.post(f"/v1/{page}", data=json.dumps(body).encode()) as response:
+            text = (await response.read()).decode("utf-8", "replace")
+        if response.status != 200:
+            raise fault_of_status(response.status, text, response.headers)
+        return Reply(_restore_thoughts(text, prompt))
 
     @property
     def notices(self) -> Sequence[str]:
@@ -205,7 +213,8 @@ class VllmEndpoint(PlainEndpoint):
         """End the server and all its processes."""
         if self._counting is not None:
             self._counting.cancel()
-        await super().close()
+        if self._session is not None:
+            await self._session.close()
         process, self._process = self._process, None
         if process is None:
             return

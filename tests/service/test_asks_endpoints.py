@@ -5,13 +5,12 @@ import time
 from typing import Any
 
 import pytest
-from asking import OPENAI, VLLM, answer, attempt, opened, plain, question, remote
+from asking import FAULTS, OPENAI, VLLM, answer, attempt, opened, question, remote
 from openai_faults import Fault as ServerFault
 from openai_faults import always, fault_sequence
 from openai_server import OpenAIServer
 from pictures import picture
 
-from service.asks import request as kinds
 from service.asks.faults import parse_retry_after
 from service.asks.redaction import BLOT, redact
 from service.asks.remote import RemoteEndpoint
@@ -19,46 +18,21 @@ from service.asks.request import Fault, Message
 from service.errors import PrerequisiteError
 from service.questions.images import read_image
 
-EITHER = pytest.mark.parametrize(
-    "make", [lambda server, **s: remote([server], **s), plain], ids=["litellm", "plain"]
-)
-FAULTS = [
-    ("rate_limit", kinds.RATE_LIMITED, False),
-    ("quota", kinds.QUOTA, False),
-    ("server_error", kinds.SERVER_ERROR, False),
-    ("bad_request", kinds.BAD_REQUEST, False),
-    ("unauthorized", kinds.AUTHENTICATION, False),
-    ("no_model", kinds.UNKNOWN_MODEL, False),
-    ("content_filter", kinds.CONTENT_FILTER, False),
-    ("context_length", kinds.CONTEXT_LENGTH, False),
-    ("no_room", kinds.CONTEXT_LENGTH, False),
-    ("hang", kinds.TIME_OUT, True),
-    ("drip", kinds.TIME_OUT, True),
-    ("cut", kinds.CONNECTION, True),
-    ("cut_early", kinds.CONNECTION, True),
-    ("invalid_json", kinds.INVALID_ANSWER, True),
-    ("wrong_type", kinds.INVALID_ANSWER, True),
-    ("wrong_shape", kinds.INVALID_ANSWER, True),
-    ("empty_choices", kinds.INVALID_ANSWER, True),
-    ("aborted", kinds.INVALID_ANSWER, True),
-]
 
-
-@EITHER
 @pytest.mark.parametrize(("fault", "kind", "billed"), FAULTS)
-async def test_a_failed_attempt_is_classified_and_not_repeated(
-    make: Any, fault: str, kind: str, billed: bool
-) -> None:
-    async with OpenAIServer(faults=always(fault)) as server, opened(make(server, timeout_s=0.3)) as endpoint:
+async def test_a_failed_attempt_is_classified_and_not_repeated(fault: str, kind: str, billed: bool) -> None:
+    async with (
+        OpenAIServer(faults=always(fault)) as server,
+        opened(remote([server], timeout_s=0.3)) as endpoint,
+    ):
         with pytest.raises(Fault) as failed:
             await answer(endpoint, question())
     assert (failed.value.kind, failed.value.billed) == (kind, billed)
     assert server.stats["requests"] == 1
 
 
-@EITHER
-async def test_every_setting_is_sent_neutral_ones_too(make: Any) -> None:
-    async with OpenAIServer() as server, opened(make(server)) as endpoint:
+async def test_every_setting_is_sent_neutral_ones_too() -> None:
+    async with OpenAIServer() as server, opened(remote([server])) as endpoint:
         got = await answer(
             endpoint, question(n=2, extra={"chat_template_kwargs": {"enable_thinking": False}})
         )
@@ -78,11 +52,10 @@ async def test_every_setting_is_sent_neutral_ones_too(make: Any) -> None:
     }
 
 
-@EITHER
-async def test_images_are_parts_of_their_message(make: Any) -> None:
+async def test_images_are_parts_of_their_message() -> None:
     image = read_image(picture("blue", kind="JPEG"))
     message = Message("user", "Find <image>.", ("Find ", image, "."))
-    async with OpenAIServer() as server, opened(make(server)) as endpoint:
+    async with OpenAIServer() as server, opened(remote([server])) as endpoint:
         await attempt(endpoint, question(messages=(message,)))
     url = f"data:image/jpeg;base64,{base64.b64encode(image.data).decode()}"
     assert server.requests[0].body["messages"][0]["content"] == [
@@ -92,9 +65,8 @@ async def test_images_are_parts_of_their_message(make: Any) -> None:
     ]
 
 
-@EITHER
-async def test_a_thought_that_the_server_took_out_is_kept(make: Any) -> None:
-    async with OpenAIServer(thinks=True) as server, opened(make(server)) as endpoint:
+async def test_a_thought_that_the_server_took_out_is_kept() -> None:
+    async with OpenAIServer(thinks=True) as server, opened(remote([server])) as endpoint:
         got = await answer(endpoint, question())
     assert got.choices[0].reasoning == "Let me see.\n"
     assert got.choices[0].full_text.startswith("<think>\nLet me see.\n</think>\n\n")
@@ -198,10 +170,9 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(PrerequisiteError, match=r"rejects the API key \(401\)"):
             await remote([server]).open()
     async with OpenAIServer(models=["other"]) as server:
-        for endpoint in (remote([server]), plain(server)):
-            with pytest.raises(PrerequisiteError, match=r"serve the model 'test-model'. It serves: other"):
-                async with opened(endpoint):
-                    pass
+        with pytest.raises(PrerequisiteError, match=r"serve the model 'test-model'. It serves: other"):
+            async with opened(remote([server])):
+                pass
     about: dict[str, Any] = {"version": "0.11", "max_model_len": 4096}
     async with OpenAIServer(**about) as server, opened(remote([server])) as opened_endpoint:
         serving = opened_endpoint.serving

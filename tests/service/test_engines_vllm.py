@@ -9,11 +9,13 @@ import sys
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import asking
 import psutil
 import pytest
-from asking import OPENAI
+from asking import FAULTS, OPENAI
+from openai_faults import always
 from openai_server import OpenAIServer
 from tiny_model import save_tiny_model
 from vllm_runs import survivors
@@ -146,6 +148,23 @@ async def test_a_server_that_ends_during_the_run_stops_it_with_its_last_lines(
             await ask(endpoint, question())
     assert raised.value.kind == SETTINGS
     assert survivors(processes(log)) == []
+
+
+@pytest.mark.parametrize(("fault", "kind", "billed"), FAULTS)
+async def test_a_failed_attempt_is_classified_and_not_repeated(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, kind: str, billed: bool
+) -> None:
+    """The test server answers, and the program only waits."""
+    program = (sys.executable, "-c", "import time; time.sleep(60)")
+    endpoint = VllmEndpoint(Model(model=str(model), sampler="vllm"), tmp_path / "vllm.log", program=program)
+    endpoint._timeout_s = 0.3
+    async with OpenAIServer(models=[str(model)], faults=always(fault)) as server:
+        monkeypatch.setattr("service.engines.vllm._free_port", lambda: urlsplit(server.url).port)
+        async with asking.opened(endpoint):
+            with pytest.raises(Fault) as failed:
+                await asking.attempt(endpoint, question())
+    assert (failed.value.kind, failed.value.billed) == (kind, billed)
+    assert server.stats["requests"] == 1
 
 
 async def test_one_server_serves_all_roles_and_ends_with_the_command(

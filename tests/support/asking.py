@@ -9,11 +9,12 @@ from typing import Any
 from openai_server import OpenAIServer
 from sqlalchemy import func, select
 
+from service.asks import request as kinds
 from service.asks.ask import Asker, Models
 from service.asks.money import Price
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Answer, Choice, Fault, Message, Reply, Request
-from service.asks.servers import Endpoint, PlainEndpoint
+from service.asks.servers import Endpoint
 from service.asks.store import Store, add_tasks, enter, leave
 from service.asks.tables import AskRow
 from service.database import Database
@@ -24,6 +25,27 @@ from service.runs.tables import PICO_PER_USD, CapRow
 
 VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
 PRICE = Price(100.0, 200.0)
+FAULTS = [
+    ("rate_limit", kinds.RATE_LIMITED, False),
+    ("quota", kinds.QUOTA, False),
+    ("server_error", kinds.SERVER_ERROR, False),
+    ("bad_request", kinds.BAD_REQUEST, False),
+    ("unauthorized", kinds.AUTHENTICATION, False),
+    ("no_model", kinds.UNKNOWN_MODEL, False),
+    ("content_filter", kinds.CONTENT_FILTER, False),
+    ("context_length", kinds.CONTEXT_LENGTH, False),
+    ("no_room", kinds.CONTEXT_LENGTH, False),
+    ("hang", kinds.TIME_OUT, True),
+    ("drip", kinds.TIME_OUT, True),
+    ("cut", kinds.CONNECTION, True),
+    ("cut_early", kinds.CONNECTION, True),
+    ("invalid_json", kinds.INVALID_ANSWER, True),
+    ("wrong_type", kinds.INVALID_ANSWER, True),
+    ("wrong_shape", kinds.INVALID_ANSWER, True),
+    ("empty_choices", kinds.INVALID_ANSWER, True),
+    ("aborted", kinds.INVALID_ANSWER, True),
+]
+"""Faults of the test server, their kinds, and whether the attempt is billed."""
 
 
 def question(number: int = 2, model: str = VLLM, **fields: Any) -> Request:
@@ -39,11 +61,6 @@ def remote(servers: Sequence[OpenAIServer | str], spelling: str = VLLM, **settin
     """Return an endpoint of these servers through litellm."""
     bases = [server if isinstance(server, str) else server.url for server in servers]
     return RemoteEndpoint(spelling, bases, **{"timeout_s": 20.0, "price": PRICE} | settings)
-
-
-def plain(server: OpenAIServer, **settings: Any) -> PlainEndpoint:
-    """Return an endpoint of the server by plain HTTP."""
-    return PlainEndpoint(server.url, "test-model", **{"timeout_s": 20.0} | settings)
 
 
 @asynccontextmanager

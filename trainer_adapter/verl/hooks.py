@@ -105,7 +105,7 @@ TIER_2 = (
     *_hooks("workers/utils/padding.py", "no_padding_2_padding(tensor, data)"),
     *_hooks(
         "__init__.py",
-        *("kv_batch_get", "kv_batch_put", "kv_clear", "kv_list", "async_kv_put", "async_kv_batch_put"),
+        *("kv_batch_get", "kv_batch_put", "kv_clear", "kv_list"),
         package="transfer_queue",
     ),
     *_hooks("actor.py", "`_actor_id", package="ray"),
@@ -142,12 +142,17 @@ CPU = (
 """What a training without a GPU needs in addition."""
 
 CPU_SPEED = (
-    *_hooks(_LOOP, "DictConfigWrap", "ToolListWrap"),
+    *_hooks(
+        _LOOP,
+        "AgentLoopBase.__init__(trainer_config, server_manager, tokenizer, processor, dataset_cls, "
+        "data_config)",
+        "AgentLoopWorker._run_agent_loop(sampling_params, trajectory, agent_name, trace)",
+    ),
     *_hooks(
         "trainer/ppo/v1/agent_loop_tq.py",
         "AgentLoopManagerTQ",
         "AgentLoopWorkerTQ",
-        "AgentLoopWorkerTQ._run_prompt(prompt, sampling_params, trajectory, trace)",
+        "AgentLoopWorkerTQ._agent_loop_postprocess(output, validate)",
     ),
     *_hooks("__init__.py", "get_actor", package="ray"),
     *_hooks("actor.py", "`__ray_metadata__", "`__ray_actor_class__", package="ray"),

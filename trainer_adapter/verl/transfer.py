@@ -79,19 +79,6 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> Any:
     return TensorDict(columns, batch_size=[len(rows)])
 
 
-async def add_responses(
-    partition: str, keys: Sequence[str], rows: Sequence[Mapping[str, Any]], tags: Sequence[Any]
-) -> None:
-    """Add finished responses to a partition."""
-    fields = _columns(rows)
-    await tq.async_kv_batch_put(keys=list(keys), fields=fields, tags=list(tags), partition_id=partition)
-
-
-async def set_status(partition: str, uid: str, status: str) -> None:
-    """Tell verl whether a question's responses are running, finished or a failure."""
-    await tq.async_kv_put(key=uid, partition_id=partition, tag={"status": status})
-
-
 def wait_for_responses(partition: str, look_every_s: float) -> None:
     """Wait until no response to a question of a partition is under way."""
     while any(
