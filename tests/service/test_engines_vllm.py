@@ -17,7 +17,9 @@ import pytest
 from asking import FAULTS, OPENAI
 from openai_faults import always
 from openai_server import OpenAIServer
+from pictures import picture
 from tiny_model import save_tiny_model
+from tiny_vision import save_tiny_vision_model
 from vllm_runs import survivors
 
 from service.asks.request import SETTINGS, Fault, Message, Request
@@ -25,6 +27,7 @@ from service.engines.opening import OpenModels
 from service.engines.vllm import VllmEndpoint
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Model
+from service.questions.images import read_image
 
 ROOT = Path(__file__).parents[2]
 PROGRAM = (sys.executable, str(ROOT / "tests/support/fake_vllm_serve.py"))
@@ -114,6 +117,15 @@ async def test_token_ids_are_sent_and_the_context_caps_the_response(model: Path,
             await ask(endpoint, Request("m", prompt="x" * 100, sampling=SAMPLING))
         with pytest.raises(Fault, match="temperature 0 or"):
             await ask(endpoint, question(sampling={**SAMPLING, "temperature": 0.001}))
+
+
+async def test_images_go_through_the_chat(tmp_path: Path) -> None:
+    image = read_image(picture("red", (40, 40)))
+    messages = (Message("user", "", ("See ", image, " now")),)
+    async with opened(save_tiny_vision_model(tmp_path / "model"), tmp_path / "vllm.log") as endpoint:
+        body = await ask(endpoint, question(messages=messages))
+    assert body["path"] == "/v1/chat/completions"
+    assert [part["type"] for part in body["messages"][0]["content"]] == ["text", "image_url", "text"]
 
 
 @pytest.mark.parametrize(
