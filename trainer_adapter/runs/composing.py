@@ -20,7 +20,7 @@ from trainer_adapter.runs.assignments import (
 )
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import known_shape
-from trainer_adapter.runs.presets import PRESETS, Preset
+from trainer_adapter.runs.presets import PRESETS, TrainPreset
 from trainer_adapter.runs.settings import OURS, VerlSetting, bare, gpu_settings
 from trainer_adapter.verl.cpu.forks import python_of_workers
 from trainer_adapter.verl.plugin import REGISTRATION
@@ -54,7 +54,7 @@ class Composition:
     values: tuple[VerlSetting, ...]
 
     @property
-    def preset(self) -> Preset:
+    def preset(self) -> TrainPreset:
         """The preset, whose settings apply unless recipe, machine or user have others."""
         return PRESETS[self.config.preset]
 
@@ -191,7 +191,7 @@ def _taken(rows: int, most: Any) -> int:
     return min(rows, most) if isinstance(most, int) and most > 0 else rows
 
 
-def _of_preset(preset: Preset, given: Mapping[str, Any]) -> Iterator[VerlSetting]:
+def _of_preset(preset: TrainPreset, given: Mapping[str, Any]) -> Iterator[VerlSetting]:
     """Yield the preset's settings; its length gives way to the epochs or steps that the user counts in.
 
     verl ends at whichever comes first, so that steps take as many epochs as they may need.

@@ -20,7 +20,7 @@ _G = 8
 
 
 @dataclass(frozen=True)
-class Preset:
+class TrainPreset:
     """What a paper trains with, whatever the method."""
 
     name: str  # as `--preset` takes it
@@ -82,7 +82,7 @@ class Preset:
         return replace(asked, instruction=words) if self.system is None else replace(asked, system=words)
 
 
-_TA = Preset(
+_TA = TrainPreset(
     "ta",
     "TA-GRPO (arXiv 2601.22478)",
     (
@@ -106,7 +106,7 @@ _TA = Preset(
     instruction=DEFAULT_INSTRUCTION,
 )
 
-_A_GRAE = Preset(
+_A_GRAE = TrainPreset(
     "a_grae",
     "A-GRAE (arXiv 2602.05548), its experiments on MATH",
     (
@@ -164,7 +164,7 @@ _A_GRAE_MEDICAL = replace(
     ),
 )
 
-_CW = Preset(
+_CW = TrainPreset(
     "cw",
     "CW-GRPO (arXiv 2605.11538)",
     (
@@ -189,7 +189,7 @@ _CW = Preset(
     reward="accuracy_format",
 )
 
-PRESETS: dict[str, Preset] = {
+PRESETS: dict[str, TrainPreset] = {
     preset.name: preset for preset in (_TA, _A_GRAE, _A_GRAE_GEO3K, _A_GRAE_MEDICAL, _CW)
 }
 """Every preset by name."""
