@@ -24,7 +24,7 @@ from benchmarks.studies import verdict_simulation as simulation
 from benchmarks.studies.verdict_simulation import PLAIN, WEIGHTS, Case, Solver
 from evaluator.grading import ClusterJob, Grader
 from evaluator.grading.normalize import normalize
-from evaluator.passk.exact_interval import exact_interval
+from evaluator.passk.intervals import exact_interval
 from rephraser.verdict import OverlapRule, Verdict, count_answers, judge
 
 RULES = {"overlap": OverlapRule(), "plain": PLAIN}

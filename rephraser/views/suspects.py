@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from typing import Any
 
-from sqlalchemy import Integer, cast, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from rephraser.tables import StandingRow, VerdictRow
@@ -30,8 +30,6 @@ def find_suspects(
     make a question suspect.
     """
     evidence = VerdictRow.evidence
-    gold = evidence[("counts", "gold")].as_integer()
-    gold_given = cast(evidence[("counts", "original")].op("->>")(gold), Integer)
     query = (
         select(
             *(StandingRow.run_id, StandingRow.question_id, QuestionRow.text, QuestionRow.answer),
@@ -39,14 +37,15 @@ def find_suspects(
         )
         .join(VerdictRow, VerdictRow.id == StandingRow.verdict_id)
         .join(QuestionRow, QuestionRow.id == StandingRow.question_id)
-        .where(StandingRow.status == "accepted", gold_given < evidence["original_top"].as_integer())
+        .where(StandingRow.status == "accepted", evidence[("counts", "gold")].as_integer().is_not(None))
     )
     for column, value in ((StandingRow.run_id, run_id), (StandingRow.question_id, question_id)):
         if value is not None:
             query = query.where(column == value)
     by_question: dict[tuple[str, ...], list[Mapping[str, Any]]] = defaultdict(list)
     for *key, counts in session.execute(query):
-        by_question[tuple(key)].append(counts)
+        if max(counts["original"]) > counts["original"][counts["gold"]]:
+            by_question[tuple(key)].append(counts)
     named = {run for run, *_ in by_question}
     runs = {row.id: row for row in session.scalars(select(RunRow).where(RunRow.id.in_(named)))}
     suspects = []

@@ -193,3 +193,6 @@ def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: Command
     removed = json.loads(cli("runs", "remove", "old", "--yes", "--json", "--db", str(db.place)).out)
     assert (removed["run"], removed["removed"]["samples"], removed["sets"]) == ("old", 4, [])
     cli.refused("runs", "remove", "old", "--yes", "--db", str(db.place))
+    add_eval_run(db, "base.new", [(4, 2, 1)])
+    for words in (("remove", "base", "--yes"), ("rename", "base", "other")):
+        assert "Did you mean 'base.new'?" in cli.refused("runs", *words, "--db", str(db.place))

@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from service.errors import NotFoundError
 from ui.cli import output
 from ui.cli.output import plural, terminal
 from ui.cli.settings import OnlyRun, RunArgument, db, resume_command
@@ -164,6 +165,16 @@ def show_estimates(
     terminal.show(record, *notes, "Nothing was sent or stored.")
 
 
+def _find_exactly(session: "Session", reference: str) -> "Run":
+    """Return the run with this name or beginning of an id; another run must not be changed instead."""
+    from service.runs.store import find_run
+
+    run = find_run(session, reference)
+    if run.name != reference and not run.id.startswith(reference):
+        raise NotFoundError(f"there is no run {reference!r}. Did you mean {run.name!r}?")
+    return run
+
+
 def rename(run: RunArgument, name: str) -> None:
     """Rename a run; its id and all references stay.
 
@@ -173,10 +184,9 @@ def rename(run: RunArgument, name: str) -> None:
         name: New name of the run.
     """
     from service.runs.removing import rename_run
-    from service.runs.store import find_run
 
     with db.writing() as session:
-        chosen = find_run(session, run)
+        chosen = _find_exactly(session, run)
         rename_run(session, chosen, name)
     terminal.show({"run": name, "id": chosen.id, "before": chosen.name})
 
@@ -195,12 +205,11 @@ def remove(run: RunArgument, yes: bool = False) -> None:
     """
     from rephraser.sets import list_sets
     from service.runs.removing import holdings, remove_run
-    from service.runs.store import find_run
     from trainer_adapter.record.runs import stored_folder
 
     with db.open() as database:
         with database.read() as session:
-            chosen = find_run(session, run)
+            chosen = _find_exactly(session, run)
             content = holdings(session, chosen)
             headers = list_sets(session, None)
             sets = [each.ref for each in headers if chosen.id in {source["id"] for source in each.runs}]
