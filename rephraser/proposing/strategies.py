@@ -9,6 +9,7 @@ from service.errors import InputError
 from service.hashing import content_hash
 
 SHIPPED = ("perspectives", "paraphrase", "rename", "format", "programs")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _HEADER_LINE = re.compile(r"^[ \t]*(version|summary)[ \t]*:[ \t]*(.*?)[ \t]*$", re.M)
 _HEADER = re.compile(r"(?:(?:[ \t]*(?:version|summary)[ \t]*:.*)?\n)+---\n")
 
@@ -42,8 +43,14 @@ def load_strategy(reference: str) -> Strategy:
         raise InputError(f"{reference!r} is neither a built-in strategy ({', '.join(SHIPPED)}) nor a file.")
     try:
         text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: the instruction cannot be read: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is not valid UTF-8. Save the file as UTF-8.") from error
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    control = _CONTROL.search(text)
+    if control:
+        line = text.count("\n", 0, control.start()) + 1
+        raise InputError(f"{path}:{line}: contains the control character {control.group()!r}. Remove it.")
     return _parse(path.stem, text, place=str(path))
 
 

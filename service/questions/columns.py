@@ -167,13 +167,12 @@ def read_question(
         RowProblem: no question text, a value that is no text, control characters, a text too long, an image
             that cannot be used, or placeholders that do not go with the images.
     """
-    text = "\n".join((_question_text(values, columns), *_below(values, columns)))
+    text = "\n".join((_question_text(values, columns, limits), *_below(values, columns, limits)))
     if columns.answer is not None:
-        answer = _answer(value_at(values, columns.answer), columns.answer)
+        answer = _answer(value_at(values, columns.answer), columns.answer, limits)
     else:
-        answer = last_boxed(_text(value_at(values, columns.solution), "solution", columns.solution)) or ""
-    text = _checked(text, columns.question, limits)
-    answer = _checked(answer, columns.answer or columns.solution, limits)
+        solution = _text(value_at(values, columns.solution), "solution", columns.solution, limits)
+        answer = last_boxed(solution) or ""
     level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
     try:
         ids = () if images is None else images.take(value_at(values, columns.images))
@@ -185,16 +184,16 @@ def read_question(
         raise RowProblem(f'"{columns.images}" contains {problem}') from problem
 
 
-def _question_text(values: Mapping[str, Any], columns: Columns) -> str:
-    text = _text(value_at(values, columns.question), "question", columns.question)
+def _question_text(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> str:
+    text = _text(value_at(values, columns.question), "question", columns.question, limits)
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
     return text
 
 
-def _below(values: Mapping[str, Any], columns: Columns) -> list[str]:
+def _below(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> list[str]:
     letters = option_letters(columns.further)
-    below = {name: _further_text(value_at(values, name), name) for name in columns.further}
+    below = {name: _further_text(value_at(values, name), name, limits) for name in columns.further}
     if all(_LETTERED.match(below[name]) for name in letters if below[name]):
         letters = {}
     return [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
@@ -206,7 +205,7 @@ def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> l
     for name in columns.left_out(values):
         value = values[name]
         try:
-            lines = _further_text(value, name).splitlines()
+            lines = _further_text(value, name, RowLimits()).splitlines()
         except RowProblem:
             lines = [str(value)]
         if any(_LETTER_OR_NUMBER.sub("", line).strip() not in text for line in lines):
@@ -220,13 +219,14 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     Raises:
         RowProblem: as `read_question`.
     """
-    text = _checked(_question_text(values, columns), columns.question, limits)
+    text = _question_text(values, columns, limits)
     tests = _program_value(values, "answer", columns.answer)
     if isinstance(tests, list) and all(isinstance(test, str) for test in tests):
         tests = [_checked(test, columns.answer, limits) for test in tests]
     else:
-        tests = _checked(_text(tests, "answer", columns.answer), columns.answer, limits)
-    solution = _text(_program_value(values, "solution", columns.solution), "solution", columns.solution)
+        tests = _text(tests, "answer", columns.answer, limits)
+    solution = _program_value(values, "solution", columns.solution)
+    solution = _text(solution, "solution", columns.solution, limits)
     try:
         asked = read_asked(values, text, tests, solution)
     except ValueError as error:
@@ -273,40 +273,40 @@ def asked_in(messages: Any) -> str | None:
     return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else None
 
 
-def _text(value: Any, part: str, column: str | None) -> str:
+def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
     if value is None:
         return ""
     if part == "question":
         value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
         raise RowProblem(f'"{column}" is {_kind(value)}, not text. Choose another: --column {part}=NAME')
-    return value
+    return _checked(value, column, limits)
 
 
-def _further_text(value: Any, column: str) -> str:
+def _further_text(value: Any, column: str, limits: RowLimits) -> str:
     """Return what stands below a question, "" for nothing; a list as options with letters, a line each.
 
     Options may have labels of their own: `{"A": ...}`.
 
     Raises:
-        RowProblem: an object.
+        RowProblem: an object, control characters, or a text too long.
     """
     labelled = isinstance(value, Mapping) and all(_LABEL.fullmatch(str(label)) for label in value)
     if labelled and value and all(isinstance(text, str) for text in value.values()):
-        return "\n".join(f"({label}) {_further_text(text, column)}" for label, text in value.items())
+        return "\n".join(f"({label}) {_further_text(text, column, limits)}" for label, text in value.items())
     if isinstance(value, list):
-        lines = [_further_text(entry, column) for entry in value]
+        lines = [_further_text(entry, column, limits) for entry in value]
         if not lines or all(_LETTERED.match(line) for line in lines):
             return "\n".join(lines)
         return "\n".join(f"({letter(place)}) {line}" for place, line in enumerate(lines))
-    return _scalar(value, column, "question").strip()
+    return _scalar(value, column, limits, "question").strip()
 
 
-def _answer(value: Any, column: str) -> str:
+def _answer(value: Any, column: str, limits: RowLimits) -> str:
     if isinstance(value, list):
-        parts = [_answer(part, column) for part in value]
+        parts = [_answer(part, column, limits) for part in value]
         return ", ".join(part for part in parts if part)
-    return bare_answer(_scalar(value, column, "answer"))
+    return bare_answer(_scalar(value, column, limits, "answer"))
 
 
 def bare_answer(text: str) -> str:
@@ -322,10 +322,10 @@ def _label(values: Mapping[str, Any], column: str | None, limits: RowLimits) -> 
     value = value_at(values, column)
     if column is None or isinstance(value, list | Mapping):
         return None
-    return canonical_text(_checked(_scalar(value, column), column, limits)) or None
+    return canonical_text(_scalar(value, column, limits)) or None
 
 
-def _scalar(value: Any, column: str, part: str = "") -> str:
+def _scalar(value: Any, column: str, limits: RowLimits, part: str = "") -> str:
     """A number or text as text; a missing value (NaN is one) as the empty text."""
     if value is None:
         return ""
@@ -339,7 +339,7 @@ def _scalar(value: Any, column: str, part: str = "") -> str:
         raise RowProblem(f'"{column}" contains bytes, not text')
     if isinstance(value, Mapping):
         raise RowProblem(f'"{column}" is an object. Select a value: --column {part}={column}.NAME')
-    return str(value)
+    return _checked(str(value), column, limits)
 
 
 def _checked(text: str, column: str | None, limits: RowLimits) -> str:

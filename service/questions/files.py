@@ -154,21 +154,24 @@ def _read_csv(path: Path) -> Rows:
                 raise InputError(f"{path.name}:{number}: {error}.") from error
 
     csv.field_size_limit(LONGEST_CSV_FIELD)
-    reader = csv.DictReader(decoded(), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+    reader = csv.reader(decoded(), delimiter="\t" if path.suffix.lower() == ".tsv" else ",", strict=True)
+    header: list[str] = []
     row, line = 0, 1
     try:
-        names = reader.fieldnames = [name.strip() for name in reader.fieldnames or ()]
-        if not names or len(set(names)) < len(names):
-            raise InputError(
-                f"{path.name}:1: the first line must name every column once, not: {', '.join(names)}."
-            )
-        line = reader.line_num + 1
-        for values in reader:
+        for cells in reader:
             place, line = f"{path.name}:{line}", reader.line_num + 1
-            if None in values or None in values.values():
-                yield BadRow(row, place, f"has not as many fields as the header, which has {len(names)}")
+            if not cells:
+                continue
+            if not header:
+                header = [cell.strip() for cell in cells]
+                if twice := [name for name in header if header.count(name) > 1]:
+                    raise InputError(f'{place}: the header contains the column "{twice[0]}" twice.')
+                continue
+            if len(cells) == len(header):
+                yield RawRow(row, place, dict(zip(header, cells, strict=True)))
             else:
-                yield RawRow(row, place, values)
+                fields = "1 field" if len(cells) == 1 else f"{len(cells)} fields"
+                yield BadRow(row, place, f"has {fields}, but the header has {len(header)}")
             row += 1
     except csv.Error as error:
         problem = f"not valid CSV ({error}). A quote may be unclosed, or the file cut off"

@@ -5,6 +5,7 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 """
 
 import hashlib
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
@@ -38,10 +39,10 @@ def choose_extra(
     def order(question: Question) -> bytes:
         return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
 
-    index = NearIndex()
+    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
     texts = {(question.images, comparable(question.text)) for question in base}  # an index compares only some
     for done, question in enumerate(base):
-        index.nearest(question, add=done)
+        indexes[question.images].add(done, question.text)
         if done % REPORT_EVERY == 0:
             progress("reading the base", done, len(base))
     chosen: list[Question] = []
@@ -50,12 +51,12 @@ def choose_extra(
         if len(chosen) == count:
             break
         key = question.images, comparable(question.text)
-        match = index.nearest(question)
+        match = indexes[question.images].nearest(question.text)
         if key in texts or (match is not None and match.same_digits):
             overlaps["same_text" if key in texts else "near"] += 1
             continue
         texts.add(key)
-        index.nearest(question, add=len(base) + len(chosen))
+        indexes[question.images].add(len(base) + len(chosen), question.text)
         chosen.append(question)
         if len(chosen) % REPORT_EVERY == 0:
             progress("choosing", len(chosen), count)

@@ -100,6 +100,9 @@ def test_golds_in_many_forms(column: str, value: Any, expected: str) -> None:
         ({"question": "q", "answer": {"value": 1}}, "--column answer=answer.NAME"),
         ({"question": "q", "answer": b"1"}, "contains bytes"),
         ({"question": "q", "answer": "1", "task": {"text": ["1"]}}, r"--column question=task\.NAME"),
+        ({"question": "q", "answer": "1", "task": ["a", "b\0"]}, r'"task" contains .* U\+0000 at'),
+        ({"question": "q", "answer": "1", "task": "t" * 100_001}, r'"task" has 100,001 characters'),
+        ({"question": "q", "solution": "\x0crac12 \\boxed{1}"}, r'"solution" contains .* U\+000C'),
     ],
 )
 def test_rows_that_cannot_be_used_say_why(values: dict[str, Any], message: str) -> None:

@@ -107,8 +107,9 @@ def test_bad_rows_can_be_skipped_and_are_listed(tmp_path: Path) -> None:
         ("a.jsonl", b"[" * 100_000 + b"\n", "not a complete one"),
         ("a.jsonl", b'{"question": ' + b"[" * 100_000 + b"\n", "nested too deeply|not valid JSON"),
         ("a.csv", b'"question,answer\nx,1\n', r"a\.csv:1: not valid CSV"),
-        ("a.csv", b"answer,answer\nx,y\n", r"a\.csv:1: the first line must name every column once"),
-        ("a.csv", b"question,answer\nx\n", r"a\.csv:2: has not as many fields as the header, which has 2"),
+        ("a.csv", b"question,answer,answer\nx,y,z\n", r'a\.csv:1: the header .* column "answer" twice'),
+        ("a.csv", b"question,answer\nx\n", r"a\.csv:2: has 1 field, but the header has 2"),
+        ("a.csv", b"\nquestion,answer\n\n\nx,1,2\n", r"a\.csv:5: has 3 fields, but the header has 2"),
         (
             "a.csv",
             b'question,answer\n"x,1\n',
@@ -129,6 +130,8 @@ def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path: Path
     with pytest.raises(InputError, match=r'U\+000C at character 1 \(often caused by "\\f" in LaTeX'):
         read(tmp_path / "a.jsonl", jsonl({"question": "a", "answer": "\x0crac12"}))
     assert answers(read(tmp_path / "a.jsonl", content, strip_control=True)) == [(0, "ab[31m", "rac12")]
+    with pytest.raises(InputError, match='"question" is empty'):
+        read(tmp_path / "a.jsonl", jsonl({"question": "\1", "answer": "1"}), strip_control=True)
 
 
 def test_a_question_of_a_megabyte_is_refused_unless_allowed(tmp_path: Path) -> None:
@@ -196,7 +199,7 @@ def test_csv_with_quoted_line_breaks_and_tsv(tmp_path: Path) -> None:
     rows = read(tmp_path / "a.csv", b'answer,question\r\n2,"What is\r\n1+1?"\r\n5,What is 2+3?\r\n')
     assert answers(rows) == [(0, "What is\n1+1?", "2"), (1, "What is 2+3?", "5")]
     assert answers(read(tmp_path / "a.tsv", b"question\tanswer\nWhat is 1+1?\t2\n")) == EXPECTED[:1]
-    assert answers(read(tmp_path / "b.csv", b"question,answer\n\nWhat is 1+1?,2\n")) == EXPECTED[:1]
+    assert answers(read(tmp_path / "b.csv", b"\nquestion,answer\n\nWhat is 1+1?,2\n")) == EXPECTED[:1]
 
 
 def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:

@@ -76,7 +76,8 @@ def test_settings_of_a_run_that_cannot_be(cli: CommandLine, more: str, message: 
     [
         (b"", "own.txt: the instruction is empty"),
         (b"version: 2\n---\n  \n", "own.txt: the instruction is empty"),
-        (b"Say it \xff anew.", "own.txt: the instruction cannot be read: 'utf-8' codec"),
+        (b"Say it \xff anew.", "own.txt: byte 7 is not valid UTF-8. Save the file as UTF-8"),
+        (b"Say it\nanew.\0", r"own.txt:2: contains the control character '\x00'. Remove it"),
     ],
 )
 def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, message: str) -> None:
