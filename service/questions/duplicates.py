@@ -49,6 +49,7 @@ class NearIndex:
         import numpy as np
 
         self._texts: dict[int, tuple[str, str]] = {}  # without whitespace and case; its digits
+        self._equal: dict[str, int] = {}  # the first key of each text
         self._buckets: dict[tuple[int, bytes], list[int]] = {}
         rng = np.random.default_rng(20240229)  # any fixed seed: the hash functions only have to stay the same
         size = BANDS * ROWS_PER_BAND
@@ -70,6 +71,7 @@ class NearIndex:
         bands = self._bands(text)
         match = self._nearest(text, bands)
         self._texts[key] = (text, _digits(text))
+        self._equal.setdefault(text, key)
         for band in bands:
             self._buckets.setdefault(band, []).append(key)
         return match
@@ -77,6 +79,8 @@ class NearIndex:
     def _nearest(self, text: str, bands: list[tuple[int, bytes]]) -> Match | None:
         from rapidfuzz import fuzz
 
+        if text in self._equal:
+            return Match(self._equal[text], 100.0, same_digits=True)
         shared: dict[int, int] = {}
         for band in bands:
             for key in self._buckets.get(band, ())[:MOST_COMPARED]:

@@ -40,9 +40,9 @@ def test_look_alikes_are_sorted_by_what_they_mean() -> None:
 
 def test_equal_texts_in_a_set_from_one_template_are_conflicts() -> None:
     names = ("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn")
+    tail = "more. Each apple is washed, dried, weighed and put on a shelf of the shop. How many are there?"
     rows = [
-        (f"{names[n % 6]} has {n % 17 + 2} apples and buys {n * 7 % 299} more. How many are there?", "1")
-        for n in range(280)
+        (f"{names[n % 6]} has {n % 17 + 2} apples and buys {n * 7 % 299} {tail}", "1") for n in range(280)
     ]
     rows += [(text.replace(" has ", "  has "), "2") for text, _ in rows[::14]]
     likeness = compare_members(members(*rows), lambda pairs: [first == second for first, second in pairs])
