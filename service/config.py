@@ -120,7 +120,7 @@ class Setting:
     def limits(self) -> str:
         """The values that it takes, in words; empty if any value of its type will do."""
         leaves = _leaves(self.info.annotation)
-        choices = [str(each) for leaf in leaves for each in _literals(leaf)]
+        choices = [str(each) for each in _literals(self.info.annotation)]
         if choices and not {str, float} & {*leaves}:
             return ", ".join(choices)
         bounds = {
@@ -149,9 +149,8 @@ def _settings(kind: type[Config], prefix: str) -> Iterator[Setting]:
         for table in tables:
             choice = (prefix + name, _kind_of(table)) if len(tables) > 1 else None
             for inner in _settings(table, f"{prefix}{name}."):
-                if inner.path == f"{prefix}{name}.kind" and table is not tables[0]:
-                    continue
-                yield Setting(inner.path, inner.info, inner.choice or choice)
+                if table is tables[0] or inner.path != f"{prefix}{name}.kind":
+                    yield Setting(inner.path, inner.info, inner.choice or choice)
 
 
 def _fields(kind: type[Config]) -> list[tuple[str, FieldInfo]]:
@@ -180,6 +179,7 @@ class Reading(Generic[C]):
         self._places: dict[Place, str] = {}
         self._profiles: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
         self._problems: list[str] = []
+        self._misfits: list[str] = []  # values of a wrong type: their names, each with a final dot
 
     def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
         """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`."""
@@ -242,7 +242,8 @@ class Reading(Generic[C]):
         except ValidationError as error:
             for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
                 name = ".".join(map(str, self._untagged(each["loc"])))
-                if each["type"] != "missing" or f"Did you mean {name}?" not in "".join(self._problems):
+                misspelled = each["type"] == "missing" and f"Did you mean {name}?" in "".join(self._problems)
+                if not misspelled and not f"{name}.".startswith(tuple(self._misfits)):
                     self._problems.append(self._words(each))
         else:
             if not self._problems:
@@ -285,32 +286,32 @@ class Reading(Generic[C]):
                         before = self._values.get((*here, "kind"), _kind_of(tables[0]))
                         kind = value.get("kind", before)
                         if kind != before:
-                            self._put(here, {})  # what was said of another choice does not hold
+                            self._put(here, {})  # drops the settings of the previous choice
                     self._take(_member(tables, kind), here, value, place_of)
                 else:
                     self._put(here, value)
 
     def _take_list(self, table: type[Config], at: Place, new: Any, place_of: Callable[[Place], str]) -> None:
         """Take values of a list of tables: of those by number, or of all of them."""
+        size = len(at)
+        numbered = [each for each in self._values if each[:size] == at and isinstance(each[size], int)]
         if not isinstance(new, dict):
             several = new if isinstance(new, list) else [] if new in ("none", None) else [new]
-            self._forget_single(at)
-            self._values |= {(*at, number): {} for number in range(len(several))}
+            for each in numbered:
+                del self._values[each]
+            shared = {each[size:]: value for each, value in self._values.items() if each[:size] == at}
+            for number in range(len(several)):
+                self._values[*at, number] = {}
+                self._values |= {(*at, number, *rest): value for rest, value in shared.items()}
             new = dict(enumerate(several))
         for key, inner in new.items():
             if isinstance(key, int):
                 values = inner if isinstance(inner, dict) else {table.leading: inner}
                 self._take(table, (*at, key), values, place_of)
             else:
-                self._forget_single(at, key)
-                self._take(table, at, {key: inner}, place_of)
-
-    def _forget_single(self, at: Place, name: str | None = None) -> None:
-        """Forget what the single tables of a list say of one name, or of all."""
-        size = len(at)
-        for each in [each for each in self._values if each[:size] == at and isinstance(each[size], int)]:
-            if name is None or each[size + 1 : size + 2] == (name,):
-                del self._values[each]
+                tables = {each[: size + 1] for each in numbered if key in table.model_fields}
+                for each in (at, *tables):
+                    self._take(table, each, {key: inner}, place_of)
 
     def _put(self, at: Place, value: Any) -> None:
         """Set a value in place of what is there, within it or around it."""
@@ -352,6 +353,7 @@ class Reading(Generic[C]):
             elif isinstance(value, str) and _takes_texts(info.annotation):
                 value = [value]
             elif not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
+                self._misfits.append(".".join(map(str, (*here, ""))))
                 self._problems.append(self._words({"type": "strict", "loc": here, "input": value}))
             resolved[name] = value
         return resolved
@@ -371,11 +373,8 @@ class Reading(Generic[C]):
     def _place(self, at: Place) -> str:
         """Return the place that gave a value, or the nearest table around it."""
         plain = tuple(part for part in at if not isinstance(part, int))
-        for length in range(len(at), 0, -1):
-            for candidate in (at[:length], plain[:length]):
-                if candidate in self._places:
-                    return self._places[candidate]
-        return ""
+        nearest = (each[:length] for length in range(len(at), 0, -1) for each in (at, plain))
+        return next((self._places[each] for each in nearest if each in self._places), "")
 
     def _words(self, error: Any) -> str:
         """Return one of pydantic's errors as place, name, what is wrong and the way out."""
@@ -434,11 +433,14 @@ def read_stored(
 
 def read_text(annotation: Any, text: str) -> Any:
     """Return the value that a text gives in a field of this type; a text that does not fit stays a text."""
-    adapter: TypeAdapter[Any] = TypeAdapter(annotation)
-    parsers: list[Callable[[str], Any]] = [str, json.loads, _read_toml, _split_list]
-    for parse in parsers[1:] if annotation is Any else parsers:
+    leaves = _leaves(annotation)
+    if str in leaves or Path in leaves:
+        return text
+    numbers: list[Callable[[str], Any]] = [kind for kind in (int, float) if kind in leaves]
+    for parse in (*numbers, json.loads, _read_toml, _split_list):
         with suppress(ValueError, RecursionError):
-            return adapter.validate_python(parse(text))
+            if _fits(annotation, value := parse(text.lower() if bool in leaves else text)):
+                return value
     return text
 
 
@@ -459,8 +461,7 @@ def metavar(setting: Setting) -> str:
     for kind, word in ((int, "N"), (float, "X"), (Path, "FILE")):
         if kind in leaves:
             return word
-    choices = [str(choice) for leaf in leaves for choice in _literals(leaf)]
-    return "|".join(choices) or "TEXT"
+    return "|".join(map(str, _literals(setting.info.annotation))) or "TEXT"
 
 
 def template(kind: type[Config], about: str) -> str:
@@ -516,8 +517,8 @@ def _toml(value: Any) -> str:
 
 
 def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any) -> tuple[str, str]:
-    """Return what is wrong with a value in words behind its name, and what to do."""
-    last, value = name.rpartition(".")[2], error.get("input")
+    """Return the error text after a setting's name, in two parts: link and advice."""
+    last, value, inner = name.rpartition(".")[2], error.get("input"), ""
     if error["type"] == "extra_forbidden":
         if last.lower().replace("-", "_") in _KEYS:
             return ": ", (
@@ -532,13 +533,13 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
         if free is not None and isinstance(value, dict):
             while isinstance(value, dict) and value:
                 key, value = next(iter(value.items()))
-                plain = f"{plain}.{key}"
-            hint = f"Settings of {free} start with `{free}.`: {free}.{plain}={value}"
+                inner += f".{key}"
+            hint = f"Settings of {free} start with `{free}.`: {free}.{plain}{inner}={value}"
         else:
             known = [each.path.removeprefix(f"{kind.rest}.") for each in settings_of(kind)]
             near = get_close_matches(plain.replace("-", "_"), known, n=1, cutoff=0.7)
             hint = f"Did you mean {near[0]}?" if near else "See `tagrpo config`."
-        return ": ", f"unknown setting. {hint}"
+        return f"{inner}: ", f"unknown setting. {hint}"
     if error["type"] == "union_tag_invalid":
         return f" is {error['ctx']['tag']!r}; ", f"give one of: {error['ctx']['expected_tags']}."
     if error["type"] == "missing":
@@ -554,13 +555,12 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
 
 def _fits(annotation: Any, value: Any) -> bool:
     """Return whether a value has the field's type; pydantic would take "5" for 5 and 1 for true."""
-    if isinstance(value, str) and any(map(_literals, _leaves(annotation))):
+    if isinstance(value, str) and _literals(annotation):
         return True  # pydantic knows the choices, also those of a union
-    try:
+    with suppress(ValidationError):
         TypeAdapter(annotation).validate_json(json.dumps(value, default=str), strict=True)
-    except ValidationError:
-        return value is None
-    return True
+        return True
+    return value is None
 
 
 def _type_words(annotation: Any) -> str:
@@ -573,7 +573,7 @@ def _type_words(annotation: Any) -> str:
             return "a list" if Ellipsis in get_args(leaf) else f"a list of {len(get_args(leaf))} values"
     if any(get_origin(leaf) is dict for leaf in leaves):
         return "a table"
-    return "one of" if any(_literals(leaf) for leaf in leaves) else "a string"
+    return "one of" if _literals(annotation) else "a string"
 
 
 def _lines(text: str) -> dict[Place, int]:
@@ -609,8 +609,8 @@ def _leaves(annotation: Any) -> list[Any]:
     return [annotation]
 
 
-def _literals(leaf: Any) -> tuple[Any, ...]:
-    return get_args(leaf) if get_origin(leaf) is Literal else ()
+def _literals(annotation: Any) -> list[Any]:
+    return [each for leaf in _leaves(annotation) if get_origin(leaf) is Literal for each in get_args(leaf)]
 
 
 def _tables(info: FieldInfo) -> list[type[Config]]:
@@ -635,8 +635,8 @@ def _is_list(info: FieldInfo) -> bool:
 
 def _takes_none(info: FieldInfo | None) -> bool:
     """Return whether `none` unsets a field; where it is one of the choices it is that choice."""
-    leaves = _leaves(info.annotation) if info is not None else []
-    return NoneType in leaves and not any("none" in _literals(leaf) for leaf in leaves)
+    annotation = info.annotation if info is not None else str
+    return NoneType in _leaves(annotation) and "none" not in _literals(annotation)
 
 
 def _is_marked(info: FieldInfo, mark: str) -> bool:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from evaluator.config import EvalConfig, ScoreConfig
-from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer
+from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer, Solver
 from service.config import Config, Reading, read_stored, template
 from service.errors import InputError
+from trainer_adapter.config import TrainConfig
 
 EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
@@ -17,6 +18,7 @@ WORDS: dict[type[Config], list[str]] = {
     EvalConfig: EVAL,
     ScoreConfig: ["run=r", "model=m"],
     RephraseConfig: REPHRASE,
+    TrainConfig: ["recipe=ta"],
 }
 LAB = '[endpoint.lab]\nbase_url = "http://lab/v1"\nmodel = "served"\nmax_concurrency = 8\n'
 
@@ -60,7 +62,11 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path: Path) -> N
     [
         ("seed=none", None),
         ("batch=true", True),
+        ("batch=False", False),
+        ("seed=007", 7),
+        ("temperature=.5", 0.5),
         ("prompt_file=p.txt", Path("p.txt")),
+        ("prompt_file=none", None),
         ("system=Be brief = short.", "Be brief = short."),
         ("price=[1, 2.5]", (1.0, 2.5)),
         ("base_url=http://a/v1/", ("http://a/v1",)),
@@ -76,8 +82,10 @@ def test_words_are_read_as_the_type_of_their_field(tmp_path: Path, word: str, va
     assert getattr(config, re.split(r"[.=]", word)[0]) == value
 
 
-A, B = ("a", 3072, 0.7), ("b", 3072, 0.7)
+A, B = {"model": "a"}, {"model": "b"}
 BOTH = '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n'
+THINKING = '[[solver]]\nmodel = "a"\nchat_template_kwargs = {thinking = false}\n'
+FOO = "solver.chat_template_kwargs.foo=1"
 
 
 @pytest.mark.parametrize(
@@ -85,23 +93,38 @@ BOTH = '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n'
     [
         ("", [], []),
         ("", ["solver=a"], [A]),
-        ("", ["solver=[a,b]", "solver.max_tokens=5"], [("a", 5, 0.7), ("b", 5, 0.7)]),
-        ("", ["solver=[a,b]", "solver.1.temperature=1"], [A, ("b", 3072, 1.0)]),
-        ("[solver]\nmax_tokens = 7\n", ["solver=a"], [("a", 7, 0.7)]),
+        ("", ["solver=[a,b]", "solver.max_tokens=5"], [A | {"max_tokens": 5}, B | {"max_tokens": 5}]),
+        ("", ["solver=[a,b]", "solver.1.temperature=1"], [A, B | {"temperature": 1.0}]),
+        ("[solver]\nmax_tokens = 7\n", ["solver=a"], [A | {"max_tokens": 7}]),
         ("[solver]\nmax_tokens = 7\n", [], []),
-        ('[solver]\nmodel = "a"\nmax_tokens = 7\n', [], [("a", 7, 0.7)]),
-        (BOTH + "max_tokens = 4\n", [], [A, ("b", 4, 0.7)]),
-        (BOTH, ["solver.max_tokens=5"], [("a", 5, 0.7), ("b", 5, 0.7)]),
-        (BOTH, ["solver=c"], [("c", 3072, 0.7)]),
+        ('[solver]\nmodel = "a"\nmax_tokens = 7\n', [], [A | {"max_tokens": 7}]),
+        (BOTH + "max_tokens = 4\n", [], [A, B | {"max_tokens": 4}]),
+        (BOTH + "max_tokens = 4\n", ["solver.max_tokens=5"], [A | {"max_tokens": 5}, B | {"max_tokens": 5}]),
+        (BOTH, ["solver=c"], [{"model": "c"}]),
         (BOTH, ["solver=none"], []),
-        ('solver = ["a", {model = "b", temperature = 0.0}]\n', [], [A, ("b", 3072, 0.0)]),
+        ('solver = ["a", {model = "b", temperature = 0.0}]\n', [], [A, B | {"temperature": 0.0}]),
+        (THINKING, [FOO], [A | {"chat_template_kwargs": {"thinking": False, "foo": 1}}]),
+        (
+            THINKING,
+            [FOO.replace("foo=1", "thinking=true")],
+            [A | {"chat_template_kwargs": {"thinking": True}}],
+        ),
+        (THINKING, ["solver.chat_template_kwargs=none"], [A]),
+        (
+            "[solver]\nchat_template_kwargs = {bar = 2}\n",
+            ["solver=[a,b]", FOO, "solver.1.chat_template_kwargs.bar=3"],
+            [
+                A | {"chat_template_kwargs": {"bar": 2, "foo": 1}},
+                B | {"chat_template_kwargs": {"bar": 3, "foo": 1}},
+            ],
+        ),
     ],
 )
 def test_a_list_of_tables_is_given_by_names_for_all_or_one_by_one(
-    tmp_path: Path, file: str, words: list[str], solvers: list[tuple[str, int, float]]
+    tmp_path: Path, file: str, words: list[str], solvers: list[dict[str, Any]]
 ) -> None:
     config = read(tmp_path, RephraseConfig, [*REPHRASE, *words], file)
-    assert [(each.model, each.max_tokens, each.temperature) for each in config.solver] == solvers
+    assert list(config.solver) == [Solver(**each) for each in solvers]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +151,14 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
         (EvalConfig, "\nlimit = true", [], "0.toml:2: limit is True; give an integer, at least 1."),
         (EvalConfig, "max_tokns = 3", [], "0.toml:1: max_tokns: unknown setting. Did you mean max_tokens?"),
         (EvalConfig, "x", [], "0.toml: not valid TOML"),
+        (EvalConfig, "model = 5", [], "0.toml:1: model is 5; give a string."),
+        (EvalConfig, "stop = [1]", [], "0.toml:1: stop is [1]; give a list."),
+        (EvalConfig, "", ["max_usd=true"], "max_usd=true: give a number, at least 0."),
+        (EvalConfig, "", ["n=true"], "n=true: give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["n=5.0"], "n=5.0: give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["batch=yes"], "batch=yes: give true or false."),
+        (EvalConfig, "", ["batch=1"], "batch=1: give true or false."),
+        (EvalConfig, "", ["price=[true,false]"], "price=[true,false]: give a list of 2 values."),
         (EvalConfig, "", ["temperature=hot"], "temperature=hot: give a number, 0 to 10."),
         (EvalConfig, "", ['stop=[""]'], "stop contains an empty string, which would end every response"),
         (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers, 0 or more"),
@@ -144,6 +175,13 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
         ),
         (ScoreConfig, "", ["retry_final=true"], "Remove retry_final."),
         (RephraseConfig, BOTH + "max_tokens = '7'", [], "0.toml:5: solver.1.max_tokens is '7'; give"),
+        (RephraseConfig, "[verdict]\nlooks = [1.5]", [], "0.toml:2: verdict.looks is [1.5]; give a list."),
+        (
+            TrainConfig,
+            "[trainer]\nsave_freq = 5",
+            [],
+            "0.toml:1: trainer.save_freq: unknown setting. Settings of verl start with `verl.`: verl.",
+        ),
         (
             RephraseConfig,
             "",
@@ -165,6 +203,7 @@ def test_a_value_that_cannot_be_used_is_named_with_its_place_and_the_way_out(
         profiles=LAB,
     )
     assert says in message
+    assert "settings are invalid" not in message
     assert "secret" not in message
 
 
