@@ -61,8 +61,9 @@ def unpack(travel: Path, place: Path) -> None:
                 f"{travel}: carry the pieces that failed again.\n{checked.stdout}{checked.stderr}"
             )
         whole, partial = place / f"{hashes.stem}.whole", place / f"{hashes.stem}.partial"
+        pieces = [line.split(maxsplit=1)[1] for line in hashes.read_text(encoding="utf-8").splitlines()]
         with whole.open("wb") as file:
-            subprocess.run(["cat", *sorted(travel.glob(f"{hashes.stem}.[0-9]*"))], stdout=file, check=True)
+            subprocess.run(["cat", *pieces], stdout=file, cwd=travel, check=True)
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         subprocess.run(["tar", "-xf", whole, "-C", partial], check=True)

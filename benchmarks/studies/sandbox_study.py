@@ -26,7 +26,7 @@ import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
@@ -290,18 +290,19 @@ def _run(given: argparse.Namespace, kept: Path, trainer: Trainer) -> list[str]:
     folders = {name: World(given.folder, name) for name in worlds}
     for world in folders.values():
         world.prepare()
-    with ProcessPoolExecutor(given.jobs, get_context("spawn"), max_tasks_per_child=1) as pool:
+    with ThreadPoolExecutor(given.jobs) as pool:
         each = [pool.submit(_attempt, kept, folders[cell.world], cell, trainer) for cell in missing]
         return [text for text in (future.result() for future in each) if text]
 
 
 def _attempt(kept: Path, world: World, cell: Cell, trainer: Trainer) -> str:
-    """Run a cell; return why it failed, or ""."""
+    """Run a cell in a process of its own, whose end ends no other cell; return why it failed, or ""."""
     started = time.monotonic()
     try:
-        run_cell(kept, world, cell, trainer)
-    except (RuntimeError, OSError) as error:
-        return f"{cell.name}: {error}"
+        with ProcessPoolExecutor(1, get_context("spawn")) as process:
+            process.submit(run_cell, kept, world, cell, trainer).result()
+    except Exception as error:
+        return f"{cell.name}: {type(error).__name__}: {error}"
     print(f"{cell.name}: {time.monotonic() - started:.0f} s", flush=True)
     return ""
 

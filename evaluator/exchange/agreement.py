@@ -26,7 +26,7 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
     """Return how the grades that are shown of a run agree with another tool's; None without these or ours.
 
     `shares` say how often ours is correct and wrong where theirs is, with 95% intervals, of those that ours
-    does not call unknown; the interval is None where nothing is left.
+    does not call unknown; the interval is None if nothing is left.
 
     Args:
         judge: the grades of this judge model in place of ours, and no others; of its versions the one with

@@ -58,8 +58,8 @@ def read_lm_eval(source: Source, scorer: str | None) -> tuple[list[str], Parts, 
     """Return the columns to read of samples, what returns a row's parts, and the metric and filter of scores.
 
     A task of two filters has every response twice: the rows of one are read. `scorer` names metric and filter
-    as the harness's results do (`exact_match,strict-match`); by default the first of each. A metric of
-    several responses together is that of none of them.
+    as the harness's results do (`exact_match,strict-match`); by default the first of each. If a
+    row has several responses, its metric is about all of them, so none of them gets a score.
     """
     rows = [row.values for row in source.rows if isinstance(row, RawRow)]
     present = dict.fromkeys(name for row in rows for name in row)

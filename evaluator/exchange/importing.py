@@ -1,14 +1,14 @@
 """Import another tool's responses as an evaluation: match, store, grade and compare them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
@@ -199,18 +199,19 @@ def import_responses(
         run, _ = open_eval_run(session, name, settings, placed, {**package_versions(), **about})
         problems = dict(zip(read.problems, run_problems(session, run.id), strict=True))
         theirs = grader_id(session, other_tool(file.scorer)) if read.scored else None
-        before = sum(_stored(session, run.id).values())
+        of_run = select(RunProblemRow.id).where(RunProblemRow.run_id == run.id)
+        before = sum(_stored(session, of_run).values())
     total, new = read.samples.total(), 0
     report(before, total)
     if before < total:
         rows = _place(file, matcher, problems)
         while part := list(islice(rows, RESPONSES_PER_COMMIT)):
             with db.write() as session:
-                new += _store(session, run.id, part, theirs)
+                new += _store(session, part, theirs)
             report(min(before + new, total), total)
     with db.write() as session:
         if read.lost:  # failed blocks, noted once however often this is called
-            there = _stored(session, run.id)
+            there = _stored(session, of_run)
             lost = {problems[number].id: count for number, count in read.lost.items()}
             add_tasks(session, run.id, [block_item(Block(id, there[id], lost[id])) for id in lost])
             session.execute(
@@ -235,20 +236,15 @@ def _place(
             seen[number] += 1
 
 
-def _stored(session: Session, run_id: str) -> dict[int, int]:
-    """Return the number of samples by problem."""
-    of_run = SampleCountsRow.run_problem_id.in_(
-        select(RunProblemRow.id).where(RunProblemRow.run_id == run_id)
-    )
-    counted = select(SampleCountsRow.run_problem_id, SampleCountsRow.samples).where(of_run)
-    return dict(session.execute(counted).all())
+def _stored(session: Session, ids: Collection[int] | Select[Any]) -> dict[int, int]:
+    """Return the number of samples of problems by their ids."""
+    counted = select(SampleCountsRow.run_problem_id, SampleCountsRow.samples)
+    return dict(session.execute(counted.where(SampleCountsRow.run_problem_id.in_(ids))).all())
 
 
-def _store(
-    session: Session, run_id: str, part: Sequence[tuple[NewSample, Grade | None]], theirs: int | None
-) -> int:
+def _store(session: Session, part: Sequence[tuple[NewSample, Grade | None]], theirs: int | None) -> int:
     """Write the samples that are not there yet, with the other tool's grades; the write lock is held."""
-    stored = _stored(session, run_id)
+    stored = _stored(session, {sample.run_problem_id for sample, _ in part})
     missing = [(sample, score) for sample, score in part if sample.ordinal >= stored[sample.run_problem_id]]
     if not missing:
         return 0

@@ -324,8 +324,9 @@ def contrast_problems(a: Entry, b: Entry, k: int) -> tuple[list[dict[str, Any]],
     samples = [dict(zip(of.counts.problem_ids, of.counts.n, strict=True)) for of in (a, b)]
     common = [id for id in samples[0] if id in samples[1]]
     rows = _changes(a, b, (id for id in common if min(samples[0][id], samples[1][id]) >= k))
-    for row in rows:
-        value_a, value_b = (float(pass_at_k(row[f"n_{side}"], row[f"correct_{side}"], k)) for side in "ab")
+    columns = {name: [row[name] for row in rows] for name in ("n_a", "correct_a", "n_b", "correct_b")}
+    values = (pass_at_k(columns[f"n_{side}"], columns[f"correct_{side}"], k).tolist() for side in "ab")
+    for row, value_a, value_b in zip(rows, *values, strict=True):
         which = _WHICH[value_a >= SOLVED, value_b >= SOLVED]
         row |= {"value_a": value_a, "value_b": value_b, "which": which}
     rows.sort(key=lambda row: (-abs(row["value_b"] - row["value_a"]), -abs(row["change"]), row["position"]))

@@ -18,6 +18,7 @@ from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.serving.desk import Desk
 from service.errors import InputError
+from service.hashing import whole_characters
 from service.web.listening import run_until_signal
 
 _PROBLEMS_NAMED = 5
@@ -241,7 +242,7 @@ def grading_app(
     return app
 
 
-def serve(listening: socket.socket, app: FastAPI, desk: Desk) -> None:
+def serve(listening: socket.socket, app: FastAPI, desk: Desk, ready: Callable[[], None]) -> None:
     """Answer requests until Ctrl-C or SIGTERM; then answer those in flight, close the grader and return."""
     config = uvicorn.Config(
         app,
@@ -255,7 +256,7 @@ def serve(listening: socket.socket, app: FastAPI, desk: Desk) -> None:
         timeout_graceful_shutdown=int(desk.deadline_s) + _GRACE_S,
     )
     try:
-        run_until_signal(uvicorn.Server(config), listening)
+        run_until_signal(uvicorn.Server(config), listening, ready)
     finally:
         desk.close()  # also after a second Ctrl-C
 
@@ -288,11 +289,9 @@ def _read_json(body: bytearray) -> Any:
     Bytes that are not UTF-8 and halves of surrogate pairs are replaced: one broken response must not keep the
     others of its batch from being graded.
     """
-
     try:
         sent = json.loads(body.decode("utf-8", "replace"))
-        # Halves of surrogate pairs become question marks.
-        return json.loads(json.dumps(sent, ensure_ascii=False).encode("utf-8", "replace"))
+        return json.loads(whole_characters(json.dumps(sent, ensure_ascii=False)))
     except RecursionError as error:
         raise InputError("the body is nested too deeply.") from error
     except ValueError as error:

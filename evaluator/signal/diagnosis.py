@@ -109,7 +109,7 @@ def diagnose(
         raise InputError("--assume-shift-sd needs --n N, the planned number of neighbors.")
     neighbors = (sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
     n = most_frequent(neighbors) if settings.n is None else settings.n
-    if g < 2 or n < 0:
+    if n < 0 or (g < 2 and not {"zero_gradient", "diversity", "cost"}.isdisjoint(parts)):
         raise InputError(f"--g {g} and --n {n}: a group needs at least 2 responses (G), and N is at least 0.")
     several, computing = len(parts) > 1, _Parts(source, g, n, settings)
     tables: dict[str, list[Row]] = {}

@@ -5,9 +5,9 @@ import ipaddress
 import os
 import signal
 import socket
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
@@ -96,17 +96,18 @@ def _explained(error: OSError, address: Address) -> InputError:
     return InputError(f"--host {address.host}: cannot listen on it ({error.strerror or error}).")
 
 
-def run_until_signal(server: "uvicorn.Server", listening: socket.socket) -> None:
+def run_until_signal(
+    server: "uvicorn.Server", listening: socket.socket, ready: Callable[[], None] = lambda: None
+) -> None:
     """Answer requests until Ctrl-C or SIGTERM, then return, with the socket closed.
 
-    uvicorn raises the signal again when it has ended, which must not end us as a failure.
+    `ready` is called once these signals are handled. uvicorn raises the signal again when it has ended, which
+    must not end us as a failure.
     """
-
-    def leave(_number: int, _frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
+    leave = signal.default_int_handler  # raises KeyboardInterrupt
     before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
+        ready()
         server.run(sockets=[listening])
     except KeyboardInterrupt:
         pass

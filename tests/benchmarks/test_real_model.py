@@ -31,6 +31,7 @@ def test_a_folder_travels_in_pieces_and_a_damaged_piece_is_named(
     with pytest.raises(ValueError, match=r"carry .*again\.\nmodel\.001: FAILED"):
         real_model_pack.unpack(travel, place)
     second.write_bytes(whole)
+    (travel / "model.000.part").write_bytes(b"half a piece")
     real_model_pack.unpack(travel, place)
     for name in ("model", "job"):
         assert (place / name / "weights.gguf").read_bytes() == (tmp_path / "weights").read_bytes()

@@ -1,5 +1,7 @@
 """The study of recipes: what it runs, what it keeps, and what its tables say."""
 
+import argparse
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,7 @@ from benchmarks.studies import sandbox_study as study
 from benchmarks.studies import sandbox_study_table as tables
 from benchmarks.studies.sandbox_study import Point
 from benchmarks.studies.sandbox_study_plan import TUNING, Stage
+from benchmarks.studies.sandbox_world import World
 
 ROOT = Path(__file__).parents[2]
 
@@ -39,6 +42,30 @@ def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named()
         "A-grpo-0.0002-s1-120",
         "A-grpo-0.0002-s2-120",
     ]
+
+
+KILLED = """
+import os
+
+def train(place, world, cell):
+    if cell.seed == 1:
+        os.kill(os.getpid(), 9)
+    return []
+"""
+
+
+@pytest.mark.slow
+def test_a_training_that_is_killed_is_named_and_ends_no_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(World, "prepare", lambda world: None)
+    monkeypatch.setitem(study.STAGES, "killed", Stage(("grpo",), (1e-4,), (1, 2), (60,)))
+    given = argparse.Namespace(stage="killed", worlds="A", folder=tmp_path, jobs=1, done=None, rates=None)
+    (tmp_path / "killed_training.py").write_text(KILLED, encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    (killed,) = study._run(given, tmp_path, import_module("killed_training").train)
+    assert killed.startswith("A-grpo-0.0001-s1-60: BrokenProcessPool: ")
+    assert (tmp_path / "cells" / "A-grpo-0.0001-s2-60" / "result.json").exists()
 
 
 def test_an_interval_holds_seeds_and_questions() -> None:

@@ -83,6 +83,8 @@ def test_a_batch_is_graded_in_order_with_answers_sources_and_reasons(client: htt
         {"value": "wrong", "answer": "7", "source": "last sentence", "reason": "different"},
         {"value": "unknown", "answer": "x", "source": "last sentence", "reason": "no answer"},
     ]
+    broken = json.dumps(batch(("\\boxed{\ud83d\ude00\ud800}", "1"))).encode()  # a whole pair, and a half
+    assert client.post("/grade", content=broken).json()["grades"][0]["answer"] == "\U0001f600\ufffd"
     assert answer["grader"].startswith("tagrpo-grader ")
     boxed = client.post("/grade", json=batch(("It is 8.", "8"), boxed_only=True))
     assert grades(boxed) == [("wrong", "no answer found")]

@@ -122,7 +122,7 @@ def test_a_run_without_neighbors(tagrpo: CommandLine, db: Path) -> None:
     assert list(tagrpo.json("diagnose", "plain")["left_out"]) == ["difficulty"]
     forecast = ("diagnose", "plain", "--only", "forecast", "--n", 3)
     assert "--assume-shift-sd" in tagrpo.refused(*forecast)
-    assert "neighbors (assumed)" in tagrpo(*forecast, "--assume-shift-sd", 0.7).out
+    assert "neighbors (assumed)" in tagrpo(*forecast, "--assume-shift-sd", 0.7, "--g", 1).out
 
 
 @pytest.mark.slow

@@ -200,4 +200,7 @@ def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):
     rescued, never = tables(app)[1]["correct responses to neighbors"]
     assert rescued == "format 2/2, paraphrase 0/4, rename 0/2"
     assert list(tables(opened(path, outcome="never rescued"))[1]["correct responses to neighbors"]) == [never]
-    assert len(tables(opened(path, outcome="x", following="y"))[1]) == 2
+    app = opened(path, outcome="x", following="y", before="9:z")
+    assert len(tables(app)[1]) == 2
+    next(button for button in app.button if button.key == "following-back").click().run()
+    assert [name for name in ("before", "following") if name in app.query_params] == ["before"]

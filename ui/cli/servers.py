@@ -168,6 +168,5 @@ def serve(
         boxed_only=answers == "boxed",
         token=token,
     )
-    _announce("grader", address.url + words)
-    app.serve(socket, served, graded_by)
+    app.serve(socket, served, graded_by, partial(_announce, "grader", address.url + words))
     output.note("ended")

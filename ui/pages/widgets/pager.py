@@ -20,11 +20,13 @@ def pager(
     """Show the way back and "Next"; only `words` if everything fits on one page.
 
     "Next" stores `following` in the address under `name`. The way back stores `earlier` under `before`, or
-    leads to the start if it is None, so that the browser's Back goes back a page. `resets` are parameters to
-    remove.
+    leads to the start if it is None, so that the browser's Back goes back a page; then `before` belongs to
+    another list of the page. `resets` are parameters to remove.
     """
-    onward = {**dict.fromkeys(resets), "before": None, name: following}
-    back = {**dict.fromkeys(resets), "before": earlier, name: None}
+    onward: dict[str, links.Value] = {**dict.fromkeys(resets), name: following}
+    back: dict[str, links.Value] = {**dict.fromkeys(resets), name: None}
+    if earlier is not None:
+        onward["before"], back["before"] = None, earlier
     has_back = bool(links.text(name) if earlier is None else earlier)
     with layout.row():
         if words:
