@@ -5,11 +5,13 @@ Nothing here is trusted once the program has been loaded: the tests' process rea
 
 import builtins
 import contextlib
+import itertools
 import operator
 import socket
 import symtable
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from service.enclosure.channel import Malformed, decode, encode, pack, receive
@@ -31,9 +33,10 @@ def serve(end: socket.socket, candidates: list[str], helpers: str, names: list[s
         end.sendall(pack(_raised(error)))
         return
     defined = [name for name in vars(module) if not name.startswith("__")]
-    objects = [vars(module)[name] for name in defined]
+    objects: list[Any] = []
     end.sendall(pack({"names": defined}))
     while (request := receive(end.recv)) is not None:
+        objects[: len(defined)] = map(vars(module).get, defined)  # the program may have changed its globals
         try:
             end.sendall(pack(_answer(request, objects)))
         except Malformed:
@@ -86,20 +89,27 @@ def _answer(request: dict[str, Any], objects: list[Any]) -> dict[str, Any]:
         return len(objects) - 1
 
     try:
-        function = getattr(builtins, request["do"], None) or getattr(operator, request["do"])
+        do = request["do"]
+        function = _take if do == "take" else getattr(builtins, do, None) or getattr(operator, do)
         sent = request["args"]
         args = [decode(each, objects.__getitem__) for each in sent]
         named = {name: decode(each, objects.__getitem__) for name, each in request["named"].items()}
         answer = {"value": encode(function(*args, **named), refer)}
-        # The tests' process repeats the program's changes to lists that it was given.
+        # The tests' process repeats the program's changes to lists that it was given, not to the program's.
         changed = {
             place: now
             for place, (arg, before) in enumerate(zip(args, sent, strict=True))
-            if isinstance(arg, list | dict | set | bytearray) and (now := encode(arg, refer)) != before
+            if isinstance(arg, list | dict | set | bytearray)
+            and not (isinstance(before, dict) and "object" in before)
+            and (now := encode(arg, refer)) != before
         }
         return {**answer, "changed": changed} if changed else answer
     except BaseException as error:
         return _raised(error)
+
+
+def _take(iterator: Iterator[Any], number: int) -> list[Any]:
+    return list(itertools.islice(iterator, number))
 
 
 def _raised(error: BaseException) -> dict[str, Any]:

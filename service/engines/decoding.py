@@ -79,6 +79,7 @@ class Decoder:
         self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
         self._task: asyncio.Task[None] | None = None
         self._arrived: list[Row] = []
+        self._open: set[Row] = set()  # the rows of requests that have not ended
         self._waiting: list[Row] = []  # by length, the longest last; equal prompts side by side
         self._running: list[Row] = []
         self._cache: Cache = DynamicCache()  # its rows are padded on the left
@@ -126,7 +127,10 @@ class Decoder:
         try:
             while not all(done.done() for done in self.requests):
                 arrived, self._arrived = self._arrived, []
-                self._waiting = sorted([*self._waiting, *arrived], key=lambda row: (*_group(row), row.prompt))
+                requests = self.requests.items()
+                self._open = {row for done, rows in requests if not done.done() for row in rows}
+                waiting = [row for row in (*self._waiting, *arrived) if row in self._open]
+                self._waiting = sorted(waiting, key=lambda row: (*_group(row), row.prompt))
                 await asyncio.to_thread(self._turn)
                 for done, rows in self.requests.items():
                     if not done.done() and all(row.stop_reason for row in rows):
@@ -140,6 +144,7 @@ class Decoder:
         except Exception as error:
             self.end(error)
         self._arrived, self._waiting, self._running, self._cache = [], [], [], DynamicCache()
+        self._open = set()
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _turn(self) -> None:
@@ -253,8 +258,9 @@ class Decoder:
         self.generated_tokens += len(rows)
 
     def _drop_finished(self) -> bool:
-        """Take finished rows out of the batch; return whether there were any."""
-        places = [place for place, row in enumerate(self._running) if not row.stop_reason]
+        """Take finished and dropped rows out of the batch; return whether there were any."""
+        running = enumerate(self._running)
+        places = [place for place, row in running if row in self._open and not row.stop_reason]
         if len(places) == len(self._running):
             return False
         self._running = [self._running[place] for place in places]

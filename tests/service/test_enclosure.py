@@ -71,6 +71,25 @@ def test_a_program_passes_or_says_where_it_failed() -> None:
 
 
 @pytest.mark.parametrize(
+    ("program", "tests"),
+    [
+        ("def f():\n    yield from range(10**5)", "assert sum(f()) == sum(range(10**5))"),
+        (
+            "def f():\n    yield from (1, 2, 3)\n    while True: pass",
+            "g = f()\nassert [x for x, _ in zip(g, 'ab')] == [1, 2]",
+        ),
+        (
+            "memo = {}\ndef f():\n    global memo\n    memo = {1: 2}",
+            "f()\nassert memo[1] == 2 and list(memo) == [1]",
+        ),
+        ("def f(remote): return remote", "assert f(remote=3) == 3"),
+    ],
+)
+def test_a_right_program_passes(program: str, tests: str) -> None:
+    assert run(program, tests, Limits(5, 5.0)) == ProgramResult("passed")
+
+
+@pytest.mark.parametrize(
     ("program", "value"),
     [
         ("import sys\ndef f(): return 2\nsys.exit(0)", "raised"),

@@ -51,10 +51,14 @@ def start() -> None:
     """
     if VARIABLE in os.environ or not sys.platform.startswith("linux"):
         return
+    before = {name: os.environ[name] for name in _WITHOUT_THREADS if name in os.environ}
     os.environ |= {VARIABLE: "", **_WITHOUT_THREADS}
     for name in MODULES:
         with contextlib.suppress(ImportError):  # verl says what it lacks
             importlib.import_module(name)
+    for name in _WITHOUT_THREADS:
+        del os.environ[name]
+    os.environ |= before
     if "ray" in sys.modules or len(os.listdir("/proc/self/task")) > 1:
         print("workers cannot be forked: an import loaded Ray or started a thread.", file=sys.stderr)
         return
@@ -147,7 +151,7 @@ def _stand_in(arguments: list[str]) -> int | None:
             connection.connect(os.environ.get(VARIABLE, ""))
             socket.send_fds(connection, [b"\0"], [0, 1, 2])
             connection.sendall(json.dumps(request).encode() + b"\n")
-            if not answers.readline():
+            if answers.readline() != b"forked\n":
                 return None
         except OSError:
             return None

@@ -135,7 +135,8 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
     def _loop(self, name: str) -> Any:
         """Return a loop for one response: a copy of one that was made, which takes milliseconds."""
         if name not in self._loops:
-            self._loops[name] = hydra.utils.get_class(_agent_loop_registry[name]["_target_"])(
+            self._loops[name] = hydra.utils.instantiate(
+                config=_agent_loop_registry[name],
                 trainer_config=SimpleNamespace(config=self.config),
                 server_manager=self.llm_client,
                 tokenizer=self.tokenizer,

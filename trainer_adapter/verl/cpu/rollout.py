@@ -9,6 +9,7 @@ import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
+from weakref import WeakValueDictionary
 
 import ray
 import torch
@@ -53,6 +54,7 @@ class ResponseServer:
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
+        self._images: WeakValueDictionary[Any, LoadImages] = WeakValueDictionary()
 
     async def ready(self) -> bool:
         return True
@@ -124,7 +126,7 @@ class ResponseServer:
         )
 
     def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> LoadImages:
-        """Return what reads the images of a prompt."""
+        """Return what reads the images of a prompt: the same object for each of its responses."""
         processor = self._processor
         if processor is None or not hasattr(self._model.model, "get_rope_index"):
             raise ValueError(
@@ -137,7 +139,8 @@ class ResponseServer:
             kinds = torch.isin(torch.tensor([prompt]), torch.tensor(sorted(self._never))).long()
             return {**images, "mm_token_type_ids": kinds}
 
-        return load
+        pixels = tuple((each.mode, each.size, each.tobytes()) for each in pictures)
+        return self._images.setdefault((tuple(prompt), pixels), load)
 
 
 class TransformersReplica(RolloutReplica):  # type: ignore[misc]
