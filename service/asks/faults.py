@@ -129,10 +129,12 @@ def _sent_status(links: Sequence[BaseException], names: set[str]) -> int | None:
 
 
 def _server_message(text: str) -> str:
-    """Return the message of an OpenAI-style error body, other texts unchanged."""
+    """Return the message of a JSON error body, other texts unchanged."""
     try:
-        return str(json.loads(text)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
+        body = json.loads(text)
+        error = body.get("error") or body
+        return str(error if isinstance(error, str) else error["message"] or text)
+    except (ValueError, KeyError, TypeError, AttributeError):
         return text
 
 

@@ -7,7 +7,8 @@ import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
+from weakref import WeakSet
 
 from service.asks.faults import classify
 from service.asks.money import Price
@@ -60,6 +61,7 @@ class RemoteEndpoint(ServedEndpoint):
     """One model at its provider, or at the least loaded of several servers."""
 
     model = ""  # as litellm spells it
+    _in_use: ClassVar[WeakSet["RemoteEndpoint"]] = WeakSet()  # open ones; litellm's clients serve them all
 
     def __init__(
         self,
@@ -153,6 +155,7 @@ class RemoteEndpoint(ServedEndpoint):
         if self._missing:
             variables = " and ".join(self._missing)
             raise PrerequisiteError(f"{self.model} needs an API key: set {variables} in the environment.")
+        self._in_use.add(self)
         if self.provider in _BY_ADDRESS or self.provider in litellm.openai_compatible_providers:
             # The first call takes a second or more; nothing is sent, as the address does not exist.
             nowhere = {**self._fixed, "api_base": "none://none", "api_key": NO_KEY, "max_tokens": 1}
@@ -275,11 +278,13 @@ class RemoteEndpoint(ServedEndpoint):
         )
 
     async def close(self) -> None:
-        """Close the connections, also those that litellm keeps; it makes others for later requests."""
+        """Close the connections; the last open endpoint also closes those that litellm keeps for all."""
         while self._text_clients:
             await self._text_clients.popitem()[1].close()
-        await litellm.close_litellm_async_clients()
-        litellm.in_memory_llm_clients_cache.flush_cache()
+        self._in_use.discard(self)
+        if not self._in_use:
+            await litellm.close_litellm_async_clients()
+            litellm.in_memory_llm_clients_cache.flush_cache()
 
 
 def _register(model: str, provider: str) -> None:

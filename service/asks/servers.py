@@ -140,6 +140,7 @@ class Server:
     paused_until: float = float("-inf")
     _doubling: bool = True
     _halved_at: float = float("-inf")
+    _refused_at: float = float("-inf")
 
     def __post_init__(self) -> None:
         self.limit = min(self.limit, self.max_concurrency)
@@ -155,8 +156,14 @@ class Server:
             self.limit = min(self.max_concurrency, self.limit + (1 if self._doubling else 1 / self.limit))
 
     def adapt(self, fault: Fault, began: float, now: float) -> None:
-        """Lower the limit if the server is overloaded; what was in flight at the last time proves nothing."""
-        if fault.kind != kinds.RATE_LIMITED and fault.status not in (503, 529):
+        """Lower the limit if the server is overloaded.
+
+        Requests that were in flight at the last decrease prove nothing new. A time-out is a sign of overload
+        only if the server refused other requests in the meantime.
+        """
+        if fault.kind == kinds.RATE_LIMITED or fault.status in (503, 529):
+            self._refused_at = now
+        elif fault.kind != kinds.TIME_OUT or self._refused_at < began:
             return
         self._doubling = False
         if began > self._halved_at:

@@ -57,12 +57,13 @@ async def work_on_run(
 
         try:
             with finish_on_signals(interrupt, models.budget.grace_s):
-                await _do_tasks(asker, do_task)
-            await asker.finish()
-        except ExceptionGroup as errors:  # in-flight requests finish and are stored first
-            asker.stop("error", repr(errors.exceptions[0]))
-            await asker.finish()
-            raise errors.exceptions[0] from None
+                try:
+                    await _do_tasks(asker, do_task)
+                except ExceptionGroup as errors:  # in-flight requests finish and are stored first
+                    asker.stop("error", repr(errors.exceptions[0]))
+                    await asker.finish()
+                    raise errors.exceptions[0] from None
+                await asker.finish()
         except BaseException:
             asker.cancel()
             raise

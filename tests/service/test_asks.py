@@ -322,17 +322,24 @@ def test_tasks_that_fail_leave_the_others_alone(db: Database) -> None:
     assert work(db, run, endpoint).done == 1
 
 
-def test_an_error_comes_out_after_what_is_in_flight_was_stored(db: Database) -> None:
-    run, endpoint = make_run(db, tasks=5), ScriptedEndpoint(latency_s=0.05)
+@pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
+def test_an_error_comes_out_after_what_is_in_flight_was_stored(
+    db: Database, number: signal.Signals | None
+) -> None:
+    run, endpoint = make_run(db, tasks=5), ScriptedEndpoint(latency_s=0.2)
 
     async def one(asker: Asker, item: str) -> None:
         if item == "2":
+            while len(endpoint.sent) < 4:
+                await asyncio.sleep(0.005)
+            if number is not None:  # while it waits for the others
+                asyncio.get_running_loop().call_later(0.05, os.kill, os.getpid(), number)
             raise ValueError("a bug")
         await asker.ask(question(int(item)))
 
     with pytest.raises(ValueError, match="a bug"):
         work(db, run, endpoint, one)
-    assert states(db) == ["answered"] * len(endpoint.sent)
+    assert states(db) == ["answered"] * 4
     assert work(db, run, ScriptedEndpoint()).open == 0
 
 

@@ -203,13 +203,22 @@ def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
     assert {each.kind for each in stopped} <= {"budget"}
 
 
-@pytest.mark.parametrize(("message", "final"), [("refused", False), ("blocked by the content policy", True)])
-def test_refused_lines_fail_at_no_cost(db: Database, message: str, final: bool) -> None:
+@pytest.mark.parametrize(
+    ("refusal", "message", "final"),
+    [
+        ({"error": {"message": "refused"}}, "refused", False),
+        ({"error": "refused"}, "refused", False),
+        ({"message": "blocked by the content policy"}, "blocked by the content policy", True),
+    ],
+)
+def test_refused_lines_fail_at_no_cost(
+    db: Database, refusal: dict[str, Any], message: str, final: bool
+) -> None:
     server = OpenAIServer()
     complete = server.batches.complete
 
     def refuse_a_line(body: Any) -> tuple[int, dict[str, Any]]:
-        return (400, {"error": {"message": message}}) if "What is 12 " in str(body) else complete(body)
+        return (400, refusal) if "What is 12 " in str(body) else complete(body)
 
     server.batches.complete = refuse_a_line
     outcomes = run_batch(db, server, cap=6 * WORST)

@@ -1,5 +1,6 @@
 """One attempt at a provider or server: what is sent, what a failure means, what is remembered."""
 
+import asyncio
 import base64
 import time
 from typing import Any
@@ -88,6 +89,17 @@ async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_a
         began = time.monotonic()
         await attempt(endpoint, question())
     assert time.monotonic() - began >= failed.value.retry_after_s - 0.1 > 0
+
+
+@pytest.mark.parametrize("model", [VLLM, OPENAI])
+async def test_closing_an_endpoint_leaves_requests_of_others_alone(model: str) -> None:
+    async with OpenAIServer(latency_s=0.3) as server, opened(remote([server], model)) as endpoint:
+        async with opened(remote([server], model)):
+            asked = asyncio.create_task(answer(endpoint, question()))
+            while not server.requests:
+                await asyncio.sleep(0.005)
+        assert (await asked).choices
+    assert server.stats["requests"] == 1
 
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])

@@ -19,7 +19,7 @@ from pictures import picture
 from service.asks import servers as module
 from service.asks.money import Price, find_price, max_image_tokens, worst_pico
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import UNKNOWN_MODEL, Fault, Message
+from service.asks.request import RATE_LIMITED, TIME_OUT, UNKNOWN_MODEL, Fault, Message
 from service.errors import BudgetError, PrerequisiteError
 from service.questions.images import read_image
 
@@ -134,6 +134,21 @@ async def test_an_overloaded_server_gets_what_it_bears() -> None:
         limit = endpoint.servers[0].limit
     assert server.stats["paid"] == 200
     assert 2 <= limit <= 8
+
+
+def test_a_time_out_lowers_the_limit_only_if_the_server_refused_others_meanwhile() -> None:
+    server, time_out, refusal = module.Server(None, "here", 16), Fault(TIME_OUT, ""), Fault(RATE_LIMITED, "")
+    limits = []
+    for fault, began, now in (
+        (time_out, 0.0, 1.0),
+        (refusal, 0.5, 2.0),
+        (refusal, 1.0, 4.0),  # it was in flight when the limit fell
+        (time_out, 3.0, 5.0),
+        (time_out, 6.0, 7.0),
+    ):
+        server.adapt(fault, began, now)
+        limits.append(server.limit)
+    assert limits == [16, 8, 8, 4, 4]
 
 
 OFFLINE = """
