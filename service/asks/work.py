@@ -53,7 +53,8 @@ async def work_on_run(
 
         def interrupt() -> bool:
             asker.stop(INTERRUPTED, "interrupted")
-            return bool(asker.in_flight)
+            # Tasks that have their answers store them; those that wait for batch jobs are dropped.
+            return bool(asker.in_flight or not asker.models.backends)
 
         try:
             with finish_on_signals(interrupt, models.budget.grace_s):
