@@ -10,7 +10,7 @@ from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 QUESTIONS, CANDIDATES, PILOT, BASE, HELDOUT = "sandbox", "candidates", "pilot", "base", "heldout"
 """Names in the demo's database: the question and neighbor set, the run that proposes, the eval runs."""
 
-PLAN_VERSION = 7
+PLAN_VERSION = 8
 """Counts changes of the demo's commands: what an older demo left is not gone on with by other commands."""
 
 RECIPES_SHOWN = ("grpo", "ta_grpo")
@@ -36,9 +36,9 @@ class DemoSize:
     """How much the demo does; none of it may change while a demo's folder is in use."""
 
     world: str = "A"  # of the sandbox
-    train: int = 64  # questions
+    train: int = 96  # questions
     heldout: int = 128
-    responses: int = 2560  # of each training, so that recipes compare at equal responses
+    responses: int = 3584  # of each training, so that recipes compare at equal responses
     samples: int = 32  # responses to a held-out question
     pilot: int = 8  # responses to a prompt of the neighbor set
     questions_a_step: int = 16
