@@ -37,7 +37,7 @@ from rephraser.verdict import OverlapRule, Verdict
 
 KEPT = ("preserving", "intended_preserving", "same", "unknown")  # relations that say or mean the same problem
 NAMES = {"rephrased_question": "question", "solution": "original_answer"}  # Co-rewarding's columns
-PLACEHOLDER = "<rewritten question>"  # what stands in some of its rows in place of a rewrite
+PLACEHOLDER = "<rewritten question>"  # some of its rows contain this instead of a rewrite
 WEIGHTS = {CHANGED: 0.78, UNANSWERABLE: 0.2, SAME_ANSWER: 0.02}  # as in verdict_simulation.WEIGHTS
 BROKEN_SHARE = 0.1
 FEWEST_ROWS = 20  # of honest candidates in a mixture

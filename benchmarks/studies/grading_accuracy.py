@@ -26,7 +26,7 @@ Report = dict[str, Any]
 RESPONSE_FILES = ("qwen25math_100x8", "gsm8k_openai_model_solutions", "rho_responses")
 FILES = ("grader_cases", *RESPONSE_FILES, "natural_gsm8k_responses")
 
-# Tolerances that the test suite gives beside the case (OlympiadBench, eval/scoring_examples.json).
+# Tolerances that the test suite names for a case (OlympiadBench, eval/scoring_examples.json).
 TOLERANCES = {"olympiad_20.0": "1e34", "olympiad_21.0": "1e34,1e-3", "olympiad_22.0": "1e-3"}
 
 

@@ -318,7 +318,7 @@ def _reward(grade: Grade, unknown: float) -> float:
 
 
 def response_of(query: str, prompt: str) -> str | None:
-    """Return the response in a query of OpenRLHF, None where the prompt does not stand in it.
+    """Return the response in a query of OpenRLHF, None if it does not contain the prompt.
 
     The query is decoded from tokens: a token of its own may come before the prompt, blanks may differ, and
     the beginning of a long prompt may be cut off. Special tokens at the end are no part of the response.

@@ -103,7 +103,7 @@ class Endpoint(Protocol):
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
         """Wait for a free slot in order of arrival and hold it; yield the server to use.
 
-        Returns at once after `stopping` is set, so that nobody waits for ever.
+        Returns at once after `stopping` is set, so that no request waits forever.
         """
         ...
 

@@ -211,7 +211,7 @@ class PromptConfig(Config):
     def prompt(self, *, choice: bool = False, programs: bool = False) -> PromptSpec:
         """Return the prompt; with `choice` (all problems ask for an option's letter) the preset's for such.
 
-        With `programs` (all ask for programs) it is `PROGRAM`, but for presets that put the question alone.
+        With `programs` (all ask for programs) it is `PROGRAM`, unless the preset sends only the question.
         Raw text has neither the preset's system prompt nor its chat-template arguments.
         """
         preset = PRESETS[self.preset]

@@ -358,7 +358,7 @@ def test_intervals_cover(population: object, problems: int, samples: int) -> Non
         assert held[name].min() > 0.90, name
 
 
-# 0 of n and n of n follow from tail = (1 - p)^n; the others stand in printed tables of the binomial.
+# 0 of n and n of n follow from tail = (1 - p)^n; the others are from printed tables of the binomial.
 @pytest.mark.parametrize(
     ("successes", "trials", "confidence", "low", "high"),
     [

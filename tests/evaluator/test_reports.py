@@ -261,7 +261,7 @@ def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
 
 
 def intervals(spans: dict[int, tuple[float, float]]) -> Any:
-    """Return a comparison of x with y of which the intervals at some k are known."""
+    """Return a comparison of x with y with the given intervals at some k."""
     rows = [{"k": k, "low": low, "high": high} for k, (low, high) in spans.items()]
     return SimpleNamespace(label_a="x", label_b="y", rows=rows)
 
