@@ -530,14 +530,14 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
             return " ", f"is used only with {choice}. Remove it, or set {choice}."
         plain = name.removeprefix(f"{kind.rest}.") if kind.rest else name
         free = next((each.path for each in settings_of(kind) if each.free), None)
-        if free is not None and isinstance(value, dict):
-            while isinstance(value, dict) and value:
-                key, value = next(iter(value.items()))
-                inner += f".{key}"
+        while isinstance(value, dict) and value:
+            key, value = next(iter(value.items()))
+            inner += f".{key}"
+        if free is not None and inner:
             hint = f"Settings of {free} start with `{free}.`: {free}.{plain}{inner}={value}"
         else:
             known = [each.path.removeprefix(f"{kind.rest}.") for each in settings_of(kind)]
-            near = get_close_matches(plain.replace("-", "_"), known, n=1, cutoff=0.7)
+            near = get_close_matches(f"{plain}{inner}".replace("-", "_"), known, n=1, cutoff=0.7)
             hint = f"Did you mean {near[0]}?" if near else "See `tagrpo config`."
         return f"{inner}: ", f"unknown setting. {hint}"
     if error["type"] == "union_tag_invalid":

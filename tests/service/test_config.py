@@ -150,6 +150,12 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
         (EvalConfig, 'n = "5"', [], "0.toml:1: n is '5'; give an integer, 1 to 100,000."),
         (EvalConfig, "\nlimit = true", [], "0.toml:2: limit is True; give an integer, at least 1."),
         (EvalConfig, "max_tokns = 3", [], "0.toml:1: max_tokns: unknown setting. Did you mean max_tokens?"),
+        (
+            RephraseConfig,
+            "",
+            ["propser.model=m"],
+            "propser.model: unknown setting. Did you mean proposer.model?",
+        ),
         (EvalConfig, "x", [], "0.toml: not valid TOML"),
         (EvalConfig, "model = 5", [], "0.toml:1: model is 5; give a string."),
         (EvalConfig, "stop = [1]", [], "0.toml:1: stop is [1]; give a list."),
