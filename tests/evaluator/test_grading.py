@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -154,6 +155,28 @@ def test_killed_workers_are_replaced() -> None:
         assert not thread.is_alive()
     assert result[0].value is GradeValue.UNKNOWN
     assert {grade.value for grade in result[1:]} == {GradeValue.CORRECT}
+
+
+@pytest.mark.slow
+def test_a_signal_to_the_whole_group_while_the_workers_start_costs_no_grade(tmp_path: Path) -> None:
+    script = tmp_path / "grades.py"
+    script.write_text(
+        "import signal\n"
+        "from evaluator.grading import Grader\n"
+        "if __name__ == '__main__':\n"
+        "    signal.signal(signal.SIGINT, lambda *_: print('signal'))\n"
+        "    with Grader(workers=1) as grader:\n"
+        f"        print(grader.equal_many([{HARD!r}])[0].value)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, script], stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    owner = psutil.Process(process.pid)
+    while not any("forkserver" in " ".join(child.cmdline()) for child in owner.children()):
+        time.sleep(0.01)
+    time.sleep(0.3)  # in its imports
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=120)[0].split() == ["signal", "correct"]
 
 
 def test_no_worker_is_left_after_closing() -> None:

@@ -8,11 +8,13 @@ task has all the time it may take. So hostile answers cannot hold up honest ones
 import math
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from multiprocessing import resource_tracker
 from typing import Literal
 
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
@@ -169,7 +171,13 @@ class _Worker:
         self._process = context.Process(
             target=worker.serve, args=(end, memory_limit_mb, lane == "careful"), daemon=True
         )
-        self._process.start()
+        # Ctrl-C reaches every process of a terminal; the fork server ignores it only after its imports.
+        resource_tracker.ensure_running()  # its start would unblock the signal
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+        try:
+            self._process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         end.close()
         self._tasks_left = _TASKS_PER_WORKER[lane]
         self.died = False
