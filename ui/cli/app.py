@@ -34,8 +34,9 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are used; `places` has each as MODULE.COMMAND."""
 
-    def __init__(self, *, places: Iterable[str], **settings: Any) -> None:
-        super().__init__(no_args_is_help=True, rich_markup_mode=None, context_settings=SETTINGS, **settings)
+    def __init__(self, *, places: Iterable[str] = COMMANDS, **settings: Any) -> None:
+        plain = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": SETTINGS}
+        super().__init__(**{**settings, **plain})
         self._places = {place.rpartition(".")[2]: place for place in places}
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -48,21 +49,15 @@ class LazyGroup(TyperGroup):
 class Tree(LazyGroup):
     """The root. Its help imports no command."""
 
-    def __init__(self, **settings: Any) -> None:
-        for name in ("no_args_is_help", "rich_markup_mode", "context_settings"):
-            settings.pop(name, None)
-        super().__init__(places=COMMANDS, **settings)
-
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *GROUPS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in GROUPS:
             return super().get_command(ctx, cmd_name)
-        group = GROUPS[cmd_name]
-        return LazyGroup(
-            name=cmd_name, help=group.help, epilog=f"Example: {group.example}", places=group.places
-        )
+        help, example, modules = GROUPS[cmd_name]
+        places = [f"{module}.{name}" for module, names in modules.items() for name in names.split()]
+        return LazyGroup(name=cmd_name, help=help, epilog=f"Example: {example}", places=places)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, entries in (
@@ -98,10 +93,7 @@ def _load(place: str) -> Any:
 app = typer.Typer(
     name="tagrpo",
     cls=Tree,
-    no_args_is_help=True,
-    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings=SETTINGS,
     help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
     'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
     f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in output.EXIT_CODES.items())}.\n\n"

@@ -26,9 +26,14 @@ from service.config import (
     template,
 )
 from service.errors import InputError
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
 from ui.cli.settings import RunArgument, Words, db, profiles_file
 from ui.cli.tree import find_function
+
+with lazy_imports():
+    from evaluator.evals import runs
+    from service.runs import store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -186,13 +191,10 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     Args:
         hide_log: Training: write verl's output only to the run's folder, and show the steps.
     """
-    from evaluator.evals.runs import config_name
-    from service.runs.store import find_run, read_config
-
     place, profiles = db.place.absolute(), profiles_file().absolute()  # before the folder changes
     with db.reading() as session:
-        chosen = find_run(session, run)
-        kept = read_config(session, chosen.id)
+        chosen = store.find_run(session, run)
+        kept = store.read_config(session, chosen.id)
     if kept is None:
         raise InputError(
             f"run {chosen.name} was not started by this command line, so its settings are unknown. Repeat "
@@ -204,7 +206,7 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     known = profiles if profiles.is_file() else None
     settings = read_stored(command.verb.kind, kept.config, changes or (), profiles=known)
     if chosen.kind != "judge":
-        name = config_name(chosen) if chosen.kind == "eval" else chosen.name
+        name = runs.config_name(chosen) if chosen.kind == "eval" else chosen.name
         settings = settings.model_copy(update={"name": name})
     db.name = str(place) if isinstance(place, Path) else place.whole
     command(settings, **({"hide_log": hide_log} if chosen.kind == "train" else {}))

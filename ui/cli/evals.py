@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -13,14 +13,24 @@ from evaluator.config import EvalConfig, ScoreConfig
 from service.errors import InputError, PrerequisiteError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import BoldLine, Part, PrintedTable, plural, terminal
+from ui.cli.records import list_table, record_parts
 from ui.cli.runs import error_words, show_estimates
 from ui.cli.settings import db, resume_command
 
-if TYPE_CHECKING:
-    from evaluator.evals.running import EvalOutcome
-    from service.database import Database
-    from service.runs.store import Run
+with lazy_imports():
+    from evaluator import grading
+    from evaluator.benchmarks import catalogue, golds, loading, types
+    from evaluator.evals import evaluating, results, running, runs
+    from evaluator.exchange import exporting, importing
+    from evaluator.exchange import files as exchange_files
+    from evaluator.judging import scoring
+    from evaluator.reports.documents import document
+    from rephraser.sets import problems as neighbor_problems
+    from service.asks import request
+    from service.database import engine
+    from service.runs import store
 
 FLAGS = "--model --n --name --limit --preset --from=sources --max-usd --base-url"
 SHOWN = (
@@ -44,24 +54,21 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
-    from evaluator.evals.results import read_numbers
-    from rephraser.sets.problems import load_neighbors
-
-    benchmarks = load_benchmarks(config)  # a wrong name leaves no new database
+    problem_sets = evaluating.load_benchmarks(config)  # a wrong name leaves no new database
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored:
-            problem_sets = benchmarks if stored is None or benchmarks else [load_neighbors(config, stored)]
-            estimates = estimate(config, stored, problem_sets, output.note)
+            if stored is not None and not problem_sets:
+                problem_sets = [neighbor_problems.load_neighbors(config, stored)]
+            estimates = evaluating.estimate(config, stored, problem_sets, output.note)
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         show_estimates(record, estimates.values(), config.max_usd)
         return
     problems: list[str] = []
     records: list[dict[str, Any]] = []
 
-    def add(run: "Run", outcome: "EvalOutcome") -> None:
-        record = read_numbers(database, run, config.n)
+    def add(run: "store.Run", outcome: "running.EvalOutcome") -> None:
+        record = results.read_numbers(database, run, config.n)
         names = ("drawn", "stopped", "message", "failures")
         numbers = {name: getattr(outcome, name) for name in names}
         records.append({**record, **numbers, "graded": outcome.graded.total()})
@@ -70,9 +77,9 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
         problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
 
     with db.open(create=config.neighbors is None) as database:
-        problem_sets = benchmarks or [load_neighbors(config, database)]
+        problem_sets = problem_sets or [neighbor_problems.load_neighbors(config, database)]
         reports: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
-        worked = asyncio.run(evaluate(config, database, problem_sets, **reports))
+        worked = asyncio.run(evaluating.evaluate(config, database, problem_sets, **reports))
     output.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
@@ -88,12 +95,10 @@ def attention(
     message: str | None = None,
 ) -> list[str]:
     """Say what of a run needs attention, with the way on."""
-    from service.asks.request import FINAL, TIME_OUT
-
     name, errors, lost = record["run"], record["errors"], record["missing_for_good"]
     problems = [f"stopped: {message or stopped}"] if stopped else []
     if lost:
-        words = error_words(errors, {*FINAL, TIME_OUT})
+        words = error_words(errors, {*request.FINAL, request.TIME_OUT})
         why = f"too long, refused, or timed out twice{f' ({words})' if words else ''}"
         retry = f"; {resume_command(name, 'retry_final=true')} retries"
         if imported:
@@ -108,23 +113,17 @@ def attention(
     return [f"{name}: {problem}" for problem in problems]
 
 
-def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
+def standing(database: "engine.Database", run: "store.Run") -> tuple[Mapping[str, Any], list[str]]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
-    from evaluator.evals.results import read_numbers
-    from evaluator.evals.runs import is_imported
-
-    record, imported = read_numbers(database, run), is_imported(run)
+    record, imported = results.read_numbers(database, run), runs.is_imported(run)
     unknown = ("prompt", "sampling") if imported else ()  # of the other tool
     record["spec"] = {name: value for name, value in run.spec.items() if name not in unknown}
     return record, attention(record, imported=imported)
 
 
 def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
-    from evaluator.reports.documents.document import hundredths
-    from ui.cli.records import record_parts
-
     def span(low: float, high: float) -> str:
-        return f"{hundredths(low, 1)} to {hundredths(high, 1)}" if low < high else hundredths(low, 1)
+        return " to ".join(document.hundredths(each, 1) for each in ((low, high) if low < high else (low,)))
 
     fewest, most = record["fewest_samples"], record["most_samples"]
     size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
@@ -164,24 +163,20 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRu
     Args:
         changes: List the samples whose grade changed.
     """
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.scoring import estimate_judging, score_by_judge, score_by_rules
-    from ui.cli.records import list_table
-
     if dry_run and config.model is None:
         raise InputError("--dry-run estimates the cost of a judge. Add --judge, or remove --dry-run.")
     with db.open(read_only=dry_run) as database:
         with database.read() as session:
-            chosen = find_eval_run(session, config.run)
+            chosen = runs.find_eval_run(session, config.run)
         if dry_run:
-            estimate = estimate_judging(config, database)
+            estimate = scoring.estimate_judging(config, database)
             show_estimates({"run": chosen.name, **estimate.to_json()}, [estimate], config.max_usd)
             return
         with terminal.progress(chosen.name) as bar:
             if config.model is None:
-                record = score_by_rules(config, chosen, database, bar)
+                record = scoring.score_by_rules(config, chosen, database, bar)
             else:
-                record = asyncio.run(score_by_judge(config, database, bar, output.note))
+                record = asyncio.run(scoring.score_by_judge(config, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
     output.end_if_interrupted(stopped)
     listed = record["changes"] if changes else []
@@ -236,9 +231,6 @@ def import_(
         column: Column of a part (response, question, answer, score, ...), as in response=text.
         opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
     """
-    from evaluator.exchange.files import open_responses
-    from evaluator.exchange.importing import import_evaluation
-
     columns = {part: value for part, _, value in (word.partition("=") for word in column or ())}
     if wrong := [word for word in column or () if not word.partition("=")[0] or "=" not in word]:
         raise BadParameter(f"--column {wrong[0]}: give PART=NAME, as in response=text")
@@ -246,8 +238,8 @@ def import_(
         raise BadParameter("--from requires --benchmark")
     if benchmark is not None:  # which has the images itself
         columns = {"images": "", **columns}
-    file = open_responses(files, form, columns)
-    record, problems = import_evaluation(
+    file = exchange_files.open_responses(files, form, columns)
+    record, problems = importing.import_evaluation(
         file,
         files[0],
         partial(db.open, create=True),
@@ -289,14 +281,12 @@ def export(
         out: File to write.
         form: Format. Default: from the suffix of --out.
     """
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.exchange.exporting import export_samples
-
     form = settings.form_of(out, form, BY_SUFFIX)
     with db.open(read_only=True) as database, terminal.progress("export") as bar:
         with database.read() as session:
-            chosen = find_eval_run(session, run)
-        count = export_samples(database, chosen, out, form, overwrite=overwrite, report=partial(bar, ""))
+            chosen = runs.find_eval_run(session, run)
+        report = partial(bar, "")
+        count = exporting.export_samples(database, chosen, out, form, overwrite=overwrite, report=report)
     terminal.show({"run": chosen.name, "out": out, "format": form, "samples": count})
 
 
@@ -324,36 +314,30 @@ def benchmarks(
         names: Benchmarks to check, or .toml and .jsonl files of your own.
         check: Check all known benchmarks.
     """
-    from evaluator.benchmarks.catalogue import BENCHMARKS
-    from evaluator.benchmarks.golds import check_golds
-    from evaluator.benchmarks.loading import find_benchmark
-    from evaluator.benchmarks.types import ChangedBenchmarkError
-    from evaluator.grading import Grader
-
-    load = rows.loader(names or list(BENCHMARKS))
+    load = rows.loader(names or list(catalogue.BENCHMARKS))
     if not names and not check:
         known = [
             {"from": benchmark.hub_id, **{name: getattr(benchmark, name) for name in LISTED}}
-            for benchmark in BENCHMARKS.values()
+            for benchmark in catalogue.BENCHMARKS.values()
         ]
         terminal.rows("benchmarks", known, "name title rows kind from gated licence")
         return
-    names = names or list(BENCHMARKS)
+    names = names or list(catalogue.BENCHMARKS)
     for name in names:
-        find_benchmark(name)
-    results: list[dict[str, Any]] = []
-    with terminal.progress("check") as bar, Grader() as grader:
+        loading.find_benchmark(name)
+    checks: list[dict[str, Any]] = []
+    with terminal.progress("check") as bar, grading.Grader() as grader:
         for count, name in enumerate(names):
             bar(name, count, len(names))
             try:
                 loaded = load(name)
-            except (ChangedBenchmarkError, PrerequisiteError) as error:
-                results.append({"name": name, "ok": False, "problem": str(error)})
+            except (types.ChangedBenchmarkError, PrerequisiteError) as error:
+                checks.append({"name": name, "ok": False, "problem": str(error)})
                 continue
-            failures = check_golds(loaded, grader)
+            failures = golds.check_golds(loaded, grader)
             result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
             result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
-            results.append({**result, "gold_failures": failures})
-    terminal.show({"benchmarks": results})
-    if failed := [name for name, result in zip(names, results, strict=True) if not result["ok"]]:
+            checks.append({**result, "gold_failures": failures})
+    terminal.show({"benchmarks": checks})
+    if failed := [name for name, each in zip(names, checks, strict=True) if not each["ok"]]:
         raise output.needs_attention(f"failed checks: {', '.join(failed)}")

@@ -12,21 +12,26 @@ import re
 import shlex
 import sys
 import time
+import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import typer
 
 from service.errors import InputError
+from service.models.stopping import deliver_signal
 from service.telling import TellStage, tell_nobody
 from ui.characters import visible
+from ui.cli.lazy import lazy_imports
 
-if TYPE_CHECKING:
-    from rich.console import Console
+with lazy_imports():
+    from rich import console, progress, text
+    from rich import table as tables
 
-    from evaluator.reports.documents.document import Document
+    from evaluator.reports.documents import document
+    from ui.cli import records
 
 PLAIN_PROGRESS_EVERY_S = 5.0
 PIPED_WIDTH = 10_000
@@ -76,12 +81,10 @@ def forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _console(*, stderr: bool = False) -> "Console":
+def _console(*, stderr: bool = False) -> "console.Console":
     """Return a console on the current stdout or stderr (tests replace them); a piped table is not folded."""
-    from rich.console import Console  # .1 s, which help does without
-
     wide = not (stderr or sys.stdout.isatty())
-    return Console(stderr=stderr, highlight=False, width=PIPED_WIDTH if wide else None)
+    return console.Console(stderr=stderr, highlight=False, width=PIPED_WIDTH if wide else None)
 
 
 def write_line(line: str) -> None:
@@ -121,7 +124,7 @@ class PrintedTable:
     words: int | None = None
 
 
-Part: TypeAlias = "str | PrintedTable | Document | None"
+Part: TypeAlias = "str | PrintedTable | document.Document | None"
 """What commands print: lines, headings, tables, documents; None is left out."""
 
 
@@ -134,9 +137,7 @@ def say(*parts: Part) -> None:
         elif isinstance(part, PrintedTable):
             _print_table(part)
         elif part is not None:
-            from ui.cli.records import document_parts
-
-            say(*document_parts(part))
+            say(*records.document_parts(part))
 
 
 def next_page(after: object, total: int | None = None) -> str | None:
@@ -203,13 +204,11 @@ class Terminal:
         if self.as_json:
             write_json(record)
             return
-        from ui.cli.records import record_parts
-
         values = {name: value for name, value in plain(record).items() if name not in hidden}
         after = None
         if not isinstance(values.get("after"), dict):  # those are counts of a rejudging
             after = values.pop("after", None)
-        say(*record_parts(values), *notes, next_page(after))
+        say(*records.record_parts(values), *notes, next_page(after))
 
     def rows(
         self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any
@@ -222,11 +221,9 @@ class Terminal:
         if self.as_json:
             write_json({**more, key: rows})
             return
-        from ui.cli.records import list_table
-
         if rows or empty is None:
             page = next_page(more.get("after"), more.get("total"))
-            say(list_table(plain(rows), columns), *notes, page)
+            say(records.list_table(plain(rows), columns), *notes, page)
         else:
             say(empty)
 
@@ -236,16 +233,14 @@ class Terminal:
         if quiet or self.as_json or is_quiet():
             yield tell_nobody
         elif sys.stderr.isatty():
-            from rich import progress as bars
-
             columns = (
-                bars.TextColumn("{task.description}", markup=False),
-                bars.BarColumn(),
-                bars.MofNCompleteColumn(),
-                bars.TimeRemainingColumn(),
-                bars.TextColumn("{task.fields[detail]}", markup=False),
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeRemainingColumn(),
+                progress.TextColumn("{task.fields[detail]}", markup=False),
             )
-            with bars.Progress(*columns, console=_console(stderr=True), transient=True) as bar:
+            with progress.Progress(*columns, console=_console(stderr=True), transient=True) as bar:
                 task = bar.add_task(visible(label), total=None, detail="")
 
                 def move(stage: str, done: int, total: int | None, detail: str = "") -> None:
@@ -275,8 +270,6 @@ terminal = Terminal()
 def print_error(message: str) -> None:
     """Print `error: message` on stderr; with `--verbose` the traceback of what is being handled before it."""
     if is_verbose() and isinstance(sys.exception(), Exception):
-        import traceback
-
         write_line(traceback.format_exc().rstrip())
     _print_labeled("error: ", "bold red", message)
 
@@ -306,8 +299,6 @@ def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:
 def end_if_interrupted(stopped: str | None) -> None:
     """End with the signal that stopped work, now that the requests in flight are stored."""
     if stopped == "interrupted":
-        from service.models.stopping import deliver_signal
-
         deliver_signal()
 
 
@@ -318,23 +309,16 @@ def note(message: str) -> None:
 
 
 def _print_labeled(label: str, style: str, message: str) -> None:
-    from rich.text import Text
-
-    _console(stderr=True).print(Text.assemble((label, style), visible(message)), soft_wrap=True)
+    _console(stderr=True).print(text.Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
 def _print_table(table: PrintedTable) -> None:
-    from rich import table as drawing
-    from rich.text import Text
-
-    from ui.cli.records import one_line_value
-
-    drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
+    drawn = tables.Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
         numeric = all(type(row[index]) in (int, float, type(None)) for row in table.rows)
         right = numeric and bool(table.rows) if table.words is None else index >= table.words
-        drawn.add_column(Text(visible(column)), justify="right" if right else "left", overflow="fold")
+        drawn.add_column(text.Text(visible(column)), justify="right" if right else "left", overflow="fold")
     for row in table.rows:
-        cells = (each if isinstance(each, str) else one_line_value(each) or str(each) for each in row)
-        drawn.add_row(*(Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
+        cells = (each if isinstance(each, str) else records.one_line_value(each) or str(each) for each in row)
+        drawn.add_row(*(text.Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
     _console().print(drawn)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
@@ -16,17 +16,28 @@ from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
 from service.telling import TellStage
 from trainer_adapter.config import PlanAssumptions, TrainConfig
+from trainer_adapter.methods.recipes import RECIPES
 from ui.cli import output
 from ui.cli.configs import Verb
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import BoldLine, PrintedTable, terminal
+from ui.cli.records import record_parts
 from ui.cli.settings import Limit, Overwrite, db, resume_command
 
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+with lazy_imports():
+    from sqlalchemy import orm
 
-    from service.runs.store import Run
-    from trainer_adapter.record.reading import Record
-    from trainer_adapter.runs.running import Prepared
+    from service.questions import store as questions_store
+    from service.runs import store
+    from trainer_adapter.methods import registry
+    from trainer_adapter.plans import planning
+    from trainer_adapter.plans import script as scripts
+    from trainer_adapter.record import listing, reading, rescues, series
+    from trainer_adapter.record import rollout as rollout_records
+    from trainer_adapter.record import runs as train_runs
+    from trainer_adapter.runs import composing, data, launching, run_folder, running, settings
+    from trainer_adapter.verl import alarms
+    from ui.charts import saving, training_steps
 
 FLAGS = "--model --data --preset --gpus"
 
@@ -66,16 +77,13 @@ def plan(
         responses: Total responses of each training run. Default: the recipe's.
         script: With --data and --compare: write a script that trains, evaluates and reports all recipes.
     """
-    from trainer_adapter.plans.planning import plan_training
-    from trainer_adapter.plans.script import write_script
-
-    reading = Reading(PlanAssumptions)
-    reading.add_words(assume or ())
+    assumptions = Reading(PlanAssumptions)
+    assumptions.add_words(assume or ())
     others = [name.strip() for name in compare.split(",")] if compare else []
     asked: dict[str, Any] = {"questions": questions, "pilot": pilot, "responses": responses}
-    made = plan_training(config, reading.build(), db.open, compare=others, **asked)
+    made = planning.plan_training(config, assumptions.build(), db.open, compare=others, **asked)
     if script is not None:
-        write_script(script, made, others)
+        scripts.write_script(script, made, others)
         output.note(f"comparison script: {script}. Try it with --dry-run first")
     for note in made.notes:
         output.note(note)
@@ -102,11 +110,6 @@ def recipes(config: TrainConfig | None) -> None:
 
     Example: tagrpo train recipes ta_grpo --model Qwen/Qwen3-1.7B --gpus 4
     """
-    from trainer_adapter.methods.recipes import RECIPES
-    from trainer_adapter.methods.registry import user_sources
-    from trainer_adapter.runs import composing, data, settings
-    from ui.cli.records import record_parts
-
     if config is None:
         columns = (
             "recipe=name N=neighbors G=responses sampling group advantage weights anchor filter reward "
@@ -116,7 +119,7 @@ def recipes(config: TrainConfig | None) -> None:
         return
     exported = None if config.data is None else data.read_data(config.data)
     composition = composing.compose_training(config, exported)
-    user_sources(composition.recipe.formulas)  # which have to be there
+    registry.user_sources(composition.recipe.formulas)  # which have to be there
     recipe, preset = composition.recipe, composition.preset
     record: dict[str, Any] = {
         "preset": preset.name,
@@ -166,14 +169,13 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
         dry_run: Print the command without writing or starting anything.
         hide_log: Write verl's output and command only to the run's folder; show steps.
     """
-    from trainer_adapter.runs import running
-    from trainer_adapter.runs.run_folder import COMMAND
 
-    def announce(prepared: "Prepared") -> None:
+    def announce(prepared: "running.Prepared") -> None:
         for remark in prepared.notes:
             output.note(remark)
         if not dry_run:
-            kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
+            kept = f"command in {run_folder.COMMAND}, verl's output in logs/"
+            kept = kept if hide_log else f"\n{prepared.shell}"
             output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
     open_database = partial(db.open, create=config.set is None)
@@ -224,17 +226,14 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()]) -> None:
 
 def _show_steps(tell: TellStage) -> Callable[[str], None]:
     """Return what takes verl's lines and shows how far training is."""
-    from trainer_adapter.runs.launching import step_of, total_steps_of
-    from trainer_adapter.verl.alarms import MARK
-
     step, total = 0, 0
     tell("verl starts", 0, None)
 
     def take(line: str) -> None:
         nonlocal step, total
-        if MARK in line:
-            output.note(line[line.index(MARK) :])
-        step, total = step_of(line) or step, total_steps_of(line) or total
+        if alarms.MARK in line:
+            output.note(line[line.index(alarms.MARK) :])
+        step, total = launching.step_of(line) or step, launching.total_steps_of(line) or total
         tell("steps" if step else "verl starts", step, total or None)
 
     return take
@@ -257,34 +256,29 @@ def metrics(
         seeds: Combine runs that differ only in the seed: mean, lowest and highest value of common steps.
         chart: Plot one metric to a .png, .svg or .json file.
     """
-    from trainer_adapter.record.runs import choose_train_run, open_record
-    from trainer_adapter.record.series import match_metrics, metric_names, metric_rows, seed_groups
-    from ui.charts.saving import check_chart
-
     if chart is not None:
-        check_chart(chart, overwrite=overwrite)
+        saving.check_chart(chart, overwrite=overwrite)
     with db.reading() as session:
         asked: list[str | None] = [*runs] if runs else [None]
-        chosen = list({run.id: run for run in (choose_train_run(session, each) for each in asked)}.values())
-        records = {run.id: open_record(session, run) for run in chosen}
+        named = (train_runs.choose_train_run(session, each) for each in asked)
+        chosen = list({run.id: run for run in named}.values())
+        records = {run.id: train_runs.open_record(session, run) for run in chosen}
     for record in records.values():
         if unread := record.unread_metrics():
             output.note(
                 f"{output.plural(unread, 'line')} of metrics.jsonl cannot be read. A kill leaves one."
             )
-    logged = sorted({name for each in records.values() for name in metric_names(each)})
-    names = match_metrics(logged, metric)
+    logged = sorted({name for each in records.values() for name in series.metric_names(each)})
+    names = series.match_metrics(logged, metric)
     if chart is not None and len(names) != 1:
         raise InputError(f"--chart plots one metric, but {len(names)} match: {', '.join(names)}.")
-    groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]
-    rows = metric_rows(records, groups, names)
+    groups = series.seed_groups(chosen) if seeds else [(run,) for run in chosen]
+    rows = series.metric_rows(records, groups, names)
     if chart is not None:
-        from ui.charts.saving import save_chart
-        from ui.charts.training_steps import step_chart
-
         most = max(map(len, groups))
         points = rows if most > 1 else [{**row, "low": None} for row in rows]
-        save_chart(step_chart(points, title=names[0], y_title="as logged", seeds=most), chart)
+        curves = training_steps.step_chart(points, title=names[0], y_title="as logged", seeds=most)
+        saving.save_chart(curves, chart)
         output.note(f"chart written to {chart}")
     lines: dict[tuple[str, int], dict[str, object]] = {}
     for row in rows:
@@ -335,16 +329,13 @@ def rollouts(
         prune: Remove the responses of all steps except every N-th and the last LAST ones (10). Metrics stay.
         yes: With --prune: remove the files. Default: only list the steps.
     """
-    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
-    from trainer_adapter.record.runs import choose_train_run, open_record
-
     if add:
         _add(target)
         return
     single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
-        run = choose_train_run(session, single[1] if single else target)
-        name, record = run.name, open_record(session, run)
+        run = train_runs.choose_train_run(session, single[1] if single else target)
+        name, record = run.name, train_runs.open_record(session, run)
     for problem in record.problems():
         output.note(problem)
     if rescued is not None:
@@ -362,8 +353,9 @@ def rollouts(
         first, last = _range(step)
         if first is not None and last is None:
             last = max(record.steps(), default=first)
-        wanted = RolloutFilters(first, last, question, variant, grade, text)
-        page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
+        filters = listing.RolloutFilters(first, last, question, variant, grade, text)
+        since = after and after.rpartition(f"{name}:")[2]
+        page = listing.list_rollouts(record, filters, after=since, limit=limit)
         for problem in set(page.problems) - set(record.problems()):
             output.note(problem)
         terminal.rows(
@@ -387,26 +379,21 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
     return ends[0], ends[1]
 
 
-def _show(run: str, record: "Record", place: str) -> None:
-    from trainer_adapter.record.rollout import TokenRatios
-
+def _show(run: str, record: "reading.Record", place: str) -> None:
     rollout = record.rollout(place)
     values = {"run": run, **asdict(rollout), "id": f"{run}:{place}", "grade": rollout.grade}
     ratios = values.pop("token_ratios")
-    pieces = None if ratios is None else TokenRatios.from_text(ratios).pieces(rollout.response)
-    terminal.show({**values, "token_log_ratios": pieces}, hidden=("token_log_ratios",))
+    ratios = ratios and rollout_records.TokenRatios.from_text(ratios).pieces(rollout.response)
+    terminal.show({**values, "token_log_ratios": ratios}, hidden=("token_log_ratios",))
 
 
-def _list_rescued(run: str, record: "Record", rescued: str, after: str | None, limit: int) -> None:
-    from service.questions.store import question_texts
-    from trainer_adapter.record.rescues import NEVER, RESCUED, page_rescues, rescue_totals
-
+def _list_rescued(run: str, record: "reading.Record", rescued: str, after: str | None, limit: int) -> None:
     counts, spec = record.counts(), record.run.spec
-    totals = rescue_totals(counts, spec)
-    outcome = {"yes": RESCUED, "never": NEVER}.get(rescued)
-    page = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
+    totals = rescues.rescue_totals(counts, spec)
+    outcome = {"yes": rescues.RESCUED, "never": rescues.NEVER}.get(rescued)
+    page = rescues.page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
     with db.reading() as session:
-        texts = question_texts(session, [question.question_id for question in page])
+        texts = questions_store.question_texts(session, [question.question_id for question in page])
     shares = {"dead_share": totals.dead_share, "revived_share": totals.revived_share}
     questions = [
         {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}
@@ -418,24 +405,18 @@ def _list_rescued(run: str, record: "Record", rescued: str, after: str | None, l
 
 
 def _add(target: str | None) -> None:
-    from trainer_adapter.record.reading import Record
-    from trainer_adapter.record.runs import read_train_run, register
-
     if target is None:
         raise InputError("--add needs the folder in which a training run records its rollouts.")
     name, _, folder = ("", "", target) if Path(target).is_dir() else target.rpartition("=")
-    recorded = Record(Path(folder))  # a wrong folder leaves no new database
+    recorded = reading.Record(Path(folder))  # a wrong folder leaves no new database
     with db.open(create=True) as database, database.write() as session:
-        run = register(session, recorded, name or None)
-        training = read_train_run(session, run)
+        run = train_runs.register(session, recorded, name or None)
+        training = train_runs.read_train_run(session, run)
     terminal.show({"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()})
 
 
-def standing(session: "Session", run: "Run") -> dict[str, Any]:
+def standing(session: "orm.Session", run: "store.Run") -> dict[str, Any]:
     """Return what a training run is, and how far it has come, for `runs show`."""
-    from trainer_adapter.record.runs import open_record, read_train_run
-    from trainer_adapter.verl.alarms import alarms_of
-
-    training = read_train_run(session, run)
-    alarms = alarms_of(open_record(session, run).metrics().items()) if not training.problem else []
-    return {**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}
+    training = train_runs.read_train_run(session, run)
+    logged = {} if training.problem else train_runs.open_record(session, run).metrics()
+    return {**training.to_json(), "alarms": [each._asdict() for each in alarms.alarms_of(logged.items())]}

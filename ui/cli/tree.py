@@ -11,11 +11,6 @@ class CommandGroup(NamedTuple):
     example: str
     commands: dict[str, str]
 
-    @property
-    def places(self) -> list[str]:
-        """The commands as MODULE.COMMAND."""
-        return [f"{module}.{name}" for module, names in self.commands.items() for name in names.split()]
-
 
 GROUPS = {
     "questions": CommandGroup(
