@@ -124,10 +124,10 @@ def _root(
             help="Print the version and exit.",
         ),
     ] = False,
-    _quiet: Annotated[bool, typer.Option("--quiet", "-q", **output.QUIET)] = False,
-    _verbose: Annotated[bool, typer.Option("--verbose", "-v", **output.VERBOSE)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=output.QUIET)] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help=output.VERBOSE)] = False,
 ) -> None:
-    pass
+    output.set_level(quiet=quiet, verbose=verbose)
 
 
 @cache

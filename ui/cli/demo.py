@@ -11,10 +11,10 @@ from typing import Annotated
 import typer
 from typer import Option
 
+from evaluator.reports.documents.document import Heading
 from service.errors import PrerequisiteError, TagrpoError
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import BoldLine
 
 with lazy_imports():
     from sandbox import __main__ as sandbox
@@ -86,7 +86,7 @@ def _go(plan: "plans.DemoPlan", held: "folders.DemoFolder") -> None:
         output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
     else:
         output.say(
-            BoldLine("TA-GRPO on a laptop"),
+            Heading("TA-GRPO on a laptop"),
             f"{done} of {of} steps in {plan.folder} are finished. Each step is an ordinary command, printed "
             f"after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
             f"{plan.size.responses:,} responses each. You can stop at any time and run the same command to "
@@ -98,17 +98,18 @@ def _go(plan: "plans.DemoPlan", held: "folders.DemoFolder") -> None:
                 continue
             if step.chapter != chapter:
                 chapter = step.chapter
-                output.say("", BoldLine(f"=== {chapter} ==="))
-            output.say("", BoldLine(f"{number}/{of}  {step.title}"), step.words)
+                output.say(Heading(f"\n=== {chapter} ==="))
+            output.say(Heading(f"\n{number}/{of}  {step.title}"), step.words)
             started = time.monotonic()
             _carry_out(plan, step, f"step {number} of {of}")
             held.finish(key, time.monotonic() - started)
-        output.say("", BoldLine("=== The report ==="))
+        output.say(Heading("\n=== The report ==="))
         timed = [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)]
         demo_report.write_report(plan, timed)
         held.report(plan.compared())
     output.say(
-        *("", BoldLine("Results"), str(report)),
+        Heading("\nResults"),
+        str(report),
         f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
         f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
     )

@@ -14,8 +14,7 @@ from service.errors import InputError, PrerequisiteError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import BoldLine, Part, PrintedTable, plural, terminal
-from ui.cli.records import list_table, record_parts
+from ui.cli.output import Part, PrintedTable, list_table, plural, record_parts, terminal
 from ui.cli.runs import error_words, show_estimates
 from ui.cli.settings import db, resume_command
 
@@ -142,7 +141,7 @@ def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
     if "usd" in record and record["usd"] is None:
         numbers["usd"] = "unknown"
     return [
-        BoldLine(f"{record['run']}: {words}, {each} samples per problem"),
+        document.Heading(f"{record['run']}: {words}, {each} samples per problem"),
         PrintedTable(columns, rows) if rows else None,
         *record_parts({name: value for name, value in numbers.items() if value or name.endswith("_share")}),
     ]

@@ -11,8 +11,7 @@ from typer import Argument, BadParameter, Option
 from service.errors import InputError, NotFoundError
 from ui.cli import output, settings
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import terminal
-from ui.cli.records import record_parts
+from ui.cli.output import record_parts, terminal
 from ui.cli.settings import db
 
 with lazy_imports():

@@ -67,8 +67,8 @@ DB_HELP = "Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./
 EVERYWHERE: dict[str, tuple[Any, Any]] = {
     "db_file": (Annotated[str | None, Option("--db", envvar="TAGRPO_DB", help=DB_HELP)], None),
     "as_json": (Annotated[bool, Option("--json", help="Print one JSON object instead of text.")], False),
-    "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, **output.QUIET)], False),
-    "verbose": (Annotated[bool, Option("--verbose", "-v", hidden=True, **output.VERBOSE)], False),
+    "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, help=output.QUIET)], False),
+    "verbose": (Annotated[bool, Option("--verbose", "-v", hidden=True, help=output.VERBOSE)], False),
 }
 """Options of all commands, by the names of their parameters; `tree.WITHOUT` has the exceptions."""
 
@@ -95,8 +95,9 @@ def with_settings(function: Callable[..., Any], without: Collection[str]) -> Cal
 
     @wraps(function)
     def call(**values: Any) -> Any:
-        everywhere = {name: values.pop(name, None) for name in EVERYWHERE}
-        db.name, output.terminal.as_json = everywhere["db_file"], bool(everywhere["as_json"])
+        db.name, as_json, quiet, verbose = (values.pop(name, None) for name in EVERYWHERE)
+        output.terminal.as_json = bool(as_json)
+        output.set_level(quiet=quiet, verbose=verbose)
         for name, kind in groups.items():
             values[name] = kind(**{each: values.pop(each) for each in inspect.signature(kind).parameters})
         if taken is not None:

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
+from evaluator.reports.documents.document import Heading
 from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
 from service.telling import TellStage
@@ -20,8 +21,7 @@ from trainer_adapter.methods.recipes import RECIPES
 from ui.cli import output
 from ui.cli.configs import Verb
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import BoldLine, PrintedTable, terminal
-from ui.cli.records import record_parts
+from ui.cli.output import PrintedTable, record_parts, terminal
 from ui.cli.settings import Limit, Overwrite, db, resume_command
 
 with lazy_imports():
@@ -135,13 +135,13 @@ def recipes(config: TrainConfig | None) -> None:
     rows = [[each.key, json.dumps(each.value), each.source, each.reason] for each in overrides]
     terminal.emit(
         record,
-        BoldLine(f"{recipe.name}: {recipe.summary}"),
+        Heading(f"{recipe.name}: {recipe.summary}"),
         f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
         f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
         *record_parts({"recipe": {name: record["recipe"][name] for name in AXES}}),
-        *("", BoldLine(f"overrides of verl's configuration, {machine}")),
+        Heading(f"overrides of verl's configuration, {machine}"),
         PrintedTable(["key", "value", "source", "why"], rows),
-        *("", BoldLine("sources")),
+        Heading("sources"),
         *(
             f"{source}: {settings.SOURCES[source]}"
             for source in dict.fromkeys(each.source for each in overrides)
