@@ -1,5 +1,6 @@
 """Load a benchmark from the Hub or a file, and check that its content is the known one."""
 
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,22 @@ from service.questions.files import KINDS, Source, open_file
 from service.questions.images import RowImages
 
 HUB_PAGE = "https://huggingface.co/datasets"
+
+
+def benchmark_loader(
+    names: Sequence[str], sources: Sequence[str], **options: Any
+) -> Callable[[str], LoadedBenchmark]:
+    """Return `load_benchmark` for these names; `sources` are one file each in order, or NAME=FILE."""
+    spellings = [spelling.partition("=") for spelling in sources]
+    files = {name: file for name, equals, file in spellings if equals and name in names}
+    if len(files) < len(sources):
+        if len(sources) != len(names) or files:
+            raise InputError(
+                f"cannot match {len(sources)} --from to {len(names)} benchmarks. Give one per benchmark, in "
+                f"order, or use NAME=FILE, such as --from {names[0]}=FILE."
+            )
+        files = dict(zip(names, sources, strict=True))
+    return lambda name: load_benchmark(name, source=files.get(name), **options)
 
 
 def load_benchmark(

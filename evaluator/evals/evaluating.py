@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.golds import require_golds
-from evaluator.benchmarks.loading import load_benchmark
+from evaluator.benchmarks.loading import benchmark_loader
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.counts import samples_missing
@@ -165,15 +165,10 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:
     """Read the benchmarks of a config; none if it names a neighbor set."""
-    files = match_files(config.benchmarks, config.sources)
+    rows = {"options_seed": config.options_seed, "allow_changed": config.allow_changed}
+    load = benchmark_loader(config.benchmarks, config.sources, **rows)
     problem_sets = []
-    for name in config.benchmarks:
-        loaded = load_benchmark(
-            name,
-            source=files.get(name),
-            options_seed=config.options_seed,
-            allow_changed=config.allow_changed,
-        )
+    for loaded in map(load, config.benchmarks):
         check_name(_run_name(config, loaded.name))
         placed = [PlacedProblem(problem) for problem in loaded.problems]
         problem_sets.append(ProblemSet(loaded, placed, placed[: config.limit]))
@@ -187,20 +182,6 @@ def _require_golds(
     for each in problem_sets:
         first = replace(each.loaded, problems=each.loaded.problems[: config.limit])
         require_golds(first, grader, note, allow=config.allow_bad_golds)
-
-
-def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
-    """Return the file of each benchmark's rows: one per benchmark in order, or as NAME=FILE."""
-    spellings = [spelling.partition("=") for spelling in sources]
-    files = {name: file for name, equals, file in spellings if equals and name in benchmarks}
-    if len(files) == len(sources):
-        return files
-    if len(sources) != len(benchmarks) or files:
-        raise InputError(
-            f"cannot match {len(sources)} --from to {len(benchmarks)} benchmarks. Give one per benchmark, in "
-            f"order, or use NAME=FILE, such as --from {benchmarks[0]}=FILE."
-        )
-    return dict(zip(benchmarks, sources, strict=True))
 
 
 def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:

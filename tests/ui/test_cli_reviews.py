@@ -65,7 +65,7 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
         ((ADD, "--accept", "--reviewer", " "), "the reviewer has no name"),
         (("c_zz", "--accept"), "no candidate has an id"),
         (("--sheet", "nowhere.jsonl"), "cannot be read"),
-        (("--sheet", "nowhere.jsonl", "--accept"), "require a candidate"),
+        (("--sheet", "nowhere.jsonl", "--accept"), "none with --sheet"),
     ],
 )
 def test_reviews_that_make_no_sense(

@@ -3,7 +3,8 @@
 import errno
 import re
 import sys
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,8 +16,12 @@ from typer.main import get_command
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
-from ui.cli import output
+from ui.cli import output, settings
+from ui.cli.lazy import lazy_imports
 from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
+
+with lazy_imports():
+    from importlib import metadata
 
 AGAIN = "run the same command again to resume"
 STOPPED: dict[object, str] = {
@@ -70,13 +75,11 @@ class Tree(LazyGroup):
 
 @cache
 def _load(place: str) -> Any:
-    from ui.cli.settings import with_settings
-
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)
     alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(
-        with_settings(function, WITHOUT.get(place, ()))
+        settings.with_settings(function, WITHOUT.get(place, ()))
     )
     command: Any = get_command(alone)
     for param in command.params:
@@ -107,9 +110,7 @@ _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"tagrpo {version('tagrpo')}")
+        typer.echo(f"tagrpo {metadata.version('tagrpo')}")
         raise typer.Exit
 
 
@@ -149,7 +150,11 @@ def main() -> None:
     """
     output.prepare_streams()
     try:
-        _check_arguments(sys.argv[1:])
+        if refused := [*filter(_REFUSED.search, sys.argv[1:])]:  # typer would print them back as they are
+            raise InputError(
+                f'"{visible(refused[0])}" on the command line contains control characters or is not UTF-8. '
+                "Remove them, rename the file, or set LANG to a UTF-8 locale."
+            )
         try:
             with exit_on_sigterm():
                 get_command(app)(prog_name="tagrpo")
@@ -185,22 +190,9 @@ def _explain(error: BaseException) -> tuple[int, str]:
             return output.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space."
         case OSError() if error.filename is not None:
             return output.USAGE, f"{error.filename}: {error.strerror}."
-    import traceback
-    from importlib.metadata import version
-
     place = traceback.extract_tb(error.__traceback__)[-1]
-    message = " ".join(str(error).split())
-    how = "" if output.is_verbose() else " (-v prints it)"
+    message, how = " ".join(str(error).split()), "" if output.is_verbose() else " (-v prints it)"
     return output.FAILED, (
-        f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
+        f"a bug in tagrpo {metadata.version('tagrpo')}: {type(error).__name__}: {message} "
         f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}."
     )
-
-
-def _check_arguments(arguments: Sequence[str]) -> None:
-    for argument in arguments:
-        if _REFUSED.search(argument):  # typer would print it back as it is
-            raise InputError(
-                f'"{visible(argument)}" on the command line contains control characters or is not UTF-8. '
-                "Remove them, rename the file, or set LANG to a UTF-8 locale."
-            )

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from typer import Argument, Option
 
@@ -162,8 +162,7 @@ def find_verb(name: str) -> Verb:
     """Return how the command of a config takes it."""
     if name not in VERBS:
         raise InputError(f"{name}: there is no such config. Available: {', '.join(VERBS)}.")
-    verb: Verb = find_function(VERBS[name]).verb
-    return verb
+    return cast(Verb, find_function(VERBS[name]).verb)
 
 
 def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) -> None:

@@ -44,9 +44,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
         base_url: Address of the model's server. Repeat the option for several servers.
         training: Also compare verl and Ray with the tested versions, and list the recipes that run with them.
     """
-    checks = [*_packages(), _database(), _disk(), *_keys()]
-    refused = running.refusal()
-    checks.append(_check("isolation of programs", not refused, *(refused or ("by bubblewrap",))))
+    checks = [*_machine()]
     if model is not None:
         bases, together = base_url or [], ""
         if len(bases) > 1:
@@ -86,7 +84,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _packages() -> Iterator[Check]:
+def _machine() -> Iterator[Check]:
+    """Yield what is installed, and what commands need on this machine."""
     tested = (3, 11) <= sys.version_info[:2] < (3, 13)
     way_out = "tagrpo is tested with Python 3.11 and 3.12"
     yield _check("Python", tested, platform.python_version(), way_out, needed=True)
@@ -97,23 +96,20 @@ def _packages() -> Iterator[Check]:
         if not missing:
             detail = ", ".join(f"{package} {_version(package)}" for package in packages)
         yield _check(what, not missing, detail, way_out, needed=packages is BASE)
-
-
-def _contract() -> Iterator[Check]:
-    version = _version("verl")
-    if version is None:
-        yield _check("hooks for training", False, "verl is not installed", TRAIN, needed=True)
-        return
-    tested = hooks.TESTED_VERSIONS
-    known = "tested" if version in tested else f"not tested; tested: {', '.join(tested)}"
-    way_out = f"pip install 'verl=={tested[-1]}'"
-    for what, group in hooks.GROUPS.items():
-        rule: dict[str, Any] = {"needed": "GPU" not in what and "CPU" not in what, "otherwise": "differs"}
-        changed = contract.differences(contract.installed_folders(), group)
-        count = f"{len(group) - len(changed)} of {len(group)} as tested"
-        detail = f"verl {version} ({known}), Ray {_version('ray')}: {count}"
-        yield _check(f"hooks of {what}", not changed, detail, **rule)
-        yield from (_check(f"hook of {what}", False, each, way_out, **rule) for each in changed)
+    yield _database()
+    folder = db.place.resolve().parent if isinstance(db.place, Path) else Path.cwd()
+    free, detail = 0.0, f"{folder} does not exist"
+    way_out = "create it, or choose another with --db"
+    if folder.exists():
+        free, way_out = shutil.disk_usage(folder).free / 1e9, "free some space"
+        detail = f"{free:.1f} GB free in {folder}"
+    yield _check("disk", free >= LOW_DISK_GB, detail, way_out, needed=True)
+    names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
+    way_out = "export OPENAI_API_KEY=...; your own vLLM server needs none"
+    yield _check("API keys", names, ", ".join(names) or "none set", way_out)
+    yield _check("Hugging Face token", os.environ.get("HF_TOKEN"), "only gated datasets need HF_TOKEN")
+    refused = running.refusal()
+    yield _check("isolation of programs", not refused, *(refused or ("by bubblewrap",)))
 
 
 def _database() -> Check:
@@ -135,21 +131,21 @@ def _database() -> Check:
     return _check("database", not problems, detail, way_out, needed=True)
 
 
-def _disk() -> Check:
-    folder = db.place.resolve().parent if isinstance(db.place, Path) else Path.cwd()
-    if not folder.exists():
-        way_out = "create it, or choose another with --db"
-        return _check("disk", False, f"{folder} does not exist", way_out, needed=True)
-    free = shutil.disk_usage(folder).free / 1e9
-    detail = f"{free:.1f} GB free in {folder}"
-    return _check("disk", free >= LOW_DISK_GB, detail, "free some space", needed=True)
-
-
-def _keys() -> Iterator[Check]:
-    names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
-    way_out = "export OPENAI_API_KEY=...; your own vLLM server needs none"
-    yield _check("API keys", names, ", ".join(names) or "none set", way_out)
-    yield _check("Hugging Face token", os.environ.get("HF_TOKEN"), "only gated datasets need HF_TOKEN")
+def _contract() -> Iterator[Check]:
+    version = _version("verl")
+    if version is None:
+        yield _check("hooks for training", False, "verl is not installed", TRAIN, needed=True)
+        return
+    tested = hooks.TESTED_VERSIONS
+    known = "tested" if version in tested else f"not tested; tested: {', '.join(tested)}"
+    way_out = f"pip install 'verl=={tested[-1]}'"
+    for what, group in hooks.GROUPS.items():
+        rule: dict[str, Any] = {"needed": "GPU" not in what and "CPU" not in what, "otherwise": "differs"}
+        changed = contract.differences(contract.installed_folders(), group)
+        count = f"{len(group) - len(changed)} of {len(group)} as tested"
+        detail = f"verl {version} ({known}), Ray {_version('ray')}: {count}"
+        yield _check(f"hooks of {what}", not changed, detail, **rule)
+        yield from (_check(f"hook of {what}", False, each, way_out, **rule) for each in changed)
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:

@@ -68,12 +68,11 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
 
     def add(run: "store.Run", outcome: "running.EvalOutcome") -> None:
         record = results.read_numbers(database, run, config.n)
-        names = ("drawn", "stopped", "message", "failures")
-        numbers = {name: getattr(outcome, name) for name in names}
-        records.append({**record, **numbers, "graded": outcome.graded.total()})
+        end = {name: getattr(outcome, name) for name in ("drawn", "stopped", "message", "failures")}
+        records.append({**record, **end, "graded": outcome.graded.total()})
         if not terminal.as_json:
             output.say(*_numbers_parts(record))
-        problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
+        problems.extend(attention(record, outcome.stopped, outcome.message))
 
     with db.open(create=config.neighbors is None) as database:
         problem_sets = problem_sets or [neighbor_problems.load_neighbors(config, database)]
@@ -87,11 +86,7 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
 
 
 def attention(
-    record: Mapping[str, Any],
-    *,
-    imported: bool = False,
-    stopped: str | None = None,
-    message: str | None = None,
+    record: Mapping[str, Any], stopped: str | None = None, message: str | None = None, imported: bool = False
 ) -> list[str]:
     """Say what of a run needs attention, with the way on."""
     name, errors, lost = record["run"], record["errors"], record["missing_for_good"]
@@ -178,17 +173,12 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRu
                 record = asyncio.run(scoring.score_by_judge(config, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
     output.end_if_interrupted(stopped)
-    listed = record["changes"] if changes else []
-    if not changes:
-        del record["changes"]
+    listed = record.pop("changes")
     columns = "problem=position sample=ordinal gold old old_reason new new_reason old_extracted new_extracted"
     count = f"`tagrpo eval report {chosen.name} --judge {config.model}` counts these grades"
-    terminal.show(
-        record,
-        count if record.get("judged") else None,
-        list_table(listed, columns) if listed else None,
-        hidden=("changes",),
-    )
+    table = list_table(listed, columns) if changes and listed else None
+    record |= {"changes": listed} if changes else {}
+    terminal.show(record, count if record.get("judged") else None, table, hidden=("changes",))
     if waiting:
         why = f": {record['message'] or stopped}" if stopped else ""
         lack = f"{chosen.name}: {plural(waiting, 'sample')} still waiting for the judge{why}"
@@ -313,21 +303,21 @@ def benchmarks(
         names: Benchmarks to check, or .toml and .jsonl files of your own.
         check: Check all known benchmarks.
     """
-    load = rows.loader(names or list(catalogue.BENCHMARKS))
+    chosen = names or list(catalogue.BENCHMARKS)
+    load = rows.loader(chosen)
     if not names and not check:
+        benchmarks = catalogue.BENCHMARKS.values()
         known = [
-            {"from": benchmark.hub_id, **{name: getattr(benchmark, name) for name in LISTED}}
-            for benchmark in catalogue.BENCHMARKS.values()
+            {"from": each.hub_id} | {name: getattr(each, name) for name in LISTED} for each in benchmarks
         ]
         terminal.rows("benchmarks", known, "name title rows kind from gated licence")
         return
-    names = names or list(catalogue.BENCHMARKS)
-    for name in names:
+    for name in chosen:
         loading.find_benchmark(name)
     checks: list[dict[str, Any]] = []
     with terminal.progress("check") as bar, grading.Grader() as grader:
-        for count, name in enumerate(names):
-            bar(name, count, len(names))
+        for count, name in enumerate(chosen):
+            bar(name, count, len(chosen))
             try:
                 loaded = load(name)
             except (types.ChangedBenchmarkError, PrerequisiteError) as error:
@@ -338,5 +328,5 @@ def benchmarks(
             result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
             checks.append({**result, "gold_failures": failures})
     terminal.show({"benchmarks": checks})
-    if failed := [name for name, each in zip(names, checks, strict=True) if not each["ok"]]:
+    if failed := [name for name, each in zip(chosen, checks, strict=True) if not each["ok"]]:
         raise output.needs_attention(f"failed checks: {', '.join(failed)}")

@@ -1,7 +1,7 @@
 """Modules that are imported when they are first used, so that help does not wait for them."""
 
 import builtins
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
@@ -18,11 +18,11 @@ def lazy_imports() -> Iterator[None]:
     """Defer the imports in this block, all of the form `from package import module`."""
     eager = builtins.__import__
 
-    def defer(name: str, caller: Mapping[str, Any] | None = None, *more: Any) -> ModuleType:
-        if not (caller and caller["__name__"].startswith("ui.cli.")):  # another thread
-            return eager(name, caller, *more)
+    def defer(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
+        if not (globals and globals["__name__"].startswith("ui.cli.")):  # another thread imports
+            return eager(name, globals, locals, fromlist, level)
         package = ModuleType(name)
-        vars(package).update({module: _LazyModule(f"{name}.{module}") for module in more[1]})
+        vars(package).update({module: _LazyModule(f"{name}.{module}") for module in fromlist})
         return package
 
     builtins.__import__ = defer

@@ -95,8 +95,8 @@ def forget_stdout() -> None:
 
 def _console(*, stderr: bool = False) -> "console.Console":
     """Return a console on the current stdout or stderr (tests replace them); a piped table is not folded."""
-    wide = not (stderr or sys.stdout.isatty())
-    return console.Console(stderr=stderr, highlight=False, width=PIPED_WIDTH if wide else None)
+    width = None if stderr or sys.stdout.isatty() else PIPED_WIDTH
+    return console.Console(stderr=stderr, highlight=False, width=width)
 
 
 def write_line(line: str) -> None:
@@ -425,9 +425,9 @@ def end_if_interrupted(stopped: str | None) -> None:
         deliver_signal()
 
 
-def note(message: str) -> None:
-    """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
-    if not is_quiet():
+def note(*messages: str) -> None:
+    """Print remarks on stderr, where they disturb no pipe; none with `--quiet`."""
+    for message in messages if not is_quiet() else ():
         _console(stderr=True).print(visible(message), markup=False, soft_wrap=True)
 
 

@@ -33,14 +33,10 @@ with lazy_imports():
     from service.questions import browsing
 
 FLAGS = "--name --solver --n --limit --max-usd"
+PROPOSER = "--model=proposer.model --base-url=proposer.base_url"
 
 
-@Verb(
-    "rephrase",
-    RephraseConfig,
-    "questions",
-    f"{FLAGS} --model=proposer.model --base-url=proposer.base_url",
-)
+@Verb("rephrase", RephraseConfig, "questions", f"{FLAGS} {PROPOSER}")
 def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Propose rephrasings of questions, check them, and compare answers if a solver is named.
 
@@ -60,9 +56,8 @@ def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
         with database.read() as session:
             summary = runs.summarize(session, done)
     output.end_if_interrupted(outcome.stopped)
-    kind = "accepted neighbors"
-    if not summary["compared_answers"]:
-        kind = "neighbors that passed the structural checks"
+    passed = "neighbors that passed the structural checks"
+    kind = "accepted neighbors" if summary["compared_answers"] else passed
     terminal.show(
         {**summary, "stopped": outcome.stopped, "message": outcome.message},
         f"{summary['complete']:,} of {summary['questions']:,} questions have all {summary['wanted']} {kind}",
@@ -73,13 +68,7 @@ def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
         raise output.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
-@Verb(
-    "rephrase",
-    RephraseConfig,
-    "proposer.candidates",
-    f"--questions {FLAGS}",
-    chosen=("proposer=file",),
-)
+@Verb("rephrase", RephraseConfig, "proposer.candidates", f"--questions {FLAGS}", chosen=("proposer=file",))
 def import_(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Start a run with rephrasings from a file or a Hub dataset, check them, and compare answers.
 
@@ -280,12 +269,10 @@ def review(
     """
     if (candidate is None) == (sheet is None):
         raise BadParameter("name a candidate, or give --sheet FILE")
-    if candidate is not None and accept + reject + withdraw != 1:
-        raise BadParameter("give one of --accept, --reject and --withdraw")
-    if candidate is None and (accept or reject or withdraw or reason):
-        raise BadParameter("--accept, --reject, --withdraw and --reason require a candidate")
-    if withdraw and reason:
-        raise BadParameter("--withdraw takes no --reason")
+    if accept + reject + withdraw != (sheet is None):
+        raise BadParameter("give one of --accept, --reject and --withdraw for a candidate, none with --sheet")
+    if reason and not (accept or reject):
+        raise BadParameter("--reason requires --accept or --reject")
     who = settings.reviewer_name(reviewer)
     with db.writing() as session:
         if audit is not None:

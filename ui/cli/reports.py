@@ -29,17 +29,11 @@ with lazy_imports():
     from service.questions import images as question_images
     from ui.charts import eval_curves, saving
 
-References = Annotated[
-    list[str],
-    Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
-]
-
-
 ReportFormat = Literal["markdown", "latex", "csv"]
 BY_SUFFIX: dict[str, ReportFormat] = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
-class Allowed(StrEnum):
+class Allowed(StrEnum):  # typer has no lists of Literals
     MISSING = "missing"
     POOLING = "pooling"
 
@@ -126,7 +120,7 @@ class ReportFile:
 
 
 def report(
-    references: References,
+    references: list[str],
     *,
     metric: str = "pass@k",
     interval: Literal["new-problems", "same-problems"] = "new-problems",
@@ -140,6 +134,7 @@ def report(
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
 
     Args:
+        references: RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK.
         metric: pass@k, pass^k (all k correct), g-pass@k:TAU (at least a share TAU) or maj@k (majority vote).
         interval: Intervals for new problems, or for new samples of the same problems.
         paper: Model of a paper whose published figures are added, or none. Default: the runs' model.
@@ -160,21 +155,13 @@ def report(
             session=session,
         )
     document, rows = layout.report_document(built, warnings), layout.records(built)
-    record = {
-        "metric": built.metric.name,
-        "tau": built.metric.tau if built.metric.name == "g-pass@k" else None,
-        "interval": built.interval,
-        "k": built.ks,
-        "grades": counted.grades,
-        "judge": counted.judge,
-        "paper": built.paper,
-        "scores": rows,
-        "notes": document.notes,
-    }
+    tau = measured.tau if measured.name == "g-pass@k" else None
+    record = {"metric": measured.name, "tau": tau, "interval": built.interval, "k": built.ks}
+    record |= {"grades": counted.grades, "judge": counted.judge, "paper": built.paper}
     if chart is not None:
-        saving.save_chart(eval_curves.curve_chart(layout.curve_rows(built), metric=built.metric.name), chart)
+        saving.save_chart(eval_curves.curve_chart(layout.curve_rows(built), metric=measured.name), chart)
         output.note(f"chart written to {chart}")
-    file.deliver(document, rows, record)
+    file.deliver(document, rows, {**record, "scores": rows, "notes": document.notes})
 
 
 def compare(
@@ -206,9 +193,8 @@ def compare(
             agrees = agreement.read_agreement(session, chosen.id, judge=judge)
             if agrees is None:
                 ours = "ours" if judge is None else f"those of the judge {judge}"
-                raise NotFoundError(
-                    f"run {chosen.name} has no grades of another tool to compare with {ours}."
-                )
+                lack = f"run {chosen.name} has no grades of another tool to compare with {ours}."
+                raise NotFoundError(lack)
             unlike = agreement.unlike_grades(session, chosen, agrees, judge)
         record = {"run": chosen.name, **agrees, "unlike": unlike}
         file.deliver(agreement.agreement_document(agrees, unlike), unlike, record)
@@ -219,22 +205,12 @@ def compare(
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
-    allow_missing = "missing" in (counted.allow or ())
-    compared = comparing.compare_methods(
-        *methods, ks=counted.ks(), allow_missing=allow_missing, common_only=common_only
-    )
+    taken: dict[str, Any] = {"ks": counted.ks(), "allow_missing": "missing" in (counted.allow or ())}
+    compared = comparing.compare_methods(*methods, **taken, common_only=common_only)
     document = comparing.comparison_document(compared, warnings, changes=changes)
-    record = {
-        "a": compared.label_a,
-        "b": compared.label_b,
-        "k": compared.ks,
-        "grades": counted.grades,
-        "judge": counted.judge,
-        "differences": compared.rows,
-        "problems": compared.changes,
-        "notes": document.notes,
-    }
-    file.deliver(document, compared.rows, record)
+    record = {"a": compared.label_a, "b": compared.label_b, "k": compared.ks, "grades": counted.grades}
+    record |= {"judge": counted.judge, "differences": compared.rows, "problems": compared.changes}
+    file.deliver(document, compared.rows, {**record, "notes": document.notes})
 
 
 CHARACTERS_SHOWN = 2_000
@@ -320,9 +296,8 @@ def label(
             effect = results.human_record(session, chosen)
         if catalogue.is_secret(chosen.spec["problems"]):
             rows = [{**row, "comment": None} for row in rows]
-        columns = (
-            "problem=position sample=ordinal grader person=value by=reviewer comment created_at withdrawn_at"
-        )
+        columns = "problem=position sample=ordinal grader person=value by=reviewer comment "
+        columns += "created_at withdrawn_at"
         notes = ["", *record_parts(effect)] if rows else []
         empty = f"run {chosen.name}: no human grades"
         terminal.rows("grades", rows, columns, *notes, empty=empty, run=chosen.name, **effect)

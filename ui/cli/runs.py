@@ -23,12 +23,7 @@ with lazy_imports():
     from ui.cli import evals, rephrase, train
 
 Kind = Literal["propose", "eval", "judge", "train"]
-STARTS = {
-    "propose": "rephrase run",
-    "eval": "eval run",
-    "judge": "eval score --judge",
-    "train": "train run",
-}
+STARTS = {"propose": "rephrase run", "eval": "eval run", "judge": "eval score --judge", "train": "train run"}
 """By kind the command that starts a run."""
 SIZES = ("candidates", "samples", "graded", "pass_at_1", "planned", "done", "steps", "rollouts", "usd")
 """Numbers that show how far a run is, in the order in which a list has them."""
@@ -198,13 +193,12 @@ def remove(run: RunArgument, yes: bool = False) -> None:
             headers = neighbor_sets.list_sets(session, None)
             sets = [each.ref for each in headers if chosen.id in {source["id"] for source in each.runs}]
             folder = train_runs.stored_folder(session, chosen)
-        if not terminal.as_json:
-            rows = ", ".join(f"{table} {count:,}" for table, count in content.rows.items()) or "no rows"
-            output.note(f"run {chosen.name} ({chosen.kind}, created {chosen.created_at}): {rows}")
-            if sets:
-                output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
-            if folder:
-                output.note(f"rollout files stay; remove them yourself: {folder}")
+        rows = ", ".join(f"{table} {count:,}" for table, count in content.rows.items()) or "no rows"
+        output.note(f"run {chosen.name} ({chosen.kind}, created {chosen.created_at}): {rows}")
+        if sets:
+            output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
+        if folder:
+            output.note(f"rollout files stay; remove them yourself: {folder}")
         if not content.obstacles and not yes:
             output.confirm_removal(f"run {chosen.name!r}")
         with database.write() as session:

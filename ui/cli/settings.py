@@ -25,7 +25,6 @@ with lazy_imports():
     from sqlalchemy import orm
 
     from evaluator.benchmarks import loading, types
-    from evaluator.evals import evaluating
     from service.database import engine
     from service.database import place as places
     from ui.cli import configs
@@ -199,14 +198,8 @@ class BenchmarkRows:
 
     def loader(self, names: Sequence[str]) -> "Callable[[str], types.LoadedBenchmark]":
         """Return what loads each of these benchmarks; nothing is read yet."""
-        files = evaluating.match_files(names, self.source or ())
-
-        return lambda name: loading.load_benchmark(
-            name,
-            source=files.get(name),
-            options_seed=self.options_seed,
-            allow_changed=self.allow_changed,
-        )
+        rows = {"options_seed": self.options_seed, "allow_changed": self.allow_changed}
+        return loading.benchmark_loader(names, self.source or (), **rows)
 
 
 def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Form:

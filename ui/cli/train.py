@@ -4,7 +4,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -85,8 +85,7 @@ def plan(
     if script is not None:
         scripts.write_script(script, made, others)
         output.note(f"comparison script: {script}. Try it with --dry-run first")
-    for note in made.notes:
-        output.note(note)
+    output.note(*made.notes)
     missing = [name for name in ("tokens_per_second", "training_tflops") if getattr(made.speed, name) is None]
     terminal.show(
         made.to_json(),
@@ -97,9 +96,6 @@ def plan(
     )
     if made.warnings:
         raise output.needs_attention("; ".join(made.warnings))
-
-
-AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
 
 
 @Verb("train", TrainConfig, "recipe.name", f"{FLAGS} --cpu", optional=True)
@@ -131,21 +127,20 @@ def recipes(config: TrainConfig | None) -> None:
     }
     gpus = f"{config.gpus} GPU{'s' if config.gpus > 1 else ''}"
     machine = "CPU" if config.cpu else gpus if config.nodes == 1 else f"{config.nodes} nodes of {gpus}"
+    axes = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
     overrides = [each for each in composition.values if not isinstance(each.value, dict)]
     rows = [[each.key, json.dumps(each.value), each.source, each.reason] for each in overrides]
+    sources = dict.fromkeys(each.source for each in overrides)
     terminal.emit(
         record,
         Heading(f"{recipe.name}: {recipe.summary}"),
         f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
         f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
-        *record_parts({"recipe": {name: record["recipe"][name] for name in AXES}}),
+        *record_parts({"recipe": {axis: record["recipe"][axis] for axis in axes}}),
         Heading(f"overrides of verl's configuration, {machine}"),
         PrintedTable(["key", "value", "source", "why"], rows),
         Heading("sources"),
-        *(
-            f"{source}: {settings.SOURCES[source]}"
-            for source in dict.fromkeys(each.source for each in overrides)
-        ),
+        *(f"{source}: {settings.SOURCES[source]}" for source in sources),
     )
 
 
@@ -171,8 +166,7 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
     """
 
     def announce(prepared: "running.Prepared") -> None:
-        for remark in prepared.notes:
-            output.note(remark)
+        output.note(*prepared.notes)
         if not dry_run:
             kept = f"command in {run_folder.COMMAND}, verl's output in logs/"
             kept = kept if hide_log else f"\n{prepared.shell}"
@@ -259,15 +253,14 @@ def metrics(
     if chart is not None:
         saving.check_chart(chart, overwrite=overwrite)
     with db.reading() as session:
-        asked: list[str | None] = [*runs] if runs else [None]
+        asked: Sequence[str | None] = runs or [None]
         named = (train_runs.choose_train_run(session, each) for each in asked)
         chosen = list({run.id: run for run in named}.values())
         records = {run.id: train_runs.open_record(session, run) for run in chosen}
     for record in records.values():
         if unread := record.unread_metrics():
-            output.note(
-                f"{output.plural(unread, 'line')} of metrics.jsonl cannot be read. A kill leaves one."
-            )
+            lines = output.plural(unread, "line")
+            output.note(f"{lines} of metrics.jsonl cannot be read. A kill leaves one.")
     logged = sorted({name for each in records.values() for name in series.metric_names(each)})
     names = series.match_metrics(logged, metric)
     if chart is not None and len(names) != 1:
@@ -280,17 +273,15 @@ def metrics(
         curves = training_steps.step_chart(points, title=names[0], y_title="as logged", seeds=most)
         saving.save_chart(curves, chart)
         output.note(f"chart written to {chart}")
-    lines: dict[tuple[str, int], dict[str, object]] = {}
+    steps: dict[tuple[str, int], dict[str, object]] = {}
     for row in rows:
         spread = f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
-        line = lines.setdefault((row["label"], row["step"]), {})
-        line[row["metric"]] = spread if row["n"] > 1 else row["value"]
-    table = PrintedTable(
-        ["run", "step", *names], [[*place, *map(line.get, names)] for place, line in lines.items()]
-    )
-    terminal.emit(
-        {"metrics": rows}, table if rows else "no step has logged these metrics; --metric '*' shows all"
-    )
+        step = steps.setdefault((row["label"], row["step"]), {})
+        step[row["metric"]] = spread if row["n"] > 1 else row["value"]
+    cells = [[*place, *map(step.get, names)] for place, step in steps.items()]
+    table = PrintedTable(["run", "step", *names], cells)
+    nothing = "no step has logged these metrics; --metric '*' shows all"
+    terminal.emit({"metrics": rows}, table if rows else nothing)
 
 
 ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
@@ -336,8 +327,7 @@ def rollouts(
     with db.reading() as session:
         run = train_runs.choose_train_run(session, single[1] if single else target)
         name, record = run.name, train_runs.open_record(session, run)
-    for problem in record.problems():
-        output.note(problem)
+    output.note(*record.problems())
     if rescued is not None:
         _list_rescued(name, record, rescued, after, limit)
     elif single:
@@ -356,8 +346,7 @@ def rollouts(
         filters = listing.RolloutFilters(first, last, question, variant, grade, text)
         since = after and after.rpartition(f"{name}:")[2]
         page = listing.list_rollouts(record, filters, after=since, limit=limit)
-        for problem in set(page.problems) - set(record.problems()):
-            output.note(problem)
+        output.note(*set(page.problems) - set(record.problems()))
         terminal.rows(
             "rollouts",
             [{**asdict(each), "id": f"{name}:{each.id}", "grade": each.grade} for each in page.rollouts],
