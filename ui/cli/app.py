@@ -6,6 +6,7 @@ import sys
 import traceback
 from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,15 +19,74 @@ from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import output, settings
 from ui.cli.lazy import lazy_imports
-from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
 
 with lazy_imports():
     from importlib import metadata
 
-AGAIN = "run the same command again to resume"
+GROUPS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "questions": (
+        "Import, browse, mix and remove question sets.",
+        "tagrpo questions import math_train.jsonl --name math",
+        {"questions": "import list show mix contamination remove"},
+    ),
+    "rephrase": (
+        'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
+        "tagrpo rephrase run math --name rules proposer=rules",
+        {"rephrase": "run import list show edit review audit rejudge"},
+    ),
+    "runs": (
+        "List, inspect, rename and remove runs of all kinds.",
+        "tagrpo runs show rules",
+        {"runs": "list show rename remove"},
+    ),
+    "sets": (
+        "Publish, compare, verify and export immutable sets of accepted rephrasings.",
+        "tagrpo sets publish math --run rules --include unverified",
+        {"sets": "publish list show tag export import"},
+    ),
+    "eval": (
+        "Measure models: sample responses to benchmarks, grade them and report pass@k.",
+        "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
+        {
+            "evals": "run import export score benchmarks",
+            "reports": "show label report compare",
+            "servers": "serve",
+        },
+    ),
+    "train": (
+        "Train a policy with verl: plan, run, look at metrics and responses.",
+        "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
+        {"train": "run plan recipes metrics rollouts merge"},
+    ),
+    "db": (
+        "Maintain the database: check, back up, upgrade, copy.",
+        "tagrpo db backup /backups/tagrpo-monday.db",
+        {"db": "check backup upgrade copy"},
+    ),
+}
+"""By group: what it is for, an example, and its commands by the module that has them."""
+
+COMMANDS = {
+    "demo.demo": "Run the whole workflow on a small task: rephrase, check, publish, train, evaluate.",
+    "servers.ui": "Open the pages in a browser.",
+    "doctor.doctor": "Check what is installed and reachable.",
+    "configs.resume": "Resume a run by its name, with its stored settings.",
+    "diagnose.diagnose": (
+        "Show what rephrasings change in training: questions without a gradient, difficulty, cost."
+    ),
+    "configs.config": "Print all settings of a command as a config file.",
+}
+"""Commands that stand alone, each with what it is for."""
+
+WITHOUT = {
+    "db_file": "demo.demo servers.serve configs.config train.merge train.recipes evals.benchmarks db.copy",
+    "as_json": "demo.demo servers.serve servers.ui",
+}
+"""Options of all commands, with the commands that open no database or print no report."""
+
 STOPPED: dict[object, str] = {
-    output.INTERRUPTED: f"interrupted; {AGAIN}",
-    output.TERMINATED: f"terminated; {AGAIN}",
+    output.INTERRUPTED: "interrupted; run the same command again to resume",
+    output.TERMINATED: "terminated; run the same command again to resume",
 }
 
 METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
@@ -34,6 +94,12 @@ METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X"
 
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 """Of every command's context; click keeps the help option that a command's first context has."""
+
+
+def find_function(place: str) -> Any:
+    """Return the function of a command by its place, MODULE.COMMAND."""
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"ui.cli.{module}"), f"{name}_" if name in ("import", "list") else name)
 
 
 class LazyGroup(TyperGroup):
@@ -67,7 +133,7 @@ class Tree(LazyGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, entries in (
             ("Commands", zip(super().list_commands(ctx), COMMANDS.values(), strict=True)),
-            ("Groups of commands", ((name, group.help) for name, group in GROUPS.items())),
+            ("Groups of commands", ((name, help) for name, (help, *_) in GROUPS.items())),
         ):
             with formatter.section(title):
                 formatter.write_dl(list(entries))
@@ -78,9 +144,9 @@ def _load(place: str) -> Any:
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)
-    alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(
-        settings.with_settings(function, WITHOUT.get(place, ()))
-    )
+    without = [option for option, places in WITHOUT.items() if place in places.split()]
+    decorate = alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)
+    decorate(settings.with_settings(function, without))
     command: Any = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):
@@ -118,12 +184,8 @@ def _print_version(wanted: bool) -> None:
 def _root(
     _version: Annotated[
         bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,  # before the missing command is complained about
-            help="Print the version and exit.",
-        ),
+        # eager: before the missing command is complained about
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help=output.QUIET)] = False,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help=output.VERBOSE)] = False,

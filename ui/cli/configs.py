@@ -29,11 +29,11 @@ from service.errors import InputError
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
 from ui.cli.settings import RunArgument, Words, db, profiles_file
-from ui.cli.tree import find_function
 
 with lazy_imports():
     from evaluator.evals import runs
     from service.runs import store
+    from ui.cli import app
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -162,7 +162,7 @@ def find_verb(name: str) -> Verb:
     """Return how the command of a config takes it."""
     if name not in VERBS:
         raise InputError(f"{name}: there is no such config. Available: {', '.join(VERBS)}.")
-    return cast(Verb, find_function(VERBS[name]).verb)
+    return cast(Verb, app.find_function(VERBS[name]).verb)
 
 
 def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) -> None:
@@ -201,7 +201,7 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
         )
     if Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    command = find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
+    command = app.find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
     known = profiles if profiles.is_file() else None
     settings = read_stored(command.verb.kind, kept.config, changes or (), profiles=known)
     if chosen.kind != "judge":

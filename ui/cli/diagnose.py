@@ -1,7 +1,7 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
@@ -67,13 +67,8 @@ def diagnose(
         known = ", ".join(signal.PARTS).replace("_", "-")
         raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
     parts = [part for part in signal.PARTS if part in named]
-    settings = signal.DiagnosisSettings(
-        g=g,
-        n=n,
-        shift_sd=assume_shift_sd,
-        usd_per_gpu_hour=usd_per_gpu_hour,
-        tokens_per_second=tokens_per_second,
-    )
+    speed: dict[str, Any] = {"usd_per_gpu_hour": usd_per_gpu_hour, "tokens_per_second": tokens_per_second}
+    settings = signal.DiagnosisSettings(g, n, assume_shift_sd, **speed)
     windows = WINDOWS if BY_STEP & {*parts} else 1
     if rollouts is not None:
         source = diagnosing.path_source(rollouts, windows, correct_above)
@@ -94,7 +89,5 @@ def diagnose(
         diagnosis_layout.diagnosis_document(diagnosis),
         *rephrase.sheet_lines(review_sheet, sheet_rows),
     )
-    if diagnosis.flagged:
-        raise output.needs_attention(
-            f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}"
-        )
+    if flagged := len(diagnosis.flagged):
+        raise output.needs_attention(f"neighbors with an implausible success rate: {flagged:,}")

@@ -38,6 +38,14 @@ SHOWN = (
     *("neighbors", "unknown", "human_grades", "overruled"),
 )
 """Numbers of a run that follow its pass@k; runs show has all."""
+LISTED = (
+    *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
+    *("gated", "licence", "citation", "note"),
+)
+"""What `eval benchmarks --json` has of each."""
+
+SamplesFormat = Literal["jsonl", "parquet"]
+BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
 @Verb("eval", EvalConfig, "benchmarks", FLAGS)
@@ -249,10 +257,6 @@ def import_(
         raise output.needs_attention("; ".join(problems) + ".")
 
 
-SamplesFormat = Literal["jsonl", "parquet"]
-BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
-
-
 def export(
     run: settings.EvalRun,
     *,
@@ -277,12 +281,6 @@ def export(
         report = partial(bar, "")
         count = exporting.export_samples(database, chosen, out, form, overwrite=overwrite, report=report)
     terminal.show({"run": chosen.name, "out": out, "format": form, "samples": count})
-
-
-LISTED = (
-    *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
-    *("gated", "licence", "citation", "note"),
-)
 
 
 def benchmarks(

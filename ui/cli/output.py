@@ -31,7 +31,6 @@ with lazy_imports():
     from rich import console, progress, text
     from rich import table as tables
 
-
 PLAIN_PROGRESS_EVERY_S = 5.0
 PIPED_WIDTH = 10_000
 

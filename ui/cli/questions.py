@@ -1,5 +1,6 @@
 """`tagrpo questions`: import, mix, list, show and remove sets; contamination of benchmarks."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
@@ -152,16 +153,9 @@ def list_(
     elif name is None:
         with db.reading() as session:
             sets = [
-                {
-                    "set": each.name,
-                    "kind": each.spec["kind"],
-                    "questions": members - held_back,
-                    "held": held_back,
-                    "source": each.spec.get("source")
-                    or f"{each.spec['base']['set']} + {each.spec['extra']['set']}",
-                    "created_at": each.created_at,
-                }
-                for each, members, held_back in browsing.list_sets(session)
+                {"set": each.name, "kind": each.spec["kind"], "questions": members - held, "held": held}
+                | {"source": _source(each.spec), "created_at": each.created_at}
+                for each, members, held in browsing.list_sets(session)
             ]
         empty = "no question sets yet; import one with `tagrpo questions import`"
         terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
@@ -178,6 +172,10 @@ def list_(
             total=total,
             after=behind,
         )
+
+
+def _source(spec: Mapping[str, Any]) -> str:
+    return spec.get("source") or f"{spec['base']['set']} + {spec['extra']['set']}"
 
 
 def _list_suspects(run: str | None, limit: int) -> None:

@@ -33,6 +33,7 @@ with lazy_imports():
     from service.questions import browsing
 
 FLAGS = "--name --solver --n --limit --max-usd"
+Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
 PROPOSER = "--model=proposer.model --base-url=proposer.base_url"
 
 
@@ -144,9 +145,6 @@ def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: 
     terminal.show({"run": chosen.name, "rule": verdict.rule_spec(rule), "dry_run": dry_run, **rejudged})
 
 
-Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
-
-
 def list_(
     run: str | None = None,
     status: Literal["accepted", "rejected", "undecided", "unverified", "pending"] | None = None,
@@ -230,9 +228,8 @@ def edit(
         run: Run that judges the new candidate; optional if only one run has the edited candidate.
     """
     with db.writing() as session:
-        edited, chosen = mending.mend_candidate(
-            session, candidate, text, reviewer=settings.reviewer_name(reviewer), run=run
-        )
+        who = settings.reviewer_name(reviewer)
+        edited, chosen = mending.mend_candidate(session, candidate, text, reviewer=who, run=run)
     names = ("mended_from", "mended_by", "status", "reason", "final")
     record = {"candidate": edited.candidate_id, "run": chosen.name}
     resume = f"{resume_command(chosen.name)} collects and judges its answers"

@@ -12,22 +12,21 @@ from service.errors import InputError, NotFoundError
 from ui.cli import output, settings
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import record_parts, terminal
-from ui.cli.settings import db
+from ui.cli.settings import Session, db
 
 with lazy_imports():
-    from sqlalchemy import orm
-
     from evaluator.benchmarks import catalogue
     from evaluator.evals import human, problems, results, runs, samples
     from evaluator.exchange import agreement
-    from evaluator.reports import comparing, layout
+    from evaluator.reports import comparing, layout, notes
     from evaluator.reports import methods as pooling
-    from evaluator.reports import notes as report_notes
     from evaluator.reports import report as reports
     from evaluator.reports.documents import document, rendering
     from service import writing
     from service.questions import images as question_images
     from ui.charts import eval_curves, saving
+
+CHARACTERS_SHOWN = 2_000
 
 ReportFormat = Literal["markdown", "latex", "csv"]
 BY_SUFFIX: dict[str, ReportFormat] = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
@@ -68,9 +67,7 @@ class Counted:
             raise InputError(f"--k {self.k!r}: give integers of at least 1, such as 1,2,4.")
         return None if self.k is None else numbers
 
-    def load(
-        self, session: "orm.Session", references: Sequence[str]
-    ) -> "tuple[list[pooling.Method], list[str]]":
+    def load(self, session: Session, references: Sequence[str]) -> "tuple[list[pooling.Method], list[str]]":
         """Return the methods that references name, and what is known of their contamination."""
         methods = pooling.load_methods(
             session,
@@ -81,7 +78,7 @@ class Counted:
             own=self.own_grader,
             judge=self.judge,
         )
-        return methods, report_notes.contamination_notes(session, methods)
+        return methods, notes.contamination_notes(session, methods)
 
 
 @dataclass(frozen=True)
@@ -213,9 +210,6 @@ def compare(
     file.deliver(document, compared.rows, {**record, "notes": document.notes})
 
 
-CHARACTERS_SHOWN = 2_000
-
-
 def show(
     run: settings.EvalRun,
     problem: str,
@@ -298,9 +292,9 @@ def label(
             rows = [{**row, "comment": None} for row in rows]
         columns = "problem=position sample=ordinal grader person=value by=reviewer comment "
         columns += "created_at withdrawn_at"
-        notes = ["", *record_parts(effect)] if rows else []
+        below = ["", *record_parts(effect)] if rows else []
         empty = f"run {chosen.name}: no human grades"
-        terminal.rows("grades", rows, columns, *notes, empty=empty, run=chosen.name, **effect)
+        terminal.rows("grades", rows, columns, *below, empty=empty, run=chosen.name, **effect)
         return
     if correct + wrong + withdraw != 1 or sample is None:
         raise BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")

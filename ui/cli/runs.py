@@ -8,11 +8,9 @@ from service.errors import NotFoundError
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import plural, terminal
-from ui.cli.settings import OnlyRun, RunArgument, db, resume_command
+from ui.cli.settings import OnlyRun, RunArgument, Session, db, resume_command
 
 with lazy_imports():
-    from sqlalchemy import orm
-
     from evaluator.evals import overview
     from rephraser import sets as neighbor_sets
     from rephraser.views import runs as rephrase_runs
@@ -47,8 +45,8 @@ def list_(kind: Kind | None = None) -> None:
         size = {name: record[name] for name in SIZES if record.get(name) is not None}
         if kind in (None, run.kind):
             row = {"run": run.name, "run_id": run.id, "kind": run.kind, **record}
-            row |= {"over": names.get(str(over), over) or record.get("recipe")}
-            row |= {"model": record["model"] or record.get("proposer")}
+            row["over"] = names.get(str(over), over) or record.get("recipe")
+            row["model"] = record["model"] or record.get("proposer")
             row |= {"size": size | ({"usd": "unknown"} if record.get("usd", 0) is None else {})}
             rows.append({**row, "created_at": run.created_at, "finished_at": run.finished_at})
     starts = ", ".join(f"`tagrpo {start}`" for name, start in STARTS.items() if kind in (None, name))
@@ -56,11 +54,10 @@ def list_(kind: Kind | None = None) -> None:
     terminal.rows("runs", rows, columns, empty=f"no runs yet; start one with {starts}")
 
 
-def _records(session: "orm.Session") -> "Iterator[tuple[store.Run, Mapping[str, Any]]]":
+def _records(session: Session) -> "Iterator[tuple[store.Run, Mapping[str, Any]]]":
     yield from rephrase_runs.list_records(session)
     yield from ((each.run, each.to_json()) for each in overview.runs_overview(session))
-    judging = [run for run in store.list_runs(session) if run.kind == "judge"]
-    for each in progress.progress_of(session, judging):
+    for each in progress.progress_of(session, store.list_runs(session, "judge")):
         spec = each.run.spec
         yield each.run, {"asked": spec["asked"], "model": spec["model"], **_judging_numbers(each)}
     for training in train_runs.list_train_runs(session):
@@ -152,7 +149,7 @@ def show_estimates(
     terminal.show(record, *notes, "Nothing was sent or stored.")
 
 
-def _find_exactly(session: "orm.Session", reference: str) -> "store.Run":
+def _find_exactly(session: Session, reference: str) -> "store.Run":
     """Return the run with this name or beginning of an id; another run must not be changed instead."""
     run = store.find_run(session, reference)
     if run.name != reference and not run.id.startswith(reference):

@@ -212,15 +212,13 @@ def export(
         return
     if config.model_fields_set > {"set"}:
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
-    license_named = license_name or "other"
+    license = license_name or "other"
     with db.open() as database:
-        header = sets.export_set(
-            database, config.set, out, form, license_name=license_named, overwrite=overwrite
-        )
+        header = sets.export_set(database, config.set, out, form, license_name=license, overwrite=overwrite)
     record = {"set": header.ref, "content_hash": header.content_hash, "format": form, "out": out}
     record |= {key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")}
     terminal.show(
-        {**record, "license": license_named},
+        {**record, "license": license},
         f'load it with `datasets.load_dataset("{out}", split="train")`' if form == "hf" else None,
         "the card states no license; set one with --license" if form == "hf" and not license_name else None,
     )

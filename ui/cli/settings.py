@@ -12,7 +12,7 @@ from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from typer import Argument, Option
 from typer.models import OptionInfo
@@ -29,6 +29,7 @@ with lazy_imports():
     from service.database import place as places
     from ui.cli import configs
 
+Session: TypeAlias = "orm.Session"
 Form = TypeVar("Form", bound=str)
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
@@ -48,13 +49,13 @@ class Db:
         return engine.Database.open(self.place, create=create, read_only=read_only)
 
     @contextmanager
-    def reading(self) -> Iterator["orm.Session"]:
+    def reading(self) -> Iterator[Session]:
         """Open the database for one transaction that reads."""
         with self.open(read_only=True) as database, database.read() as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator["orm.Session"]:
+    def writing(self) -> Iterator[Session]:
         """Open the database for one transaction that writes."""
         with self.open() as database, database.write() as session:
             yield session
@@ -69,7 +70,7 @@ EVERYWHERE: dict[str, tuple[Any, Any]] = {
     "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, help=output.QUIET)], False),
     "verbose": (Annotated[bool, Option("--verbose", "-v", hidden=True, help=output.VERBOSE)], False),
 }
-"""Options of all commands, by the names of their parameters; `tree.WITHOUT` has the exceptions."""
+"""Options of all commands, by the names of their parameters; `app.WITHOUT` has the exceptions."""
 
 
 def with_settings(function: Callable[..., Any], without: Collection[str]) -> Callable[..., Any]:

@@ -22,24 +22,23 @@ from ui.cli import output
 from ui.cli.configs import Verb
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import PrintedTable, record_parts, terminal
-from ui.cli.settings import Limit, Overwrite, db, resume_command
+from ui.cli.settings import Limit, Overwrite, Session, db, resume_command
 
 with lazy_imports():
-    from sqlalchemy import orm
-
     from service.questions import store as questions_store
     from service.runs import store
     from trainer_adapter.methods import registry
     from trainer_adapter.plans import planning
     from trainer_adapter.plans import script as scripts
-    from trainer_adapter.record import listing, reading, rescues, series
-    from trainer_adapter.record import rollout as rollout_records
+    from trainer_adapter.record import listing, reading, rescues, rollout, series
     from trainer_adapter.record import runs as train_runs
     from trainer_adapter.runs import composing, data, launching, run_folder, running, settings
     from trainer_adapter.verl import alarms
     from ui.charts import saving, training_steps
 
 FLAGS = "--model --data --preset --gpus"
+ASSUMED = ", ".join(setting.path for setting in settings_of(PlanAssumptions))
+ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
 
 
 @Verb("train", TrainConfig, "recipe.name", FLAGS)
@@ -51,12 +50,7 @@ def plan(
     compare: str | None = None,
     responses: Annotated[int | None, Option(min=1)] = None,
     assume: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME=VALUE",
-            help=f"Assumed value: {', '.join(each.path for each in settings_of(PlanAssumptions))}. "
-            "Repeat the option for several.",
-        ),
+        list[str] | None, Option(metavar="NAME=VALUE", help=f"Assumed value: {ASSUMED}.")
     ] = None,
     script: Path | None = None,
 ) -> None:
@@ -284,9 +278,6 @@ def metrics(
     terminal.emit({"metrics": rows}, table if rows else nothing)
 
 
-ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
-
-
 def rollouts(
     target: Annotated[str | None, Argument(metavar="[RUN|RUN:STEP:ROW|FOLDER|RUN=FOLDER]")] = None,
     *,
@@ -331,7 +322,11 @@ def rollouts(
     if rescued is not None:
         _list_rescued(name, record, rescued, after, limit)
     elif single:
-        _show(name, record, single[2])
+        chosen = record.rollout(single[2])
+        values = {"run": name, **asdict(chosen), "id": f"{name}:{single[2]}", "grade": chosen.grade}
+        ratios = values.pop("token_ratios")
+        ratios = ratios and rollout.TokenRatios.from_text(ratios).pieces(chosen.response)
+        terminal.show({**values, "token_log_ratios": ratios}, hidden=("token_log_ratios",))
     elif prune is not None:
         every, last = _range(prune if ":" in prune else f"{prune}:10")
         if not every or every < 1 or last is None or last < 0:
@@ -368,14 +363,6 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
     return ends[0], ends[1]
 
 
-def _show(run: str, record: "reading.Record", place: str) -> None:
-    rollout = record.rollout(place)
-    values = {"run": run, **asdict(rollout), "id": f"{run}:{place}", "grade": rollout.grade}
-    ratios = values.pop("token_ratios")
-    ratios = ratios and rollout_records.TokenRatios.from_text(ratios).pieces(rollout.response)
-    terminal.show({**values, "token_log_ratios": ratios}, hidden=("token_log_ratios",))
-
-
 def _list_rescued(run: str, record: "reading.Record", rescued: str, after: str | None, limit: int) -> None:
     counts, spec = record.counts(), record.run.spec
     totals = rescues.rescue_totals(counts, spec)
@@ -404,7 +391,7 @@ def _add(target: str | None) -> None:
     terminal.show({"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()})
 
 
-def standing(session: "orm.Session", run: "store.Run") -> dict[str, Any]:
+def standing(session: Session, run: "store.Run") -> dict[str, Any]:
     """Return what a training run is, and how far it has come, for `runs show`."""
     training = train_runs.read_train_run(session, run)
     logged = {} if training.problem else train_runs.open_record(session, run).metrics()
