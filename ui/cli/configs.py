@@ -69,9 +69,7 @@ class Verb:
     @property
     def setting(self) -> Setting:
         """The setting of the argument."""
-        setting = find_setting(self.kind, self.argument)
-        assert setting is not None
-        return setting
+        return cast(Setting, find_setting(self.kind, self.argument))
 
     @property
     def word(self) -> str:
@@ -125,8 +123,6 @@ def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
     """Return the type and the default of a flag. Its value is read as that of KEY=VALUE."""
     setting = find_setting(kind, path)
     if setting is None:  # a list of models, each given by its name
-        setting = find_setting(kind, f"{path}.model")
-        assert setting is not None
         text = kind.model_fields[path].description
         return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
     default = setting.default

@@ -342,8 +342,7 @@ class Terminal:
         """
         if self.as_json:
             write_json({**more, key: rows})
-            return
-        if rows or empty is None:
+        elif rows or empty is None:
             page = next_page(more.get("after"), more.get("total"))
             say(list_table(plain(rows), columns), *notes, page)
         else:

@@ -74,8 +74,7 @@ def ui(
     lock = signing_in.Lock(secret) if secret is not None else None if no_token else signing_in.Lock.token()
     serving.check_installed()
     database, description = unpacking.demo_database() if demo else (db.place, "")
-    listening = bind(Address(host, port))
-    address = Address(host, listening.getsockname()[1], tuple(allow_host or ()))
+    listening, address = bind(Address(host, port, tuple(allow_host or ())))
     seen = (address.is_private, lock is not None)
     page_settings.use(page_settings.PageSettings(database, review, description, *seen))
     if isinstance(database, Path):  # a server that does not answer would delay the pages
@@ -157,8 +156,7 @@ def serve(
         token = secrets.token_urlsafe(24)
         words = f"; token: {token}"
     graded_by = desk.Desk(grading.Grader(workers, time_limit_s, memory_limit_mb, own=grader), deadline_s)
-    socket = bind(Address(host, port))
-    address = Address(host, socket.getsockname()[1])
+    socket, address = bind(Address(host, port))
     served = app.grading_app(
         graded_by,
         most_cases=queue,

@@ -111,14 +111,9 @@ def recipes(config: TrainConfig | None) -> None:
     composition = composing.compose_training(config, exported)
     registry.user_sources(composition.recipe.formulas)  # which have to be there
     recipe, preset = composition.recipe, composition.preset
-    record: dict[str, Any] = {
-        "preset": preset.name,
-        "recipe": recipe.to_json(),
-        "plug_in": composition.settings.model_dump(),
-        "machine": config.machine,
-        "overrides": composition.values,
-        "arguments": composition.arguments(),
-    }
+    record: dict[str, Any] = {"preset": preset.name, "recipe": recipe.to_json()}
+    record |= {"plug_in": composition.settings.model_dump(), "machine": config.machine}
+    record |= {"overrides": composition.values, "arguments": composition.arguments()}
     gpus = f"{config.gpus} GPU{'s' if config.gpus > 1 else ''}"
     machine = "CPU" if config.cpu else gpus if config.nodes == 1 else f"{config.nodes} nodes of {gpus}"
     axes = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
