@@ -61,7 +61,7 @@ def panel_charts(
     A point can be clicked: the parameter `POINT` then contains its label and k.
     """
     labels, dots = _labels(data), len(_ks(data)) == 1
-    chosen = {name: palette[name] for name in labels} if palette else colours(labels)
+    chosen = colours(labels, palette)
     picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
     longest = max(len(line) for label in labels for line in wrap_label(label))
     # Names are right of the plot, outside the area that Vega fits by itself.
