@@ -106,8 +106,8 @@ class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are used; `places` has each as MODULE.COMMAND."""
 
     def __init__(self, *, places: Iterable[str] = COMMANDS, **settings: Any) -> None:
-        plain = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": SETTINGS}
-        super().__init__(**{**settings, **plain})
+        shared = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": SETTINGS}
+        super().__init__(**{**settings, **shared})
         self._places = {place.rpartition(".")[2]: place for place in places}
 
     def list_commands(self, ctx: Any) -> list[str]:

@@ -67,8 +67,8 @@ def diagnose(
         known = ", ".join(signal.PARTS).replace("_", "-")
         raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
     parts = [part for part in signal.PARTS if part in named]
-    speed: dict[str, Any] = {"usd_per_gpu_hour": usd_per_gpu_hour, "tokens_per_second": tokens_per_second}
-    settings = signal.DiagnosisSettings(g, n, assume_shift_sd, **speed)
+    cost: dict[str, Any] = {"usd_per_gpu_hour": usd_per_gpu_hour, "tokens_per_second": tokens_per_second}
+    settings = signal.DiagnosisSettings(g, n, assume_shift_sd, **cost)
     windows = WINDOWS if BY_STEP & {*parts} else 1
     if rollouts is not None:
         source = diagnosing.path_source(rollouts, windows, correct_above)

@@ -76,8 +76,8 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
 
     def add(run: "store.Run", outcome: "running.EvalOutcome") -> None:
         record = results.read_numbers(database, run, config.n)
-        end = {name: getattr(outcome, name) for name in ("drawn", "stopped", "message", "failures")}
-        records.append({**record, **end, "graded": outcome.graded.total()})
+        numbers = {name: getattr(outcome, name) for name in ("drawn", "stopped", "message", "failures")}
+        records.append({**record, **numbers, "graded": outcome.graded.total()})
         if not terminal.as_json:
             output.say(*_numbers_parts(record))
         problems.extend(attention(record, outcome.stopped, outcome.message))

@@ -12,7 +12,7 @@ from ui.cli.settings import BenchmarkRows, Limit, db
 
 with lazy_imports():
     from evaluator import grading
-    from rephraser import contamination as contaminated
+    from rephraser import contamination as overlaps
     from rephraser.run import store as rephrase_runs
     from rephraser.views import suspects as suspect_views
     from service import questions
@@ -264,7 +264,7 @@ def contamination(
     with terminal.progress("contamination") as report, db.open() as database, grading.Grader() as grader:
         loaded = [load(name) for name in benchmark]
         sources = (database, set_name, neighbors, loaded)
-        checks, pairs = contaminated.check_contamination(*sources, settings, grader, report)
+        checks, pairs = overlaps.check_contamination(*sources, settings, grader, report)
     terminal.show({"settings": settings.to_json(), "checks": checks, "pairs": pairs})
     if repeated := sum(check["repeated_problems"] for check in checks):
         raise output.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")

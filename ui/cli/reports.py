@@ -202,8 +202,8 @@ def compare(
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
-    taken: dict[str, Any] = {"ks": counted.ks(), "allow_missing": "missing" in (counted.allow or ())}
-    compared = comparing.compare_methods(*methods, **taken, common_only=common_only)
+    options: dict[str, Any] = {"ks": counted.ks(), "allow_missing": "missing" in (counted.allow or ())}
+    compared = comparing.compare_methods(*methods, **options, common_only=common_only)
     document = comparing.comparison_document(compared, warnings, changes=changes)
     record = {"a": compared.label_a, "b": compared.label_b, "k": compared.ks, "grades": counted.grades}
     record |= {"judge": counted.judge, "differences": compared.rows, "problems": compared.changes}
@@ -292,9 +292,9 @@ def label(
             rows = [{**row, "comment": None} for row in rows]
         columns = "problem=position sample=ordinal grader person=value by=reviewer comment "
         columns += "created_at withdrawn_at"
-        below = ["", *record_parts(effect)] if rows else []
+        summary = ["", *record_parts(effect)] if rows else []
         empty = f"run {chosen.name}: no human grades"
-        terminal.rows("grades", rows, columns, *below, empty=empty, run=chosen.name, **effect)
+        terminal.rows("grades", rows, columns, *summary, empty=empty, run=chosen.name, **effect)
         return
     if correct + wrong + withdraw != 1 or sample is None:
         raise BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")

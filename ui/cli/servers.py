@@ -75,8 +75,8 @@ def ui(
     serving.check_installed()
     database, description = unpacking.demo_database() if demo else (db.place, "")
     listening, address = bind(Address(host, port, tuple(allow_host or ())))
-    seen = (address.is_private, lock is not None)
-    page_settings.use(page_settings.PageSettings(database, review, description, *seen))
+    access = (address.is_private, lock is not None)
+    page_settings.use(page_settings.PageSettings(database, review, description, *access))
     if isinstance(database, Path):  # a server that does not answer would delay the pages
         _note_if_empty(database, page_settings.command("questions import FILE --name NAME"))
     browser = not no_browser and sys.stdout.isatty() and serving.has_display()
