@@ -5,7 +5,7 @@ from typing import Any
 
 import altair as alt
 
-from ui.charts.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
+from ui.charts.axes import count_axis, sample_axis, share_axis, share_ticks
 from ui.charts.building import (
     Rows,
     colour_by,
@@ -91,11 +91,7 @@ def difference_chart(
     most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))
     most = max(most, 1.0) * 1.05
     ks = sorted({row["k"] for row in data})
-    x = alt.X(
-        "k:Q",
-        title="k (samples)",
-        **sample_axis((ks[0] / 1.25, ks[-1] * 1.25), power_ticks(ks[0], ks[-1], 8)),
-    )
+    x = sample_axis(ks[0], ks[-1], room=1.25)
     scale = alt.Scale(domain=[-most, most], nice=False)
     axis = alt.Axis(tickCount=7, format="+d")
 
