@@ -82,7 +82,7 @@ WITHOUT = {
     "db_file": "demo.demo servers.serve configs.config train.merge train.recipes evals.benchmarks db.copy",
     "as_json": "demo.demo servers.serve servers.ui",
 }
-"""Options of all commands, with the commands that open no database or print no report."""
+"""Options that these commands lack, since they open no database or print no report."""
 
 STOPPED: dict[object, str] = {
     output.INTERRUPTED: "interrupted; run the same command again to resume",
