@@ -121,17 +121,25 @@ def load_members(session: Session, name: str) -> list[Member]:
     """Return all members of a set in order, held ones included."""
     wanted = get_set(session, name)
     rows = session.execute(
-        select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, QuestionRow)
+        select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, *QUESTION_COLUMNS)
         .join(QuestionRow, QuestionRow.id == QuestionSetMemberRow.question_id)
         .where(QuestionSetMemberRow.set_id == wanted.id)
         .order_by(QuestionSetMemberRow.position)
     )
-    return [Member(position, as_question(row), held) for position, held, row in rows]
+    return [Member(row.position, as_question(row), row.held) for row in rows]
 
 
 def load_question_set(session: Session, name: str) -> list[Question]:
     """Return the usable questions of a set (those not held back), in order."""
     return [member.question for member in load_members(session, name) if member.held is None]
+
+
+def usable_ids(session: Session, name: str, limit: int | None) -> list[str]:
+    """Return the ids of the usable questions of a set, in order, at most `limit`."""
+    member = QuestionSetMemberRow
+    usable = (member.set_id == get_set(session, name).id, member.held.is_(None))
+    query = select(member.question_id).where(*usable).order_by(member.position)
+    return list(session.scalars(query.limit(limit)))
 
 
 def question_texts(session: Session, question_ids: Sequence[str]) -> dict[str, str]:
