@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 from service.errors import InputError
-from service.hashing import canonical_text
+from service.hashing import canonical_json, canonical_text
+from service.json_lines import read_objects
 from service.questions import Columns, ReadRows, RowLimits, read_source
 
 TWO = [{"question": "What is 1+1?", "answer": "2"}, {"question": "What is 2+3?", "answer": 5}]
@@ -215,3 +216,19 @@ def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:
     rows = read(tmp_path / "a.parquet")
     assert [answer for _, _, answer in answers(rows)] == ["3", "0.5", "", ""]
     assert [member.question.level for member in rows.members] == ["1", "2", None, "4"]
+
+
+@given(st.text())
+def test_canonical_text_is_idempotent(text: str) -> None:
+    assert canonical_text(canonical_text(text)) == canonical_text(text)
+
+
+def test_nan_has_no_canonical_form() -> None:
+    with pytest.raises(ValueError):
+        canonical_json({"x": float("nan")})
+
+
+def test_objects_come_with_their_lines(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    path.write_bytes('\ufeff{"a": "x\u2028y"}\n\n  \r\n{"a": 2}\r\n'.encode())
+    assert list(read_objects(path)) == [(1, {"a": "x\u2028y"}), (4, {"a": 2})]

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from vectors import token_covariance
 
 from trainer_adapter.record import metrics as module
 from trainer_adapter.record.metrics import StepBatch, step_metrics
@@ -167,7 +166,9 @@ def test_the_distance_of_anchor_and_sampling() -> None:
 def test_covariance_tops_are_those_of_sorted_values() -> None:
     batch = make_batch([[[0, 1] * 200, [1, 1, 0] * 100]], tokens=40)
     found = step_metrics(batch)
-    valid = token_covariance(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT)[batch.mask_BT > 0]
+    mask = batch.mask_BT > 0
+    log_probs, advantages = batch.old_log_probs_BT[mask], batch.advantages_B[:, None].expand_as(mask)[mask]
+    valid = (log_probs - log_probs.mean()) * (advantages - advantages.mean())
     assert found["tagrpo/covariance/mean"] == pytest.approx(valid.double().mean().item())
     for name, values in (("positive", valid[valid > 0]), ("negative", -valid[valid < 0])):
         ordered = values.sort(descending=True).values.double()
