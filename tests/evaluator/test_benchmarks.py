@@ -3,7 +3,6 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -33,12 +32,6 @@ FILES = {
     "gsm8k": "gsm8k_test",
 }
 SECRET = "Which quark is the secret one"
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=1) as grader:
-        yield grader
 
 
 def write_gpqa(path: Path, count: int = 198) -> Path:

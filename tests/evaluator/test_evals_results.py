@@ -1,7 +1,7 @@
 """Results of eval runs, read from runs made of nothing, and the votes of their samples."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -139,12 +139,6 @@ def test_an_unknown_price_is_no_zero(db: Database) -> None:
     run = add_eval_run(db, "a", [(2, 1, 0)], usd=None)
     with db.read() as session:
         assert load_result(session, run).usd is None
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=1) as made:
-        yield made
 
 
 def silent(done: int, total: int) -> None:

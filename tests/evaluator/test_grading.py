@@ -25,12 +25,6 @@ SLOW = r"\int_0^1 \sin(\sin(\sin(x^x))) \cos(x^{\sin x}) dx"
 HARD = (r"\sin(1)+\sin(1)", r"2\sin(1)")  # a pair that only a worker can settle
 
 
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=1, time_limit_s=10.0) as grader:
-        yield grader
-
-
 def grades(grader: Grader, pairs: list[tuple[str, str]]) -> list[GradeValue]:
     return [grade.value for grade in grader.grade_many([(rf"\boxed{{{a}}}", gold) for gold, a in pairs])]
 
