@@ -135,12 +135,6 @@ def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> No
         assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
 
 
-def test_an_unknown_price_is_no_zero(db: Database) -> None:
-    run = add_eval_run(db, "a", [(2, 1, 0)], usd=None)
-    with db.read() as session:
-        assert load_result(session, run).usd is None
-
-
 def silent(done: int, total: int) -> None:
     pass
 

@@ -60,22 +60,15 @@ def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> N
     assert other.id != first.id
 
 
-@pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
+def test_bad_usage_is_refused_and_publishes_nothing(db: Database) -> None:
+    add_run(db, "run", ASKED)
+    for name, options, message in (
         ("no spaces", {}, "is not a valid name"),
         ("math", {"include": ("good",)}, "cannot include good"),
         ("math", {"strategies": ("absent",)}, "no candidate of run 'run' qualifies"),
-    ],
-)
-def test_bad_usage_is_refused_and_publishes_nothing(
-    db: Database, name: str, options: dict[str, object], message: str
-) -> None:
-    add_run(db, "run", ASKED)
-
-    with pytest.raises(InputError, match=message):
-        sets.publish(db, name, run="run", **options)  # type: ignore[arg-type]
-
+    ):
+        with pytest.raises(InputError, match=message):
+            sets.publish(db, name, run="run", **options)  # type: ignore[arg-type]
     with db.read() as session:
         assert sets.list_sets(session) == []
 

@@ -40,47 +40,37 @@ def ref_of(db: Database, reference: str) -> str:
 def test_references(db: Database, published: list[SetHeader]) -> None:
     with db.write() as session:
         sets.tag(session, "math@1", "paper")
-
-    assert ref_of(db, "math") == "math@2"
-    assert ref_of(db, "math@1") == "math@1"
-    assert ref_of(db, "math@v1") == "math@1"
-    assert ref_of(db, "math@paper") == "math@1"
-    assert ref_of(db, published[0].id) == "math@1"
-    assert ref_of(db, published[1].id[:12]) == "math@2"
-
-
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [
+    for reference in ("math@1", "math@v1", "math@paper", published[0].id):
+        assert ref_of(db, reference) == "math@1"
+    for reference in ("math", published[1].id[:12]):
+        assert ref_of(db, reference) == "math@2"
+    for reference, message in (
         ("other", "no neighbor set 'other'. Available: math."),
         ("math@3", "no version or tag '3'. Available: math@1, math@2."),
-        ("math@paper", "no version or tag 'paper'"),
+        ("math@draft", "no version or tag 'draft'"),
         ("set_", "several sets have ids that start with 'set_'"),
         ("set_zz", "no neighbor set 'set_zz'"),
         ("", "no neighbor set ''"),
-    ],
+    ):
+        with pytest.raises(NotFoundError, match=re.escape(message)):
+            ref_of(db, reference)
+
+
+CHANGES = (
+    update(NeighborSetRow).values(content_hash="0"),
+    delete(NeighborSetRow),
+    update(NeighborSetQuestionRow).values(position=9),
+    delete(NeighborSetQuestionRow),
+    update(NeighborSetMemberRow).values(verdict="accepted"),
+    delete(NeighborSetMemberRow),
+    update(CandidateRow).values(text="other"),
 )
-def test_unknown_references(db: Database, published: list[SetHeader], reference: str, message: str) -> None:
-    with pytest.raises(NotFoundError, match=re.escape(message)):
-        ref_of(db, reference)
 
 
-CHANGES = {
-    "update set": update(NeighborSetRow).values(content_hash="0"),
-    "delete set": delete(NeighborSetRow),
-    "update question": update(NeighborSetQuestionRow).values(position=9),
-    "delete question": delete(NeighborSetQuestionRow),
-    "update member": update(NeighborSetMemberRow).values(verdict="accepted"),
-    "delete member": delete(NeighborSetMemberRow),
-    "update text": update(CandidateRow).values(text="other"),
-}
-
-
-@pytest.mark.parametrize("change", list(CHANGES))
-def test_the_database_refuses_changes(db: Database, published: list[SetHeader], change: str) -> None:
-    with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
-        session.execute(CHANGES[change])
-
+def test_the_database_refuses_changes(db: Database, published: list[SetHeader]) -> None:
+    for change in CHANGES:
+        with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
+            session.execute(change)
     with db.read() as session:
         assert not sets.verify(session, "math@2").problems
 

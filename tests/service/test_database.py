@@ -131,15 +131,6 @@ def test_a_damaged_database_is_named(path: Path) -> None:
             read_versions(db)
 
 
-def test_a_read_only_database_can_be_read_and_says_so_on_writing(path: Path) -> None:
-    with Database.open(path) as db:
-        insert_run(db, "a")
-    with Database.open(path, read_only=True) as db:
-        assert count_runs(db) == 1
-        with pytest.raises(DatabaseError, match="cannot be written"):
-            insert_run(db, "b")
-
-
 MOUNTS = [
     ("/", "ext4"),
     ("/users", "nfs4"),

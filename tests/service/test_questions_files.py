@@ -14,7 +14,6 @@ from pyarrow import parquet
 
 from service.errors import InputError
 from service.hashing import canonical_json, canonical_text
-from service.json_lines import read_objects
 from service.questions import Columns, ReadRows, RowLimits, read_source
 
 TWO = [{"question": "What is 1+1?", "answer": "2"}, {"question": "What is 2+3?", "answer": 5}]
@@ -74,21 +73,6 @@ def test_any_text_survives_every_format(texts: list[str]) -> None:
                 assert [text for _, text, _ in answers(read(path))] == [text for _, text, _ in expected]
             else:
                 assert answers(read(path)) == expected
-
-
-def test_a_truncated_last_line_is_named_and_nothing_is_taken(tmp_path: Path) -> None:
-    content = jsonl(*TWO)[:-9]
-    with pytest.raises(InputError, match=r"a.jsonl:2: not valid JSON .*the file may be cut off") as error:
-        read(tmp_path / "a.jsonl", content)
-    assert "nothing was imported" in str(error.value)
-    assert "--skip-bad-rows" in str(error.value)
-
-
-def test_bad_rows_can_be_skipped_and_are_listed(tmp_path: Path) -> None:
-    rows = read(tmp_path / "a.jsonl", b"nonsense\n" + jsonl(*TWO) + b'"text"\n', skip=True)
-    assert answers(rows) == [(1, "What is 1+1?", "2"), (2, "What is 2+3?", "5")]
-    assert [bad.place for bad in rows.bad] == ["a.jsonl:1", "a.jsonl:4"]
-    assert rows.rows == 4
 
 
 @pytest.mark.parametrize(
@@ -226,9 +210,3 @@ def test_canonical_text_is_idempotent(text: str) -> None:
 def test_nan_has_no_canonical_form() -> None:
     with pytest.raises(ValueError):
         canonical_json({"x": float("nan")})
-
-
-def test_objects_come_with_their_lines(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes('\ufeff{"a": "x\u2028y"}\n\n  \r\n{"a": 2}\r\n'.encode())
-    assert list(read_objects(path)) == [(1, {"a": "x\u2028y"}), (4, {"a": 2})]

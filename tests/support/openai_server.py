@@ -11,9 +11,9 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
-import importlib.util
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -184,10 +184,7 @@ class OpenAIServer:
         await self._runner.cleanup()
 
     async def _stats(self, request: web.Request) -> web.Response:
-        stats = self.stats
-        if "keys" in request.query:
-            stats["paid_by_key"] = dict(self.paid)
-        return web.json_response(stats)
+        return web.json_response({**self.stats, "paid_by_key": self.paid})
 
     async def _set_faults(self, request: web.Request) -> web.Response:
         """Replace the faults by `{"shares": {"rate_limit": 0.5}, "seed": 0}` while the server runs."""
@@ -237,28 +234,20 @@ class OpenAIServer:
             fault = Fault("rate_limit")
         if fault is not None:
             self.met[fault.name] += 1
-        self._enter(key)
-        try:
-            return await self._respond(request, seen, fault)
-        finally:
-            self._leave(key)
-
-    def _enter(self, key: str) -> None:
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         self.overlaps += self._open[key] > 0
         self._open[key] += 1
-
-    def _leave(self, key: str) -> None:
-        self.in_flight -= 1
-        self._open[key] -= 1
-        if not self._open[key]:
-            del self._open[key]
+        try:
+            return await self._respond(request, seen, fault)
+        finally:
+            self.in_flight -= 1
+            self._open[key] -= 1
 
     async def _respond(self, request: web.Request, seen: Seen, fault: Fault | None) -> web.StreamResponse:
         if refused := self._refused_field(seen.body):
             return _error(400, "unsupported_parameter", f"'{refused}' is not supported by this model")
-        completed = self._completion(seen.body)
+        completed = completion(seen.body, self.answer, thinks=self.thinks)
         if fault is None or fault.paid:
             self._bill(seen.key, completed)
         if fault is not None and fault.name == "hang":
@@ -307,9 +296,6 @@ class OpenAIServer:
             return web.json_response({"object": "list", "data": []})
         return web.json_response(spoil(completed, fault.name))
 
-    def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return completion(body, self.answer, thinks=self.thinks)
-
     def _bill(self, key: str, completed: Mapping[str, Any]) -> None:
         """Count a request as paid, before its answer goes out: a client that hangs up pays all the same."""
         self.paid[key] += 1
@@ -323,7 +309,7 @@ class OpenAIServer:
         if (field := self._refused_field(body)) or (fault is not None and not fault.paid):
             message = f"'{field}' is not supported by this model" if field else "refused"
             return 400, {"error": {"message": message, "type": "invalid_request_error", "code": None}}
-        answered = self._completion(body)
+        answered = completion(body, self.answer, thinks=self.thinks)
         self._bill(key, answered)
         return 200, answered if fault is None else spoil(answered, fault.name)
 
@@ -364,12 +350,7 @@ def server_process(*arguments: str) -> Iterator[str]:
 def load_answer(spelling: str) -> Answer:
     """Return the function NAME of a Python file, spelled `FILE.py:NAME`."""
     path, _, name = spelling.rpartition(":")
-    spec = importlib.util.spec_from_file_location("answers", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    answer: Answer = getattr(module, name)
+    answer: Answer = runpy.run_path(path)[name]
     return answer
 
 

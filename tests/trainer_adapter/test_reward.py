@@ -97,17 +97,12 @@ def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
 @pytest.mark.parametrize(
     "response",
     [
-        r"\boxed{" * 150_000,
         r"\boxed{" + r"\frac{" * 170_000,
         r"\boxed{" + "9" * 1_000_000 + "}",
-        r"\boxed{" + "{" * 90_000 + "}" * 90_000 + "}",
-        "$" * 1_000_000,
-        "\\" * 1_000_000,
-        "the answer is 4. " * 60_000,
         "\x00\ud800" * 1000,
         r"\boxed{(10^{9})!}",
     ],
-    ids=["boxes", "fractions", "digits", "braces", "dollars", "backslashes", "words", "bytes", "factorial"],
+    ids=["fractions", "digits", "bytes", "factorial"],
 )
 def test_a_hostile_response_gets_0_soon(response: str) -> None:
     began = time.monotonic()

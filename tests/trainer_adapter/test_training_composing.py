@@ -65,7 +65,7 @@ def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "gpus"), [("Qwen/Qwen3-4B", 1), *((model, 4) for model in MODELS)])
+@pytest.mark.parametrize(("model", "gpus"), [("Qwen/Qwen3-4B", 1), ("meta-llama/Llama-3.2-3B", 4)])
 def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
     composition = composed("ta_grpo", f"gpus={gpus}", f"model={model}", folder=Path("/runs/x"), name="x")
     config = compose_with_hydra(composition, Path("/runs/x"))
