@@ -39,7 +39,6 @@ def decide(db: Database, audit: Audit, reviewer: str = "ada", *, reject: tuple[s
 def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
     first, new = open_audit(db, run, size=10, seed=7)
     again, newer = open_audit(db, run, size=10, seed=7)
-
     assert (new, newer) == (True, False)
     assert again == first
     assert [first.run_name, first.size, first.seed] == ["run", 10, 7]
@@ -60,13 +59,11 @@ def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run
     audit, _ = open_audit(db, run, size=23, seed=0)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
     assert len(accepted) == 12
-
     decide(db, audit, reject=("accepted",))
     add_verdict(db, run, QUESTION, "Wording 0: add 2 and 3.", "rejected")
     again, _ = open_audit(db, run, size=23, seed=0)
     with db.read() as session:
         rates = audit_rates(session, again)
-
     assert again == audit
     assert rates["complete"]
     assert (rates["false_accept"]["count"], rates["false_accept"]["reviewed"]) == (12, 12)
@@ -155,9 +152,7 @@ def test_open_groups_bound_the_share() -> None:
         ReviewRow(id=n, candidate_id=one, reviewer="ada", decision=word)
         for n, (one, word) in enumerate(made.items())
     ]
-
     found = group_rate(members, questions, reviews)
-
     assert (found["complete"], found["broken"]["count"], found["open"]) == (3, 1, 6)
     assert found["broken_groups"] == ["2", "3"]
     # Clopper and Pearson: 2 of 10 from .0252; 8 of 10, which mirrors it, to .9748.
@@ -225,9 +220,7 @@ def test_rates_by_hand() -> None:
     reviews = (
         decisions("accepted", "raaaaaaaaa") + decisions("rejected", "rrrra") + decisions("undecided", "ar")
     )
-
     rates = error_rates(drawn, reviews)
-
     assert (rates["drawn"], rates["reviewed"], rates["open"], rates["complete"]) == (17, 17, 0, True)
     accept, reject = rates["false_accept"], rates["false_reject"]
     assert (accept["count"], accept["reviewed"], accept["share"]) == (1, 10, 0.1)
@@ -250,9 +243,7 @@ def test_rates_by_hand() -> None:
 
 def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
     drawn = members("accepted", 4, 300) + members("unverified", 4, 100) + members("rejected", 4, 50)
-
     rates = error_rates(drawn, decisions("accepted", "aaaa") + decisions("unverified", "rraa"))
-
     assert rates["broken"]["statuses"] == {"accepted": 300, "unverified": 100}
     assert rates["broken"]["share"] == pytest.approx(0.25 * 0.5)
     # Exact 97.5% intervals: 0 of 4 reaches 1 - .0125^(1/4) = .665630; 2 of 4 goes from .047121 to .952879.
@@ -285,9 +276,7 @@ def test_a_draw_follows_its_allocation_whatever_the_order(
 ) -> None:
     strata = {name: [f"c_{name}_{index}" for index in range(count)] for name, count in sizes.items()}
     turned = {name: ids[::-1] for name, ids in reversed(strata.items())}
-
     drawn = draw(strata, size=size, seed=seed)
-
     assert drawn == draw(turned, size=size, seed=seed)
     assert len({member.candidate_id for member in drawn}) == len(drawn)
     statuses = [member.status for member in drawn]

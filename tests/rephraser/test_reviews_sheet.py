@@ -44,10 +44,8 @@ def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tm
     keys = {"audit", "candidate", "question", "answer", "candidate_text", "decision", "reason"}
     assert all(set(row) == keys for row in rows)
     assert "perspectives" not in path.read_text()
-
     with db.read() as session, pytest.raises(InputError, match="none of its 2 rows has"):
         read_sheet(session, path, reviewer="ada", audit_id=None)
-
     for row in rows:
         row["decision"], row["reason"] = ("Accept", "") if row["candidate"] == GOOD else ("reject", "4")
     path.write_text("\ufeff" + "".join(json.dumps(row, ensure_ascii=False) + "\r\n" for row in rows))

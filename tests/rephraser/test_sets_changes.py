@@ -92,7 +92,6 @@ def test_verdicts_and_other_fields(empty: Database) -> None:
         [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",)), SUM])],
         [("What is 2+3?", "5", [ADD, Proposed(SUM.text, model="other/model")])],
     )
-
     assert [(change["question_id"], change["fields"]) for change in found["neighbors_changed"]] == [
         (FIVE, ["model"]),
         (FIVE, ["verdict"]),
@@ -105,9 +104,7 @@ def test_verdicts_and_other_fields(empty: Database) -> None:
 def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
     before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM])]
     after: list[Asked] = [("What is 2+3?", "5", [Proposed(ADD.text, ("rejected",)), Proposed("3 plus 2?")])]
-
     found = diff_of(empty, before, after)
-
     assert {(change["neighbor"]["text"], change["now"]) for change in found["neighbors_removed"]} == {
         ("Sum up 2 and 3.", None),
         ("Add 2 and 3.", "rejected"),

@@ -111,7 +111,6 @@ def test_an_export_reads_back_to_the_same_hash_in_another_database(
             assert not sets.verify(session, "copy@1").problems
             assert load_images(session, [RED.id, BLUE.id]) == {RED.id: RED, BLUE.id: BLUE}
             copied = sets.load_set(session, "copy").entries
-
     with db.read() as session:
         assert copied == sets.load_set(session, "math").entries == tuple(read_published(str(tmp_path / name)))
     assert imported.created
@@ -138,13 +137,11 @@ def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
     edit(path, lambda rows: rows[0]["neighbors"].pop())
-
     with pytest.raises(InputError, match="changed after the export"):
         sets.import_set(db, sets.read_set(path), "copy")
     with pytest.raises(InputError, match=r"The rows changed after the export\. Export again"):
         read_published(str(path))
     imported = sets.import_set(db, sets.read_set(path, accept_changes=True), "copy").header
-
     assert imported.content_hash != header.content_hash
     assert imported.counts["neighbors"] == 3
     assert imported.counts["proposals"] == []
@@ -196,13 +193,11 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"a\.jsonl:3: not valid JSON .*cut off"):
         sets.import_set(db, sets.read_set(path), "copy")
-
     cut = tmp_path / "b.parquet"
     sets.export_set(db, "math", cut, "parquet")
     cut.write_bytes(cut.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"b\.parquet: not a readable parquet file"):
         sets.import_set(db, sets.read_set(cut), "copy")
-
     (tmp_path / "folder").mkdir()
     for foreign, message in (
         ("folder", r"no tagrpo\.json, so it is not an export"),
@@ -223,7 +218,6 @@ def test_a_folder_that_is_no_export_is_never_replaced(
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
-
     with pytest.raises(InputError, match="is not overwritten"):
         sets.export_set(db, "math", mine, "hf", overwrite=True)
     assert (mine / "thesis.tex").read_text(encoding="utf-8") == "years of work"
@@ -259,9 +253,7 @@ def test_the_data_set_loads_offline_with_typed_columns(
 
     sets.export_set(db, "math", tmp_path / "out", "hf")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
     loaded = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
-
     assert loaded.num_rows == 3
     assert loaded.features["answer"] == Value("string")
     assert isinstance(loaded.features["neighbors"], List)
@@ -280,7 +272,6 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
 
     sets.export_set(db, "math", tmp_path / "out", "hf", license_name="cc-by-4.0")
     card = DatasetCard.load(tmp_path / "out" / "README.md")
-
     assert card.data.license == "cc-by-4.0"
     assert card.data.size_categories == ["n<1K"]
     assert card.data.configs[0]["data_files"][0]["path"] == "data/train-00000-of-00001.parquet"
@@ -302,9 +293,7 @@ def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_p
     asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
     add_run(db, "odd", asked)
     sets.publish(db, "odd", run="odd")
-
     sets.export_set(db, "odd", tmp_path / "out", "hf")
-
     assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
 

@@ -46,7 +46,6 @@ def run_until_killed(db: Database, code: str, *arguments: str) -> None:
 
 def test_a_killed_publication_leaves_no_member(db: Database) -> None:
     run_until_killed(db, "killed_after(store, '_insert_members'); sets.publish(db, 'math', run='run')")
-
     with db.read() as session:
         assert sets.list_sets(session) == []
         for table in ("neighbor_set_questions", "neighbor_set_members"):
@@ -62,9 +61,7 @@ def test_a_killed_export_is_not_there(
     header = sets.publish(db, "math", run="run").header
     target = tmp_path / name
     code = f"killed_after(writing, '_sync'); sets.export_set(db, 'math', Path(sys.argv[2]), {form!r})"
-
     run_until_killed(db, code, str(target))
-
     assert not target.exists()
     sets.export_set(db, "math", target, form)
     assert sets.import_set(db, sets.read_set(target), "copy").header.content_hash == header.content_hash

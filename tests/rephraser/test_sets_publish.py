@@ -33,9 +33,7 @@ ASKED: list[Asked] = [
 
 def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
     add_run(db, "run", ASKED)
-
     published = sets.publish(db, "math", run="run", n=2)
-
     assert (published.created, published.header.ref) == (True, "math@1")
     assert neighbor_texts(db, "math") == {
         "What is 2+3?": ["Sum up 2 and 3.", "Again: add 2 to 3."],
@@ -51,7 +49,6 @@ def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> N
     second = sets.publish(db, "math", run="run", n=1).header
     back = sets.publish(db, "math", run="run", n=2)
     other = sets.publish(db, "other", run="run", n=2).header
-
     assert (second.ref, second.parent_id) == ("math@2", first.id)
     assert second.content_hash != first.content_hash
     # Going back is a step forward: the newest version is what `math` means.
@@ -85,7 +82,6 @@ SOLVED: list[Asked] = [
 def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
     add_run(db, "run", SOLVED)
     header = sets.publish(db, "math", run="run", min_distance=0.15).header
-
     assert neighbor_texts(db, "math")["What is 2+3?"] == [FAR]
     assert header.counts["too_like"] == 1
     assert header.spec["publish"]["min_distance"] == 0.15
@@ -115,9 +111,7 @@ def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
         ("Halve 8.", "4", [Proposed("What is half of 8?", ("rejected",))]),
     ]
     other = add_run(db, "more", more, spec=make_spec(seed=1))
-
     header = sets.publish(db, "math", run=["run", "more"]).header
-
     found = neighbor_texts(db, "math")
     assert list(found) == [*(question for question, _, _ in SOLVED), "Triple 3."]
     assert sorted(found["What is 2+3?"]) == sorted([FAR, NEAR, "Find the sum of 2 and 3."])
@@ -167,7 +161,6 @@ def test_difficulty_is_beyond_one_standard_error(counts: tuple[int, ...], diffic
 def test_neighbors_carry_the_counts_of_their_verdict(db: Database) -> None:
     add_run(db, "run", COUNTED)
     header = sets.publish(db, "math", run="run").header
-
     by_text = {one.text: one.successes for one in neighbors(db, "math")}
     assert by_text[EASY] == Successes("test/solver", 16, 32, 12, 12)
     assert by_text["What is half of 8?"] is None
@@ -189,7 +182,6 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db: Database) ->
     add_run(db, "bare", [(q, a, [Proposed(p.text) for p in ps]) for q, a, ps in COUNTED])
     bare = sets.publish(db, "math", run="bare").header
     counted = sets.publish(db, "math", run="run")
-
     assert counted.created
     assert (counted.header.content_hash, counted.same_as) == (bare.content_hash, "math@1")
     assert "successes" not in bare.counts

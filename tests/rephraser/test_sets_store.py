@@ -114,10 +114,8 @@ def test_verify_sees_what_was_done_behind_the_triggers(
         assert sets.verify(session, "math@2").problems == []
     with past_tagrpo(db) as connection:
         assert connection.execute(text(statement)).rowcount in {1, 2}  # of one version or of both
-
     with db.read() as session:
         report = sets.verify(session, published[1].id)
-
     assert report.problems
     assert any(TAMPERING[statement] in problem for problem in report.problems), report.problems
 
@@ -127,7 +125,6 @@ def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader],
 
     with past_tagrpo(db) as connection:
         connection.execute(text("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'"))
-
     with pytest.raises(DatabaseError, match="math@2: its members do not match its hash"):
         sets.export_set(db, "math@2", tmp_path / "out.jsonl", "jsonl")
     assert list(tmp_path.glob("out*")) == []

@@ -1,6 +1,5 @@
 """Importing: golds checked against themselves, programs too; nothing twice, changed or half-written."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ ROWS = [
     {"question": "How many are there?", "answer": ""},
     {"question": "What is 3+4?", "answer": "7"},
 ]
-DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
 
 
 def dump(db: Database) -> list[tuple[object, ...]]:
@@ -74,11 +72,8 @@ def test_a_failure_while_writing_leaves_nothing_half_written(
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_math_arrives_at_7498(db: Database) -> None:
-    path = DATA / "math_train.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not there; set TAGRPO_DATA to the folder of the real data")
-    report = import_questions(db, path)
+def test_math_arrives_at_7498(db: Database, data_folder: Path) -> None:
+    report = import_questions(db, data_folder / "math_train.jsonl")
     assert (report["rows"], report["usable"]) == (7500, 7498)
     held = [(each["row"], each["held"]) for each in report["held"]]
     assert held == [(5341, "no answer"), (5343, "no answer")]
