@@ -2,15 +2,18 @@
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import pytest
+from forked import Forked
 from hub_folder import COMMIT, HubSet, in_own_process, serve_hub
 from pictures import picture
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
+from sqlalchemy import text
 
 from rephraser import sets
 from rephraser.sets import SetHeader, read_published
@@ -325,3 +328,53 @@ def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(
     assert cached == ids
     assert other["error"] == "PrerequisiteError"
     assert other["message"].startswith("me/pears: there is no such file, and the Hub dataset cannot")
+
+
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from typing import Literal
+from service import writing
+from service.database import Database
+from rephraser import sets
+from rephraser.sets import store
+
+def killed_after(module, name):
+    original = getattr(module, name)
+    def call(*arguments):
+        original(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(module, name, call)
+
+db = Database.open(sys.argv[1])
+"""
+
+
+def run_until_killed(db: Database, code: str, *arguments: str) -> None:
+    ended, _, errors = Forked(db.place, *arguments, code=KILLED_AT + code).end()
+    assert ended == -signal.SIGKILL, errors
+
+
+@pytest.mark.slow
+def test_a_killed_publication_leaves_no_member(db: Database) -> None:
+    run_until_killed(db, "killed_after(store, '_insert_members'); sets.publish(db, 'math', run='run')")
+    with db.read() as session:
+        assert sets.list_sets(session) == []
+        for table in ("neighbor_set_questions", "neighbor_set_members"):
+            assert session.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
+    assert db.integrity_report() == []
+    assert sets.publish(db, "math", run="run").header.ref == "math@1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "name"), [("hf", "out"), ("parquet", "out.parquet")])
+def test_a_killed_export_is_not_there(
+    db: Database, tmp_path: Path, form: Literal["hf", "parquet"], name: str
+) -> None:
+    header = sets.publish(db, "math", run="run").header
+    target = tmp_path / name
+    code = f"killed_after(writing, '_sync'); sets.export_set(db, 'math', Path(sys.argv[2]), {form!r})"
+    run_until_killed(db, code, str(target))
+    assert not target.exists()
+    sets.export_set(db, "math", target, form)
+    assert sets.import_set(db, sets.read_set(target), "copy").header.content_hash == header.content_hash
