@@ -252,17 +252,6 @@ def test_clusters(grader: Grader) -> None:
     assert result.unknown == 0
 
 
-def test_golds_against_themselves(grader: Grader) -> None:
-    golds = [
-        r"\text{Evelyn}", "east", "(3, 4)", r"[0,1) \cup (2,\infty)", r"30^\circ", r"12\text{ cm}^2",
-        r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\$1{,}250.50", r"x \in [1, 2]", "A,B,C",
-        r"\text{(D)}", "3x + 4y = 5", r"2\frac{1}{3}", r"15\%", "1011_2", r"-\frac{\pi}{6}, \frac{\pi}{6}",
-        r"\boxed{8}", r"4:30 \text{ p.m.}",
-    ]  # fmt: skip
-    assert {grade.value for grade in grader.check_golds(golds)} == {GradeValue.CORRECT}
-    assert [(g.value, g.reason) for g in grader.check_golds([""])] == [(GradeValue.UNKNOWN, "no answer")]
-
-
 @pytest.mark.parametrize("step", ["answer_of", "compare"])
 def test_an_error_before_the_workers_is_one_unknown_grade(
     grader: Grader, monkeypatch: pytest.MonkeyPatch, step: str

@@ -133,9 +133,6 @@ def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the folder does not name its run"):
         add_training(db, folder)
     add_training(db, folder, "first")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="contains no rollouts"):
-        add_training(db, tmp_path / "empty")
     with db.read() as session:
         assert [one.run.name for one in list_train_runs(session)] == ["first"]
 

@@ -427,13 +427,9 @@ def test_a_configuration_without_a_recipe_is_refused() -> None:
     ("values", "message"),
     [
         ({"seed": -1}, "seed is -1"),
-        ({"max_gen_batches": 0}, "max_gen_batches is 0"),
         ({"answers": "some"}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
         ({"colour": "red"}, r"tagrpo_run\.colour: unknown setting"),
         ({"kl_on": "some"}, "kl_on is 'some'"),
-        ({"correction": "word"}, "correction is 'word'"),
-        ({"correction_threshold": 0.0}, "correction_threshold is 0.0"),
-        ({"overlong_buffer": 0}, "overlong_buffer is 0"),
         ({"poll_interval_s": 0.0}, "poll_interval_s is 0.0"),
     ],
 )
