@@ -1,4 +1,4 @@
-"""Results of eval runs, read from runs made of nothing, and the votes of their samples."""
+"""Eval runs: one run per name and settings, grades by version, results, and the votes of samples."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence

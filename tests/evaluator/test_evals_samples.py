@@ -1,4 +1,4 @@
-"""Samples of eval runs: page by page, filters, the search in responses, and what people say of them."""
+"""Samples of eval runs: pages, filters, searches, grades by people, and the counts that triggers keep."""
 
 from collections.abc import Mapping
 from typing import Any

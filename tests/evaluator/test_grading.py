@@ -1,4 +1,4 @@
-"""The grader with its worker processes."""
+"""The grader with its worker processes, classes of equal answers, and a grader of the user's own."""
 
 import contextlib
 import os

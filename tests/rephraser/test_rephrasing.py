@@ -1,4 +1,4 @@
-"""A run from questions to verdicts, with models that answer by a script; its spec, reasons, rejudging."""
+"""A run from questions to verdicts, with models that answer by a script; premises, rejudging."""
 
 from collections.abc import Callable
 from pathlib import Path

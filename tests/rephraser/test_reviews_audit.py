@@ -1,4 +1,4 @@
-"""Audits: what is drawn, the order of review, progress, and error rates as they grow."""
+"""Audits: what is drawn, the order of review, sheets, and error rates as they grow."""
 
 import json
 from pathlib import Path

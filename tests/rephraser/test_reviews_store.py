@@ -1,4 +1,4 @@
-"""Reviews: stored once, never changed; they override verdicts in every run."""
+"""Reviews: stored once, never changed; they override verdicts in every run. Mended texts."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Finding and tagging versions, and that a published version cannot change."""
+"""Finding, tagging and comparing versions, and that a published version cannot change."""
 
 import re
 from collections.abc import Sequence

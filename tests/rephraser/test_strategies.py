@@ -1,4 +1,4 @@
-"""What a model is asked for: strategies from files, and its prompt."""
+"""What a model is asked for: strategies from files, and its prompt; candidates from files."""
 
 import json
 from collections.abc import Sequence

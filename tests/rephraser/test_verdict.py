@@ -1,4 +1,4 @@
-"""Verdicts from answer counts: every branch by hand, what must hold for all counts, and rules as specs."""
+"""Verdicts from answer counts and from programs: every branch by hand, and what must hold for all counts."""
 
 from dataclasses import replace
 from random import Random

@@ -1,4 +1,4 @@
-"""Every answer is paid once, stored before it is used, and kept; the cap holds at every moment."""
+"""Every answer is paid once, stored before it is used, and kept; the cap holds at every moment; signals."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""The database: schema, version checks, transactions, and what goes wrong with files."""
+"""The database: schema, version checks, places, journals, and what goes wrong with files."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""A checkpoint on transformers behind `ask`: seeds, batches, stop texts, limits, images, messages."""
+"""A checkpoint on transformers behind `ask`: its identity, prompts, seeds, batches, stop texts, images."""
 
 import asyncio
 import json

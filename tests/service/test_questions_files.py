@@ -1,4 +1,4 @@
-"""Reading files: formats, places, and every way a file can be broken."""
+"""Reading files: formats, places, canonical text, and every way a file can be broken."""
 
 import csv
 import json

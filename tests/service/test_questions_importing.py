@@ -1,4 +1,4 @@
-"""Importing: golds checked against themselves, programs too; nothing twice, changed or half-written."""
+"""Importing: golds checked against themselves, near-duplicates; nothing twice, changed or half-written."""
 
 from pathlib import Path
 from typing import Any

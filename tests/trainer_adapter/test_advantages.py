@@ -1,4 +1,4 @@
-"""DGPO, Pass@k Training, MaxRL and anchors that weigh: by hand, and against numbers of public code."""
+"""Advantages and token weights: by hand, identities, and numbers of public code."""
 
 import itertools
 import math

@@ -1,4 +1,4 @@
-"""The agent loop: which prompt a response is drawn for, what is said of it, and what it is anchored to."""
+"""The agent loop: which prompt a response is drawn for, its anchor, and the two stages of sampling."""
 
 import asyncio
 import random

@@ -1,4 +1,4 @@
-"""Metrics of a step: by hand on a small batch, against plain versions, complete in the documentation."""
+"""Metrics of a step: by hand, against plain versions, complete in the documentation; alarms."""
 
 import json
 import math

@@ -1,4 +1,4 @@
-"""Recipes: all names, their axes, composing, and what is refused."""
+"""Recipes: all names, their axes, composing, what is refused, and formulas of the user's own."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The record of a training, read where it is: groups, searches, series, diagnosis, refusals."""
+"""The record of a training, read where it is: groups, lists, series, diagnosis, rescues, progress."""
 
 import os
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Log-ratios of single tokens: places of tokens in texts, and in the record."""
+"""Recording a step with its tokens: places of tokens in texts, shares of the questions, log-ratios."""
 
 import math
 import threading

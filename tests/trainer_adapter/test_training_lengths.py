@@ -1,4 +1,4 @@
-"""Prompts over the limit: found with the model's tokenizer before a training starts, however exported."""
+"""Prompts over the limit, with their images: found with the model's tokenizer before a training starts."""
 
 import os
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Starting, failing, stopping and going on, with a stand-in for verl's entry point."""
+"""Starting, failing, stopping and going on, with a stand-in for verl; exports that are broken."""
 
 import json
 import os
@@ -76,19 +76,16 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "killed"), [("hang", False), ("stubborn", True)])
-def test_a_stopped_run_goes_on(
-    place: Path, model: Path, monkeypatch: pytest.MonkeyPatch, how: str, killed: bool
-) -> None:
-    monkeypatch.setenv("FAKE_VERL", how)
+def test_a_stopped_run_goes_on(place: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VERL", "stubborn")
 
     def stop(line: str) -> None:
         if line == "hanging":
             os.kill(os.getpid(), signal.SIGTERM)
 
-    stopped = trained(wanted(model), echo=stop, grace_s=0.5 if killed else 60.0)
+    stopped = trained(wanted(model), echo=stop, grace_s=0.5)
     attempt = stopped.attempt
-    assert (attempt.stopped_by, attempt.killed, attempt.finished) == ("SIGTERM", killed, False)
+    assert (attempt.stopped_by, attempt.killed, attempt.finished) == ("SIGTERM", True, False)
     assert (attempt.step, attempt.checkpoint, stopped.errors) == (1, 1, [])
     monkeypatch.delenv("FAKE_VERL")
     assert trained(wanted(model)).attempt.step == 2

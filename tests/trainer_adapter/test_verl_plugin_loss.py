@@ -1,4 +1,4 @@
-"""The loss in verl's workers, called as a worker calls it: padding counts nowhere, parts make the whole."""
+"""The loss in verl's workers, its importance weights, and groups that are replayed."""
 
 import math
 import shutil

@@ -1,4 +1,4 @@
-"""The parts of the plug-in that need no run: splits, seeds, checks, estimates and refills."""
+"""The parts of the plug-in that need no run: settings, splits, seeds, checks, refills, updates, limits."""
 
 import asyncio
 import random
