@@ -58,6 +58,9 @@ def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
     other, _ = open_audit(db, run, size=10, seed=8)
     assert other.id != first.id
     assert {m.candidate_id for m in other.members} != {m.candidate_id for m in first.members}
+    empty = add_run(db, "empty", [("Halve 8.", "4", [Proposed("What is half of 8?", ())])])
+    with pytest.raises(InputError, match="nothing to audit"):
+        open_audit(db, empty, size=10, seed=0)
 
 
 def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run: Run) -> None:
@@ -73,12 +76,6 @@ def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run
     assert rates["complete"]
     assert (rates["false_accept"]["count"], rates["false_accept"]["reviewed"]) == (12, 12)
     assert (rates["false_reject"]["count"], rates["false_reject"]["reviewed"]) == (6, 6)
-
-
-def test_a_run_without_verdicts_has_nothing_to_audit(db: Database) -> None:
-    empty = add_run(db, "empty", [("Halve 8.", "4", [Proposed("What is half of 8?", ())])])
-    with pytest.raises(InputError, match="nothing to audit"):
-        open_audit(db, empty, size=10, seed=0)
 
 
 def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:

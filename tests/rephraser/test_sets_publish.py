@@ -31,21 +31,17 @@ ASKED: list[Asked] = [
 ]
 
 
-def test_the_n_accepted_that_lie_furthest_apart(db: Database) -> None:
+def test_versions_hold_the_n_accepted_that_lie_furthest_apart_and_name_their_parents(db: Database) -> None:
     add_run(db, "run", ASKED)
     published = sets.publish(db, "math", run="run", n=2)
-    assert (published.created, published.header.ref) == (True, "math@1")
+    first = published.header
+    assert (published.created, first.ref) == (True, "math@1")
     assert neighbor_texts(db, "math") == {
         "What is 2+3?": ["Sum up 2 and 3.", "Again: add 2 to 3."],
         "Halve 8.": ["What is half of 8?"],
         "Is 7 prime?": [],
         "Double 8.": [],
     }
-
-
-def test_other_content_makes_the_next_version_with_its_parent(db: Database) -> None:
-    add_run(db, "run", ASKED)
-    first = sets.publish(db, "math", run="run", n=2).header
     second = sets.publish(db, "math", run="run", n=1).header
     back = sets.publish(db, "math", run="run", n=2)
     other = sets.publish(db, "other", run="run", n=2).header
@@ -79,7 +75,7 @@ SOLVED: list[Asked] = [
 ]
 
 
-def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
+def test_what_is_too_like_is_left_out_and_nothing_to_publish_says_why(db: Database) -> None:
     add_run(db, "run", SOLVED)
     header = sets.publish(db, "math", run="run", min_distance=0.15).header
     assert neighbor_texts(db, "math")["What is 2+3?"] == [FAR]
@@ -88,16 +84,8 @@ def test_what_is_too_like_is_left_out_and_counted(db: Database) -> None:
     add_run(db, "near", [("What is 2+3?", "5", [Proposed(NEAR)])])
     with pytest.raises(InputError, match=r"lower --min-distance \(1 candidates were too similar\)"):
         sets.publish(db, "none", run="near", min_distance=0.15)
-
-
-def test_adaptive_with_nothing_to_give_says_so(db: Database) -> None:
-    add_run(db, "run", SOLVED)
     add_run(db, "mixed", SOLVED[:1])
-    with pytest.raises(
-        InputError,
-        match=r"remove --adaptive \(1 questions probably yield a gradient "
-        r"alone\)",
-    ):
+    with pytest.raises(InputError, match=r"--adaptive \(1 questions probably yield a gradient alone\)"):
         sets.publish(db, "math", run="mixed", adaptive=Adaptive())
     with pytest.raises(NotFoundError, match="pilot"):
         sets.publish(db, "math", run="run", adaptive=Adaptive(pilot="pilot"))
@@ -158,7 +146,9 @@ def test_difficulty_is_beyond_one_standard_error(counts: tuple[int, ...], diffic
     assert Successes("solver", *counts).difficulty == difficulty
 
 
-def test_neighbors_carry_the_counts_of_their_verdict(db: Database) -> None:
+def test_neighbors_carry_counts_and_the_preferred_difficulty_comes_first(
+    db: Database,
+) -> None:
     add_run(db, "run", COUNTED)
     header = sets.publish(db, "math", run="run").header
     by_text = {one.text: one.successes for one in neighbors(db, "math")}
@@ -168,10 +158,6 @@ def test_neighbors_carry_the_counts_of_their_verdict(db: Database) -> None:
     assert known["difficulty"] == {"easier": 1, "level": 1, "harder": 1}
     assert (known["neighbors"], known["solvers"]) == (3, ["test/solver"])
     assert (known["question_rate"], known["neighbor_rate"]) == (0.5, pytest.approx(19 / 36, abs=1e-4))
-
-
-def test_the_preferred_difficulty_comes_first(db: Database) -> None:
-    add_run(db, "run", COUNTED)
     for prefer, first in (("easier", EASY), ("harder", HARD), ("level", SAME), ("any", SAME)):
         sets.publish(db, prefer, run="run", n=1, prefer=prefer)
         assert neighbors(db, prefer)[0].text == first
