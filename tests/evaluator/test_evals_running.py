@@ -13,7 +13,6 @@ from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
 
 PROBLEMS = sums(4)
-PRICE = (1000.0, 1000.0)  # a cent for ten tokens
 
 
 def finished(db: Database, run: Run) -> bool:

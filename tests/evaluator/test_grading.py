@@ -292,10 +292,9 @@ def group(
     compare: Callable[[Pair], GradeValue],
     *,
     gold: str | None = None,
-    unreadable: str = "",
 ) -> tuple[Clustering, int]:
     """The classes, and how many comparisons they took."""
-    grouping = Grouping(ClusterJob(answers, gold), lambda text: text not in unreadable.split())
+    grouping = Grouping(ClusterJob(answers, gold), lambda text: True)
     compared = 0
     while pairs := grouping.pairs:
         compared += len(pairs)

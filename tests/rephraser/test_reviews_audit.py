@@ -203,13 +203,13 @@ def members(status: str, count: int, size: int) -> list[AuditMember]:
     return [AuditMember(f"{status}{index}", status, size) for index in range(count)]
 
 
-def decisions(status: str, letters: str, reviewer: str = "ada", first_id: int = 0) -> list[ReviewRow]:
+def decisions(status: str, letters: str) -> list[ReviewRow]:
     """One decision a letter, on members 0, 1, ... of a stratum; "." leaves one out."""
     return [
         ReviewRow(
-            id=first_id + index,
+            id=index,
             candidate_id=f"{status}{index}",
-            reviewer=reviewer,
+            reviewer="ada",
             decision=WORDS[letter],
         )
         for index, letter in enumerate(letters)

@@ -87,11 +87,6 @@ def world(tmp_path: Path) -> World:
     return world
 
 
-def mend(world: World, text: str = MENDED, *, of: str = OLD, by: str = "ada") -> CandidateStatus:
-    with world.db.write() as session:
-        return mend_candidate(session, of, text, reviewer=by)[0]
-
-
 def statuses(world: World) -> dict[str, CandidateStatus]:
     with world.db.read() as session:
         return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
@@ -100,7 +95,8 @@ def statuses(world: World) -> dict[str, CandidateStatus]:
 def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(world: World) -> None:
     assert statuses(world)[OLD].status == "rejected"
     before = statuses(world)[OLD]
-    mended = mend(world)
+    with world.db.write() as session:
+        mended, *_ = mend_candidate(session, OLD, MENDED, reviewer="ada")
     pending = statuses(world)[mended.candidate_id]
     assert (pending.status, pending.final, pending.proposer) == ("unverified", False, MENDER)
     assert (pending.mended_from, pending.mended_by) == (OLD, "ada")

@@ -23,14 +23,13 @@ def jsonl(*rows: object) -> bytes:
     return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
-def read(path: Path, content: bytes | None = None, *, skip: bool = False, **limits: object) -> ReadRows:
+def read(path: Path, content: bytes | None = None, **limits: object) -> ReadRows:
     if content is not None:
         path.write_bytes(content)
     return read_source(
         str(path),
         columns=Columns(),
         limits=RowLimits(**limits),  # type: ignore[arg-type]
-        skip_bad_rows=skip,
     )
 
 

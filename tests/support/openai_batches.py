@@ -13,8 +13,9 @@ Refuse = Callable[[web.Request], web.Response | None]
 class BatchStore:
     """`/v1/files` and `/v1/batches`. A job is done after it was asked for `polls` times."""
 
-    def __init__(self, complete: Complete, *, polls: int, end: str) -> None:
-        self.complete, self.polls, self.end = complete, polls, end
+    def __init__(self, complete: Complete, *, polls: int) -> None:
+        self.complete, self.polls = complete, polls
+        self.end = "completed"  # or "failed" (nothing done), or "expired" (the first half done)
         self.files: dict[str, bytes] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, int] = {}

@@ -105,7 +105,6 @@ class OpenAIServer:
         capacity: int | None = None,
         port: int = 0,
         batch_polls: int = 1,
-        batch_end: str = "completed",
         version: str | None = None,
         max_model_len: int | None = None,
         root: str | None = None,
@@ -119,7 +118,6 @@ class OpenAIServer:
             refuse_fields: Fields of a request that are refused with an error 400.
             capacity: With more requests than this at once, further ones are answered 429.
             batch_polls: How often a batch job is asked for before it is done.
-            batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
             version: What `/version` tells, as vLLM does; None: that page does not exist.
             root: The weights that the list names; None: those of the model's name.
             thinks: A chat's answer has a thought in `reasoning_content`, as with Qwen3 and vLLM's
@@ -130,7 +128,7 @@ class OpenAIServer:
         self.key, self.capacity, self.port = key, capacity, port
         self.version, self.thinks = version, thinks
         self.max_model_len, self.root = max_model_len, root
-        self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
+        self.batches = BatchStore(self._complete_line, polls=batch_polls)
         self.requests: list[Seen] = []
         self.asked: Counter[str] = Counter()
         self.paid: Counter[str] = Counter()

@@ -152,18 +152,14 @@ class Sampler:
         self, right: tuple[int, ...] = (), failing: tuple[int, ...] = (), ungraded: bool = False
     ) -> None:
         self.right, self.failing, self.ungraded = right, failing, ungraded
-        self.drawn: list[int] = []
-        self.graded = 0
 
     async def draw(self, session: int) -> Any:
-        self.drawn.append(session)
         await asyncio.sleep(0)
         if session in self.failing:
             raise RuntimeError(f"session {session} failed")
         return SimpleNamespace(session=session, reward_score=None, extra_fields={})
 
     async def grade(self, outputs: list[Any]) -> None:
-        self.graded += 1
         await asyncio.sleep(0)
         if self.ungraded:
             raise RuntimeError("no reward worker")

@@ -40,7 +40,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def exported(
     folder: Path,
     *neighbors: str,
-    question: str = "Add 2 and 3.",
     layout: Layout = "grouped",
     **template: object,
 ) -> TrainingData:

@@ -163,16 +163,15 @@ def test_verls_own_trainer_is_refused_what_it_would_train_otherwise() -> None:
 class FakeQueue:
     """The part of TransferQueue the replay buffer uses: questions that finish with given correctness."""
 
-    def __init__(self, correctness: dict[str, list[float]], under_way: set[str] | None = None) -> None:
-        self.waiting, self.under_way = dict(correctness), under_way or set()
+    def __init__(self, correctness: dict[str, list[float]]) -> None:
+        self.waiting = dict(correctness)
         self.partition: dict[str, dict[str, Any]] = {}
         self.cleared: list[str] = []
         self.correct: dict[str, float] = {}
 
     def submit(self, count: int) -> int:
         for uid in list(self.waiting)[:count]:
-            status = "running" if uid in self.under_way else "finished"
-            self.partition[uid] = {"is_prompt": True, "status": status, "global_steps": 1}
+            self.partition[uid] = {"is_prompt": True, "status": "finished", "global_steps": 1}
             for session, value in enumerate(self.waiting.pop(uid)):
                 key = f"{uid}_{session}_0"
                 self.partition[key] = {"seq_len": 3}
