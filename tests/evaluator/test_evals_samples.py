@@ -93,7 +93,7 @@ def run(db: Database) -> Run:
 
 def sample(db: Database, run: Run, position: int, ordinal: int) -> int:
     with db.read() as session:
-        id = session.scalar(
+        return session.scalar(
             select(SampleRow.id)
             .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
             .where(
@@ -102,8 +102,6 @@ def sample(db: Database, run: Run, position: int, ordinal: int) -> int:
                 SampleRow.ordinal == ordinal,
             )
         )
-    assert id is not None
-    return id
 
 
 def grade(db: Database, run: Run, position: int, ordinal: int, value: str, by: str = "ada") -> bool:

@@ -91,7 +91,6 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert (file.form, file.scorer, response.text) == ("lighteval", "match", "<think>\nhm\n</think>\n\n4")
     assert (response.question, response.answer, response.id) == ("Solve. 2+2?", "4", "7")
     assert response.completion_tokens == 2
-    assert response.score is not None
     assert response.score.value == "correct"
     parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4", ""], {"pass": 0.5}, "__")]), details)
     assert [(each.text, each.score) for each in open_responses([details]).read()] == [
@@ -104,7 +103,6 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     file = open_responses(outputs, columns={"score": "judgement"})
     first, second = file.read()
     assert (file.form, first.text, first.completion_tokens) == ("rows", "4", 3)
-    assert second.score is not None
     assert second.score.value == "correct"
     assert open_responses(outputs).scorer == "symbolic_correct"
     assert open_responses(outputs[:1]).sha256 != file.sha256

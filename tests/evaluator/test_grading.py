@@ -232,7 +232,6 @@ def test_a_kill_of_the_program_ends_its_workers(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
     )
-    assert process.stdout is not None
     assert process.stdout.readline().strip() == "ready"
     family = psutil.Process(process.pid).children(recursive=True)
     assert len(family) >= 2

@@ -304,7 +304,6 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
     assert told == again
     with world.db.read() as session:
         ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
-        assert ask_id is not None
         assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 

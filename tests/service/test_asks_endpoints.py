@@ -69,7 +69,6 @@ async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_a
     ):
         with pytest.raises(Fault) as failed:
             await attempt(endpoint, question())
-        assert failed.value.retry_after_s is not None
         began = time.monotonic()
         await attempt(endpoint, question())
     assert time.monotonic() - began >= failed.value.retry_after_s - 0.1 > 0

@@ -213,6 +213,5 @@ def test_a_rollback_journal_is_used_there_on_request(path: Path, monkeypatch: py
 )
 def test_errors_of_sqlite_name_a_way_out(path: Path, words: str, way_out: str) -> None:
     error = sqlite.describe_error(sqlite3.OperationalError(words), path)
-    assert error is not None
     assert re.search(way_out, str(error))
     assert "\n" not in str(error)

@@ -77,7 +77,6 @@ def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(db: Database) -
             session.execute(update(AskRow).where(AskRow.id == ask_id).values(ended_at=now - ago))
     with db.read() as session:
         found = progress.pace(session, progress.page_runs(session)[0], now)
-    assert found is not None
     assert found.requests_per_minute == pytest.approx(3 / 250 * 60)
     assert found.tokens_per_second == pytest.approx((1_001 + 1_002 + 1_003 + 1_004) / 250)
     assert found.usd_per_minute == pytest.approx(4 * 0.5 / 250 * 60)

@@ -29,8 +29,7 @@ class BatchStore:
 
         def guarded(handler: Callable[[web.Request], Any]) -> Callable[[web.Request], Any]:
             async def handle(request: web.Request) -> web.StreamResponse:
-                response: web.StreamResponse = refuse(request) or await handler(request)
-                return response
+                return refuse(request) or await handler(request)
 
             return handle
 
@@ -88,7 +87,6 @@ class BatchStore:
         }
         self.asked[name] = 0
         if status == 0:
-            assert request.transport is not None
             request.transport.abort()
         return web.json_response(self.jobs[name])
 

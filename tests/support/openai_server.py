@@ -178,7 +178,6 @@ class OpenAIServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._runner is not None
         await self._runner.cleanup()
 
     async def _stats(self, request: web.Request) -> web.Response:
@@ -270,7 +269,6 @@ class OpenAIServer:
         self, request: web.Request, completed: dict[str, Any], fault: Fault
     ) -> web.StreamResponse:
         transport = request.transport
-        assert transport is not None
         text = json.dumps(completed)
         if fault.name == "cut_early":
             transport.abort()
@@ -335,7 +333,6 @@ def server_process(*arguments: str) -> Iterator[str]:
         text=True,
     )
     try:
-        assert process.stdout is not None
         line = process.stdout.readline().strip()
         if not line.startswith("http"):
             raise RuntimeError(f"the test server did not start: {line!r}")
@@ -348,8 +345,7 @@ def server_process(*arguments: str) -> Iterator[str]:
 def load_answer(spelling: str) -> Answer:
     """Return the function NAME of a Python file, spelled `FILE.py:NAME`."""
     path, _, name = spelling.rpartition(":")
-    answer: Answer = runpy.run_path(path)[name]
-    return answer
+    return runpy.run_path(path)[name]
 
 
 async def _serve(options: argparse.Namespace) -> None:

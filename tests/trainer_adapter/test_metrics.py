@@ -134,8 +134,6 @@ def test_token_means_leave_padding_out() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)
     mask = batch.mask_BT > 0
-    assert batch.entropies_BT is not None
-    assert batch.ref_log_probs_BT is not None
     assert found["tagrpo/entropy/mean"] == pytest.approx(batch.entropies_BT[mask].mean().item())
     neighbors = mask & (batch.variant_B > 0)[:, None]
     assert found["tagrpo/entropy/neighbors"] == pytest.approx(batch.entropies_BT[neighbors].mean().item())
@@ -150,7 +148,6 @@ def test_token_means_leave_padding_out() -> None:
 def test_the_distance_of_anchor_and_sampling() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)
-    assert batch.sampling_log_probs_BT is not None
     mask = batch.mask_BT > 0
     ratio = (batch.old_log_probs_BT - batch.sampling_log_probs_BT).double().where(mask, 0.0)
     for name, chosen in (("mean", batch.variant_B >= 0), ("variant_2", batch.variant_B == 2)):
@@ -215,9 +212,6 @@ def test_what_a_batch_cannot_say_is_left_out(batch: StepBatch) -> None:
 def test_the_gap_between_engine_and_trainer_is_that_of_compared_tokens() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)
-    assert batch.engine_ratio_BT is not None
-    assert batch.engine_weights_BT is not None
-    assert batch.compared_B is not None
     gaps = batch.engine_ratio_BT[(batch.mask_BT > 0) & batch.compared_B[:, None]].double()
     assert found["tagrpo/engine/gap"] == pytest.approx(gaps.abs().mean().item())
     assert found["tagrpo/engine/k3"] == pytest.approx((gaps.exp() - gaps - 1).mean().item())

@@ -176,7 +176,6 @@ def progress(folder: Path, seconds_before: list[int], *, total: str | None = "60
 
 def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_path: Path) -> None:
     found = progress(tmp_path, [5000, 4900, 60, 30, 4600, 4500])  # steps 3 and 4 were trained again
-    assert found is not None
     assert found.step == 4
     assert found.seconds_a_step == pytest.approx((5000 - 30) / 3)
 

@@ -90,7 +90,6 @@ def test_each_token_has_its_stretch_of_the_text(
     ids = encode(text)
     assert decode(ids) == text
     lengths = TokenLengths(decode, letter(encode)).of(ids, text)
-    assert lengths is not None
     assert (len(lengths), sum(lengths), lengths[-1]) == (len(ids), len(text), 0)
     pieces = TokenRatios(lengths, (0.5,) * len(ids)).pieces(text)
     assert "".join(piece for piece, _ in pieces) == text
@@ -233,7 +232,6 @@ def test_a_step_is_decoded_beside_training(tmp_path: Path, with_tokens: bool) ->
     assert record.ref_log_prob is None
     assert record.entropy == pytest.approx(float(batch.entropies_BT[row, :tokens].double().mean()))  # type: ignore[index]
     if with_tokens:
-        assert record.token_ratios is not None
         ratios = TokenRatios.from_text(record.token_ratios)
         assert "".join(piece for piece, _ in ratios.pieces(record.response)) == texts[row]
         measured = [value for value in ratios.log_ratios if value is not None]
@@ -255,7 +253,6 @@ def test_a_share_keeps_all_responses_of_the_same_questions(tmp_path: Path) -> No
         for record in records:
             row = SESSIONS * int(record.question_id[2:], 16) + record.session
             assert record.response == texts[row]
-            assert record.token_ratios is not None
             assert sum(TokenRatios.from_text(record.token_ratios).lengths) == len(texts[row])
     assert 0 < len(kept[0.3]) < len(kept[0.6]) < QUESTIONS
     assert kept[0.3] < kept[0.6]

@@ -244,7 +244,6 @@ def test_a_token_is_weighed_with_the_least_likely_before_it() -> None:
     torch.testing.assert_close(two, (log_ratio[:, :2].sum(-1).exp() * mask[:, 1]).float())
     torch.testing.assert_close(truncated_weights(0 * log_ratio, mask, "min_prefix", 5.0), mask.float())
     weighed = importance(step(NO_GAP), CORRECTED, settings("none", correction="min_prefix"), OWN)
-    assert weighed.prompt_BT is not None
     torch.testing.assert_close(weighed.prompt_BT[2], torch.tensor([math.exp(-1.5), math.exp(-1.0), 0.0]))
 
 
@@ -255,7 +254,6 @@ def test_it_is_what_verl_computes_for_a_recipe_without_neighbors() -> None:
     for each in alone.about:
         each["foreign"] = False  # type: ignore[index]
     drawn_BT = alone.sampling_log_probs()
-    assert drawn_BT is not None
     for level in ("token", "sequence"):
         of_verl, _, _ = compute_rollout_correction_and_rejection_mask(
             old_log_prob=OLD,
@@ -270,12 +268,9 @@ def test_it_is_what_verl_computes_for_a_recipe_without_neighbors() -> None:
 
 def test_engine_and_prompt_are_weighed_apart_with_anchor_corrected() -> None:
     weighed = importance(step(GAPS), CORRECTED, settings("token"), OWN)
-    assert weighed.engine_BT is not None
-    assert weighed.prompt_BT is not None
     on_prompt = torch.tensor([[1.0, 1, 1], [1, 0, 0], [math.exp(-1.5), math.exp(0.5), 0]])
     torch.testing.assert_close(weighed.prompt_BT, on_prompt)
     torch.testing.assert_close(weighed.weights_BT, on_prompt * weighed.engine_BT)
-    assert weighed.log_ratio_B is not None
     torch.testing.assert_close(weighed.log_ratio_B, torch.tensor([0.0, 0.0, -1.0]).double())
 
 

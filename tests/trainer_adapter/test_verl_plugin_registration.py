@@ -136,7 +136,6 @@ def test_a_second_training_on_a_ray_cluster_is_refused() -> None:
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as first:
-            assert first.stdout is not None
             assert first.stdout.readline() == "has a queue\n"
             second = subprocess.run(command, input="", capture_output=True, text=True, check=False)
             assert second.returncode == 1
