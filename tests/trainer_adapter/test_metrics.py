@@ -6,7 +6,6 @@ import re
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -277,22 +276,3 @@ def test_a_runs_alarms_are_those_of_all_its_starts(tmp_path: Path) -> None:
     folder.metrics(2).write_text(lines[1].replace("0.1", "1.5"))  # step 2 again
     [alarm] = folder.alarms()
     assert alarm.startswith("step 3: tagrpo/entropy/mean is 0.1: less than 10% of the first step's")
-
-
-def test_a_resume_measures_against_the_first_step_of_the_first_start(tmp_path: Path) -> None:
-    import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
-
-    from trainer_adapter.record import RolloutWriter
-    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
-
-    with RolloutWriter(tmp_path, "run") as writer:
-        for step, entropy in ((1, 2.0), (2, 0.25), (3, 0.1)):
-            writer.write_metrics(step, {ENTROPY: entropy, CORRECT: 0.0})
-    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
-    trainer._alarms, trainer._record = Alarms(), SimpleNamespace(folder=tmp_path)
-    trainer._skipping = trainer._replaying = SimpleNamespace(load=lambda folder: None)
-    saved = SimpleNamespace(resume_mode="auto", default_local_dir=str(tmp_path))
-    trainer.config = SimpleNamespace(trainer=saved)
-    trainer._resume(2)
-    [alarm] = trainer._alarms.look(3, {ENTROPY: 0.19, CORRECT: 0.0})  # no right answer: said before
-    assert (alarm.step, alarm.metric) == (3, ENTROPY)

@@ -16,6 +16,8 @@ from omegaconf import OmegaConf
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.methods.skipping import SkipPolicy
+from trainer_adapter.record import RolloutWriter
+from trainer_adapter.verl.alarms import CORRECT, ENTROPY, Alarms
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
@@ -435,3 +437,21 @@ def test_a_configuration_without_a_recipe_is_refused() -> None:
 def test_settings_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
         settings_of({"tagrpo_run": values})
+
+
+def test_a_resume_measures_against_the_first_step_of_the_first_start(tmp_path: Path) -> None:
+    import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
+
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    with RolloutWriter(tmp_path, "run") as writer:
+        for step, entropy in ((1, 2.0), (2, 0.25), (3, 0.1)):
+            writer.write_metrics(step, {ENTROPY: entropy, CORRECT: 0.0})
+    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
+    trainer._alarms, trainer._record = Alarms(), SimpleNamespace(folder=tmp_path)
+    trainer._skipping = trainer._replaying = SimpleNamespace(load=lambda folder: None)
+    saved = SimpleNamespace(resume_mode="auto", default_local_dir=str(tmp_path))
+    trainer.config = SimpleNamespace(trainer=saved)
+    trainer._resume(2)
+    [alarm] = trainer._alarms.look(3, {ENTROPY: 0.19, CORRECT: 0.0})  # no right answer: said before
+    assert (alarm.step, alarm.metric) == (3, ENTROPY)
