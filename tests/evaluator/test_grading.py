@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from evaluator.grading import Clustering, ClusterJob, Grade, GradeCase, Grader, GradeValue
+from evaluator.grading import Clustering, ClusterJob, GradeCase, Grader, GradeValue
 from evaluator.grading.clustering import Grouping, Pair
 from evaluator.grading.grader import look
 from service.errors import InputError
@@ -368,18 +368,8 @@ def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield path
 
 
-@pytest.fixture(scope="module")
-def own_grader(module: Path) -> Iterator[Grader]:
-    with Grader(1, time_limit_s=3, own=NAME) as made:
-        yield made
-
-
-def verdicts(grades: list[Grade]) -> list[tuple[str, str]]:
-    return [(grade.value.value, grade.reason) for grade in grades]
-
-
 @pytest.mark.slow
-def test_its_verdicts_are_marked_and_what_it_cannot_say_is_unknown(own_grader: Grader) -> None:
+def test_its_verdicts_are_marked_and_what_it_cannot_say_is_unknown(module: Path) -> None:
     cases = [
         *(GradeCase("has five", "five"), GradeCase("has six", "five"), GradeCase("has six", "")),
         *(GradeCase("six", "five", tolerance="any"), GradeCase("boom", "5"), GradeCase("half", "5")),
@@ -388,8 +378,10 @@ def test_its_verdicts_are_marked_and_what_it_cannot_say_is_unknown(own_grader: G
     marked = [("correct", "own grader"), ("wrong", "own grader"), ("unknown", "own grader")]
     failed = [("unknown", "crashed"), ("unknown", "crashed"), ("unknown", "timeout"), ("unknown", "crashed")]
     counted: list[tuple[int, int]] = []
-    grades = own_grader.grade_many(cases, lambda *counts: counted.append(counts))
-    assert verdicts(grades) == [*marked, ("correct", "own grader"), *failed]
+    with Grader(1, time_limit_s=3, own=NAME) as own:
+        grades = own.grade_many(cases, lambda *counts: counted.append(counts))
+    given = [(grade.value.value, grade.reason) for grade in grades]
+    assert given == [*marked, ("correct", "own grader"), *failed]
     assert counted[-1] == (8, 8)
 
 

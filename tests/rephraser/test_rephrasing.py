@@ -1,6 +1,5 @@
 """A run from questions to verdicts, with models that answer by a script; premises, rejudging."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -173,18 +172,11 @@ def test_a_request_that_failed_for_now_leaves_the_question_open(tmp_path: Path) 
     assert world.final() == {GOOD[0]: "accepted"}
 
 
-def failing_blocks(*places: int) -> Callable[[Any], Any]:
-    """Return a solver that refuses the blocks of answers that start at these places."""
-
-    def say(request: Any) -> Any:
-        return Fault(CONTENT_FILTER, "no") if request.draw in places else r"\boxed{12}"
-
-    return say
-
-
 def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].script = failing_blocks(4)
+    world.endpoints["s"].script = lambda request: (
+        Fault(CONTENT_FILTER, "no") if request.draw == 4 else r"\boxed{12}"
+    )
     world.work()
     # 8 of the first 12 are too few for a look; then 12 of 16.
     assert world.statuses()[1:] == [(GOOD[0], "undecided", False), (GOOD[0], "accepted", True)]

@@ -74,9 +74,12 @@ OLD = candidate_id(scripted.QUESTION.id, BAD_NUMBER)
 MENDED = "If $x + 7 = 19$, which value has $x$?"
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    """A run that has ended, in which one of two candidates was rejected by its answers."""
+def statuses(world: World) -> dict[str, CandidateStatus]:
+    with world.db.read() as session:
+        return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
+
+
+def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(tmp_path: Path) -> None:
     world = World(
         tmp_path,
         make_spec(n=2, rounds=1, min_distance=0.0),
@@ -84,15 +87,6 @@ def world(tmp_path: Path) -> World:
         answers={"x + 8": "11", "": "12"},
     )
     world.work()
-    return world
-
-
-def statuses(world: World) -> dict[str, CandidateStatus]:
-    with world.db.read() as session:
-        return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
-
-
-def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(world: World) -> None:
     assert statuses(world)[OLD].status == "rejected"
     before = statuses(world)[OLD]
     with world.db.write() as session:

@@ -166,16 +166,11 @@ def versions(empty: Database) -> Database:
     return empty
 
 
-def set_ids(versions: Database) -> list[str]:
-    with versions.read() as session:
-        return [header.id for header in sets.list_sets(session)]
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(0, 2), (2, 1)])
 def test_counts_and_pages_are_those_of_the_whole_comparison(versions: Database, a: int, b: int) -> None:
-    ids = set_ids(versions)
     with versions.read() as session:
+        ids = [header.id for header in sets.list_sets(session)]
         whole = sets.diff(session, ids[a], ids[b])
         found = changes.count_changes(session, ids[a], ids[b])
         for kind, number in found.items():

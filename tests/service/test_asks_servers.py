@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 from asking import answer, attempt, opened, question, remote
 from openai_faults import Fault as ServerFault
-from openai_faults import FaultPlan, Seen, always
+from openai_faults import always
 from openai_server import OpenAIServer
 from pictures import picture
 
@@ -47,13 +47,6 @@ def paid_once(*servers: OpenAIServer) -> bool:
     ) == len(set().union(*(server.paid for server in servers)))
 
 
-def from_request(number: int, fault: str) -> FaultPlan:
-    def plan(seen: Seen) -> ServerFault | None:
-        return ServerFault(fault) if seen.ordinal >= number else None
-
-    return plan
-
-
 async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
     slow, fast = OpenAIServer(latency_s=0.3), OpenAIServer(latency_s=0.03)
     async with served([slow, fast], max_concurrency=8) as endpoint:
@@ -69,7 +62,8 @@ async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> N
 
 @pytest.mark.parametrize("fault", ["server_error", "cut_early", "no_model"])
 async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFixture) -> None:
-    good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02, faults=from_request(20, fault))
+    good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02)
+    bad.faults = lambda seen: ServerFault(fault) if seen.ordinal >= 20 else None
     async with served([good, bad], max_concurrency=4) as endpoint:
         await ask_many(endpoint, 160)
     assert paid_once(good, bad)

@@ -36,9 +36,7 @@ def record(tmp_path: Path) -> Record:
     return Record(write_run(tmp_path / "ta", (1, 2, 3)))
 
 
-@pytest.fixture
-def kinds(tmp_path: Path) -> Record:
-    """Return two steps with a question of each kind, four responses each."""
+def test_groups_are_told_by_kind_and_paged_both_ways(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path / "kinds", "kinds", background=False) as writer:
         for step in (1, 2):
             reasons = {None: "timeout", True: "exact", False: "different"}
@@ -50,11 +48,7 @@ def kinds(tmp_path: Path) -> Record:
                 for session, grade in enumerate(grades)
             ]
             writer.write(step, records)
-    return Record(tmp_path / "kinds")
-
-
-def test_groups_are_told_by_kind_and_paged_both_ways(kinds: Record) -> None:
-    counts = kinds.counts()
+    counts = Record(tmp_path / "kinds").counts()
     every = counts.page_groups()
     keys = [(group.step, group.question_id) for group in every]
     assert [(one.step, one.kind) for one in every] == [(step, kind) for step in (1, 2) for kind in GRADES]
