@@ -380,7 +380,7 @@ def test_unknown_grades_widen_the_comparison() -> None:
     assert "unknown grades or missing samples alone" in row.warning
 
 
-def test_different_problems() -> None:
+def test_different_problems_and_too_few_samples_are_refused_unless_allowed() -> None:
     a = Counts(["a", "b", "c"], [8] * 3, [1, 2, 3])
     b = Counts(["c", "b", "d"], [8] * 3, [3, 1, 0])
     with pytest.raises(InputError, match=r"1 only in A \(a\), 1 only in B \(d\)"):
@@ -390,9 +390,6 @@ def test_different_problems() -> None:
     assert (shown.only_a, shown.only_b) == (("a",), ("d",))
     with pytest.raises(InputError, match="no problems in common"):
         compare(a, Counts(["z"], [8], [1]), 1, common_only=True)
-
-
-def test_too_few_samples_on_one_side() -> None:
     a = Counts(["a", "b"], [8, 4], [1, 2])
     b = Counts(["a", "b"], [8, 8], [3, 1])
     with pytest.raises(InputError, match="1 of 2 problems have fewer than 8"):

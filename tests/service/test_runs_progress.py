@@ -1,23 +1,22 @@
 """Where runs are and how fast they go."""
 
 import pytest
+from asking import make_run
 from runs import add_ask
 from sqlalchemy import select, update
 
-from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
 from service.runs import progress
 from service.runs.removing import holdings, remove_run
 from service.runs.spending import read_account, set_cap
-from service.runs.store import Run, finish_run, open_run
+from service.runs.store import Run, finish_run
 
 
 def start(db: Database, name: str, *tasks: tuple[str, str | None]) -> Run:
     """Make a run with tasks of these states and errors."""
+    run = make_run(db, name, tasks=len(tasks))
     with db.write() as session:
-        run, _ = open_run(session, name=name, kind="propose", spec={}, question_ids=(), versions={})
-        add_tasks(session, run.id, [f"{name} {number}" for number in range(len(tasks))])
         for position, (state, error) in enumerate(tasks):
             task = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position == position)
             session.execute(task.values(state=state, error=error))
