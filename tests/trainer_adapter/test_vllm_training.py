@@ -139,20 +139,7 @@ def drawn(whole: Path) -> Rollouts:
     return recorded(whole)
 
 
-@pytest.fixture(scope="module")
-def resumed(place: Path, whole: Path, drawn: Rollouts) -> Rollouts:
-    """Lose the checkpoint of the last step, and have it trained again."""
-    shutil.rmtree(whole / "checkpoints" / "global_step_2")
-    return recorded(train(place, "whole", "resume", "whole", "--json"))
-
-
-@pytest.fixture(scope="module")
-def refilled(place: Path) -> Path:
-    recipe = ("ta_grpo_corrected", "filter=dynamic")
-    return train(place, "refilled", *train_words("refilled", recipe, place / "tiny", 1, *SUMS))
-
-
-def test_every_step_draws_each_group_and_changes_the_weights(whole: Path, drawn: Rollouts) -> None:
+def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole: Path, drawn: Rollouts) -> None:
     logged = metrics(whole)
     for step in (1, 2):
         of_step = [each for each in drawn.values() if each.step == step]
@@ -162,11 +149,6 @@ def test_every_step_draws_each_group_and_changes_the_weights(whole: Path, drawn:
         assert all(each.weights_version == step - 1 for each in of_step)
         assert logged[step]["actor/grad_norm"] > 0
         assert len({each.response for each in of_step}) > 0.9 * len(of_step)
-
-
-def test_the_engine_draws_with_the_weights_that_are_trained(drawn: Rollouts) -> None:
-    for step in (1, 2):
-        of_step = [each for each in drawn.values() if each.step == step]
         own, foreign = gaps(of_step, own=True), gaps(of_step, own=False)
         assert (len(own), len(foreign)) == (QUESTIONS * RESPONSES, NEIGHBORS * QUESTIONS * RESPONSES)
         assert max(own) < 1e-4
@@ -174,8 +156,10 @@ def test_the_engine_draws_with_the_weights_that_are_trained(drawn: Rollouts) -> 
 
 
 def test_a_resumed_run_draws_from_its_checkpoint_what_it_had_drawn(
-    drawn: Rollouts, resumed: Rollouts
+    place: Path, whole: Path, drawn: Rollouts
 ) -> None:
+    shutil.rmtree(whole / "checkpoints" / "global_step_2")
+    resumed = recorded(train(place, "whole", "resume", "whole", "--json"))
     assert drawn.keys() == resumed.keys()
     for place_in_run, rollout in drawn.items():
         again = resumed[place_in_run]
@@ -185,7 +169,9 @@ def test_a_resumed_run_draws_from_its_checkpoint_what_it_had_drawn(
             assert getattr(again, name) == pytest.approx(getattr(rollout, name), abs=1e-4)
 
 
-def test_dead_groups_are_drawn_anew_and_neighbors_weighed(refilled: Path) -> None:
+def test_dead_groups_are_drawn_anew_and_neighbors_weighed(place: Path) -> None:
+    recipe = ("ta_grpo_corrected", "filter=dynamic")
+    refilled = train(place, "refilled", *train_words("refilled", recipe, place / "tiny", 1, *SUMS))
     (logged,) = metrics(refilled).values()
     rollouts = list(recorded(refilled).values())
     right = Counter((each.question_id, bool(each.correct)) for each in rollouts)
@@ -221,31 +207,16 @@ def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path: Path) -
     assert received == [["1.0"] * 8, ["2.0"] * 8]
 
 
-def run_beside(_log: Path, *arguments: str) -> None:
-    """Run a command in this process, whose imports are paid already."""
-    done = run_here(*arguments)
-    assert done.code == 0, done.err
-
-
-@pytest.fixture(scope="module")
-def rescued(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def test_questions_that_the_policy_fails_on_are_asked_by_their_neighbors(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The policy that comes with tagrpo, trained by `ta_rescue` in its world."""
-    place = tmp_path_factory.mktemp("training")
-    world = sandbox_world.World(place, "A")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sandbox_world, "tagrpo", run_beside)
-        world.prepare()
-    settings = (
-        "--data",
-        str(world.export),
-        "verl.data.max_response_length=40",
-        "verl.data.seed=1",
-        "run.seed=1",
-    )
-    return train(place, "first", *train_words("first", ("ta_rescue",), world.policy, 2, *settings))
-
-
-def test_questions_that_the_policy_fails_on_are_asked_by_their_neighbors(rescued: Path) -> None:
+    world = sandbox_world.World(tmp_path, "A")
+    monkeypatch.setattr(sandbox_world, "tagrpo", lambda log, *words: run_here.ok(*words))
+    world.prepare()
+    settings = ("--data", str(world.export), "verl.data.max_response_length=40")
+    words = train_words("first", ("ta_rescue",), world.policy, 2, *settings, "verl.data.seed=1", "run.seed=1")
+    rescued = train(tmp_path, "first", *words)
     questions: dict[tuple[int, str], list[RolloutRecord]] = {}
     for each in recorded(rescued).values():
         questions.setdefault((each.step, each.question_id), []).append(each)
