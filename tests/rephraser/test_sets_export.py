@@ -72,16 +72,8 @@ def test_an_export_holds_everything_and_reads_back_to_the_same_hash(
     assert sets.export_set(db, "math@1", path, form) == header
     rows = read_rows(path)
     assert [row["question"] for row in rows] == [ODD, "What is 2+3?", "Double 8."]
-    assert rows[2] == {
-        "id": make_question("Double 8.", "").id,
-        "question": "Double 8.",
-        "answer": "",
-        "level": None,
-        "subject": None,
-        "kind": "latex",
-        "images": [],
-        "neighbors": [],
-    }
+    double = {"id": make_question("Double 8.", "").id, "question": "Double 8.", "answer": "", "kind": "latex"}
+    assert rows[2] == double | {"level": None, "subject": None, "images": [], "neighbors": []}
     accepted, unverified = rows[1]["neighbors"]
     assert accepted == {
         "id": accepted["id"],
@@ -91,14 +83,10 @@ def test_an_export_holds_everything_and_reads_back_to_the_same_hash(
         "strategy_hash": make_spec().strategies[0].hash,
         "model": "test/proposer",
         "verdict": "accepted",
-        "posterior": None,
         "reviewed": True,
         "likeness": 0.5714,
-        "solver": None,
-        "question_right": None,
-        "question_drawn": None,
-        "neighbor_right": None,
-        "neighbor_drawn": None,
+        **dict.fromkeys(("posterior", "solver", "question_right", "question_drawn")),
+        **dict.fromkeys(("neighbor_right", "neighbor_drawn")),
     }
     assert (unverified["verdict"], unverified["posterior"]) == ("unverified", None)
     with open_empty(tmp_path / "other.db") as other:

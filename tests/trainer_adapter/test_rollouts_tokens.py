@@ -166,15 +166,14 @@ def drawn(tokenizer: Bytes) -> tuple[StepResponses, StepBatch, list[str]]:
     old_BT, sampling_BT, entropies_BT = (-torch.rand(ids_BT.shape, generator=chance) for _ in range(3))
     rewards_B = (row_B % 3 == 0).double()
     variants = variant_B.tolist()
+    shared = {"question_B": question_B, "correct_B": rewards_B > 0}
+    shared |= {"unknown_B": row_B == 1, "truncated_B": row_B == 2}
     batch = StepBatch(
+        **shared,
         step=3,
-        question_B=question_B,
         variant_B=variant_B,
         group_B=question_B,
         rewards_B=rewards_B,
-        correct_B=rewards_B > 0,
-        unknown_B=row_B == 1,
-        truncated_B=row_B == 2,
         tokens_B=tokens_B,
         prompt_tokens_B=tokens_B,
         mask_BT=mask_BT,
@@ -199,12 +198,9 @@ def drawn(tokenizer: Bytes) -> tuple[StepResponses, StepBatch, list[str]]:
             for row in range(rows)
         ),
         graded=tuple({"reason": "exact", "extracted": str(row % 7)} for row in range(rows)),
-        question_B=question_B,
         scores_B=rewards_B,
-        correct_B=rewards_B > 0,
-        unknown_B=row_B == 1,
-        truncated_B=row_B == 2,
         tensors_BT={"responses": ids_BT},
+        **shared,
     )
     return responses, batch, texts
 
