@@ -191,7 +191,8 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
         direct = run_here(*(word for word in arguments if word != "proposer.batch=true"))
         assert direct.code == 3, direct.err
         assert "open; resume with" in direct.err
-        assert run_finished(db) is None
+        with Database.open(db, read_only=True) as database, database.read() as session:
+            assert find_run(session, "run").finished_at is None
         done = run_here(*arguments)
         assert done.code == 0, done.err
         seen = stats(url)
@@ -204,16 +205,8 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
     assert line["usd"] == pytest.approx(full / 2)
 
 
-def run_finished(db: Path) -> str | None:
-    with Database.open(db, read_only=True) as database, database.read() as session:
-        return find_run(session, "run").finished_at
-
-
 def ledger(db: Path) -> list[dict[str, Any]]:
-    lines: list[dict[str, Any]] = json.loads(run_here("runs", "show", "run", "--db", str(db), "--json").out)[
-        "ledger"
-    ]
-    return lines
+    return json.loads(run_here("runs", "show", "run", "--db", db, "--json").out)["ledger"]
 
 
 def test_no_key_reaches_the_database_or_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

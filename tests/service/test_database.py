@@ -35,16 +35,6 @@ def insert_run(db: Database, name: str) -> None:
         session.execute(INSERT_RUN, {"n": name})
 
 
-def read_versions(db: Database) -> list[str]:
-    with db.read() as session:
-        return list(session.scalars(text("SELECT versions FROM runs")))
-
-
-def count_runs(db: Database) -> int:
-    with db.read() as session:
-        return int(session.execute(text("SELECT count(*) FROM runs")).scalar_one())
-
-
 def test_a_new_database_has_the_tables_of_all_rooms() -> None:
     defined = {
         ".".join(file.relative_to(ROOT).with_suffix("").parts)
@@ -88,8 +78,8 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path: Path, 
     assert path.read_bytes() == before
     Database.open(path, create=False, upgrade=True).close()
     assert schema_hash(path) == "c2e7651385fc"
-    with Database.open(path, read_only=True) as db:
-        assert count_runs(db) == 1
+    with Database.open(path, read_only=True) as db, db.read() as session:
+        assert session.scalars(text("SELECT count(*) FROM runs")).all() == [1]
 
 
 @pytest.mark.slow
@@ -127,8 +117,8 @@ def test_a_damaged_database_is_named(path: Path) -> None:
     path.write_bytes(data)
     with Database.open(path) as db:
         assert db.integrity_report() != []
-        with pytest.raises(DatabaseError, match="damaged"):
-            read_versions(db)
+        with pytest.raises(DatabaseError, match="damaged"), db.read() as session:
+            session.execute(text("SELECT versions FROM runs")).all()
 
 
 MOUNTS = [
