@@ -36,7 +36,6 @@ def start(*options: str, **environment: str) -> tuple[subprocess.Popen[str], str
         text=True,
         env={**os.environ, **environment},
     )
-    assert process.stdout is not None
     return process, process.stdout.readline()
 
 

@@ -35,11 +35,6 @@ def db(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
-def ids(db: Database, name: str) -> list[str]:
-    with db.read() as session:
-        return [question.id for question in load_question_set(session, name)]
-
-
 def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Database) -> None:
     overlapping = [
         text(0),  # the same text, with another answer
@@ -51,7 +46,8 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Dat
     ]
     store(db, "dirty", overlapping)
     report = mix_sets(db, "m", base="base", extra="dirty", chunk=2, chunks=1, seed=1)
-    taken = set(ids(db, "m")[20:])
+    with db.read() as session:
+        taken = {question.id for question in load_question_set(session, "m")[20:]}
     allowed = [make_question(line, str(position)).id for position, line in enumerate(overlapping)]
     assert len(taken & {allowed[3], allowed[4]}) == 1
     assert allowed[5] in taken

@@ -62,7 +62,9 @@ def test_checkpoints_without_weights_are_not_gone_on_with(tmp_path: Path) -> Non
     assert resuming.mend(tmp_path, (), ended=True) is None
 
 
-def test_a_tracker_that_a_kill_left_empty_is_written_anew(tmp_path: Path) -> None:
+def test_an_empty_tracker_is_written_anew_and_a_broken_checkpoint_gives_way(
+    tmp_path: Path,
+) -> None:
     save(tmp_path, 2)
     save(tmp_path, 4)
     (tmp_path / TRACKER).write_text("")
@@ -70,11 +72,7 @@ def test_a_tracker_that_a_kill_left_empty_is_written_anew(tmp_path: Path) -> Non
         f"{TRACKER} does not contain a step number; training resumes from the checkpoint at step 4"
     )
     assert (tmp_path / TRACKER).read_text() == "4"
-
-
-def test_a_checkpoint_that_is_gone_gives_way_to_the_one_before(tmp_path: Path) -> None:
-    save(tmp_path, 2)
-    cut(save(tmp_path, 4) / "actor" / "model_world_size_2_rank_0.pt")
+    cut(tmp_path / "global_step_4" / "actor" / "model_world_size_2_rank_0.pt")
     assert mend(tmp_path) == (
         f"{TRACKER} points to step 4, which has a damaged actor/model_world_size_2_rank_0.pt; training "
         "resumes from the checkpoint at step 2"
