@@ -30,12 +30,6 @@ def shown(**parameters):
     return app
 
 
-def test_an_empty_database_says_what_to_do(db):
-    app = shown()
-    assert any("tagrpo questions import FILE" in code.value for code in app.code)
-    assert not numbers(app)
-
-
 def test_numbers_and_runs_are_shown(db):
     add_eval_run(db, "base.aime24", [(4, 1, 0), (4, 2, 0)], benchmark="aime24", usd=2.5)
     app = shown()

@@ -28,12 +28,6 @@ def filled(built):
 opened = partial(open_page, "rollouts")
 
 
-def test_without_rollouts_it_says_how_to_add_some(tmp_path):
-    Database.open(tmp_path / "t.db").close()
-    app = opened(tmp_path / "t.db")
-    assert f"tagrpo train rollouts FOLDER --add --db {tmp_path / 't.db'}" in [code.value for code in app.code]
-
-
 def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
     app = opened(filled)
     assert app.selectbox[0].value == "joint"  # the newest
