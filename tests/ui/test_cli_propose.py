@@ -211,7 +211,7 @@ def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> 
 @pytest.mark.slow
 def test_a_run_of_which_too_little_is_accepted_stops_and_goes_on(cli: CommandLine, db: Path) -> None:
     more = Path("more.jsonl")
-    cli.ok("questions", "import", write_sums(more, 40), "--name", "more")
+    cli.ok("questions", "import", write_sums(more, 24), "--name", "more")
     with world_server("--model", "test-model") as url:
         solved = ("--solver", "openai/test-model", f"solver.base_url={url}", "proposer.max_concurrency=2")
         done = cli.warned(*(["rephrase", "run", "more", *llm(url, *solved)[3:]]), "stop_below=1", "--json")
