@@ -69,7 +69,7 @@ def test_it_comes_back_as_it_went(cli: CommandLine, file: Path, url: str) -> Non
 
 def test_commands_say_the_same_of_both(cli: CommandLine, file: Path, url: str) -> None:
     for command in (
-        *("questions list", "questions list --suspects", "rephrase list", "rephrase list --reviews"),
+        *("questions list math", "questions list --suspects", "rephrase list", "rephrase list --reviews"),
         *("runs list", "runs show math-neighbors", "sets list"),
         *("eval report grpo.aime ta_grpo.aime", "eval compare grpo.aime ta_grpo.aime"),
         *("train rollouts ta_grpo --limit 20", "train metrics ta_grpo", "doctor", "db check"),
