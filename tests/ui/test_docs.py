@@ -9,7 +9,6 @@ The fenced blocks of README.md and docs/ run in order, page by page, in an empty
 A command ends with exit code 0 unless its comment says `exit code 3`. Models are asked at the test server.
 """
 
-import json
 import os
 import re
 import runpy
@@ -319,11 +318,11 @@ def prepare(page: str, folder: Path) -> None:
         rescues = write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
         run_here.ok("train", "rollouts", str(rescues), "--add")
     if page == "docs/train.md":  # it begins with the run math-gpt4 too, over questions that are asked
-        split = [row["question"].split() for row in rows[:8]]
-        ways = [[Proposed(" ".join(order)) for order in (words[::-1], sorted(words))] for words in split]
-        asked = [
-            (row["question"], row["answer"], proposed) for row, proposed in zip(rows[:8], ways, strict=True)
-        ]
+        asked = []
+        for row in rows[:8]:
+            words = row["question"].split()
+            proposed = [Proposed(" ".join(order)) for order in (words[::-1], sorted(words))]
+            asked.append((row["question"], row["answer"], proposed))
         with Database.open(Path("tagrpo.db")) as database:
             add_run(database, "math-gpt4", asked)
     if page not in PAGES_ABOUT_A_RUN:
@@ -332,14 +331,12 @@ def prepare(page: str, folder: Path) -> None:
     asked = [("2+3=?", "5", proposed), ("Double 8.", "16", [Proposed("8+8?"), Proposed("2 times 8?")])]
     with Database.open(Path("tagrpo.db")) as database:
         add_run(database, "math-gpt4", asked)
-        unverified = [
-            (question, gold, [Proposed(f"So: {question}", ("unverified",))]) for question, gold, _ in asked
-        ]
+        unverified = [(text, gold, [Proposed(f"So: {text}", ("unverified",))]) for text, gold, _ in asked]
         add_run(database, "rules", unverified, spec=make_spec(solvers=()))
         with database.read() as session:
             candidate = session.scalar(text("SELECT min(id) FROM candidates"))
     decision = {"candidate": candidate, "decision": "reject", "reason": "asks for the area"}
-    (folder / "decisions.jsonl").write_text(json.dumps(decision) + "\n", encoding="utf-8")
+    write_rows(folder / "decisions.jsonl", decision)
 
 
 def existing(match: re.Match[str]) -> str:
