@@ -283,27 +283,14 @@ def test_every_step_changes_the_weights(long_run: VerlRun) -> None:
 
 @pytest.fixture(scope="module")
 def resumed_run(place: Path, long_run: VerlRun) -> VerlRun:
-    return run(
-        place,
-        "resumed",
-        RESUMED,
-        "trainer.resume_mode=resume_path",
-        f"trainer.resume_from_path={checkpoint(place, OWN_STEP - 1)}",
-        SAVED,
-    )
+    resumed = f"trainer.resume_from_path={checkpoint(place, OWN_STEP - 1)}"
+    return run(place, "resumed", RESUMED, "trainer.resume_mode=resume_path", resumed, SAVED)
 
 
 @pytest.fixture(scope="module")
 def parallel_run(place: Path) -> VerlRun:
-    return run(
-        place,
-        "parallel",
-        ["ta_grpo", "ta_grpo"],
-        "trainer.n_gpus_per_node=2",
-        "ray_kwargs.ray_init.num_gpus=2",
-        "ray_kwargs.ray_init.num_cpus=20",
-        data="repeated",
-    )
+    ranks = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2", "ray_kwargs.ray_init.num_cpus=20")
+    return run(place, "parallel", ["ta_grpo", "ta_grpo"], *ranks, data="repeated")
 
 
 @pytest.mark.parametrize("step", [OWN_STEP, OWN_STEP + 1, OWN_STEP + 2])

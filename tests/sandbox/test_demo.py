@@ -56,11 +56,7 @@ def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
 
 
 def test_models_are_compared_with_the_base_and_with_the_first_recipe() -> None:
-    assert comparisons(PLAN) == [
-        ("grpo-s1", "base"),
-        ("ta_grpo-s1", "base"),
-        ("ta_grpo-s1", "grpo-s1"),
-    ]
+    assert comparisons(PLAN) == [("grpo-s1", "base"), ("ta_grpo-s1", "base"), ("ta_grpo-s1", "grpo-s1")]
     assert ("ta_grpo_star-s2", "grpo_matched-s2") in comparisons(LARGE)
     assert ("ta_grpo_star-s2", "grpo_matched-s1") not in comparisons(LARGE)
 

@@ -211,7 +211,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("questions", "list"): ["demo", "--db", db],
         ("questions", "show"): ["q_1ff", "--db", db],
         ("questions", "mix"): [
-            *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db),
+            *("mixed", "--base", "demo", "--extra", "odd", "--chunks", "1", "--chunk", "1", "--db", db)
         ],
         ("questions", "remove"): ["mixed", "--yes", "--db", db],
         ("questions", "contamination"): ["demo", "--benchmark", one_question(folder), "--db", db],

@@ -189,9 +189,8 @@ def test_a_command_that_cannot_run_is_refused(cli: CommandLine) -> None:
             "eval run sums.jsonl --model x --n 0": "--n is 0; give an integer, 1 to 100,000",
         }
     )
-    secret = cli.refused(
-        "eval", "run", "sums.jsonl", "--model", MODEL, "--base-url", "http://me:secret@localhost"
-    )
+    address = ("--base-url", "http://me:secret@localhost")
+    secret = cli.refused("eval", "run", "sums.jsonl", "--model", MODEL, *address)
     assert "contains a user name or password" in secret
     assert "://me:secret" not in secret
 

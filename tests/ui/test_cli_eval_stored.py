@@ -61,12 +61,9 @@ def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:
         cli("score", "a")
         with db.write() as session:
             session.execute(text("INSERT INTO graders (id, version) VALUES (99, 'old grader')"))
-            session.execute(
-                text(
-                    "INSERT INTO grades SELECT sample_id, 99, run_problem_id, CASE WHEN sample_id % 4 = 0 "
-                    "THEN 'unknown' ELSE value END, reason, extracted, source FROM grades"
-                )
-            )
+            value = "CASE WHEN sample_id % 4 = 0 THEN 'unknown' ELSE value END"
+            columns = f"sample_id, 99, run_problem_id, {value}, reason, extracted, source"
+            session.execute(text(f"INSERT INTO grades SELECT {columns} FROM grades"))
     told = cli("score", "a", "--changes")
     assert {"compared with old grader", "changed unknown to correct=2"} <= {*squeezed(told.out)}
     as_json = cli.json("score", "a", "--changes")
@@ -93,15 +90,9 @@ def test_responses_are_shown_searched_and_paged(cli: CommandLine) -> None:
 def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
     with Database.open("tagrpo.db") as db:
         for version in ("old grader", "older grader"):
-            add_eval_run(
-                db,
-                version.split()[0],
-                [(2, 1, 0)],
-                benchmark="gpqa",
-                texts=lambda *_: "SECRET \\boxed{SECRET}",
-                answers=[["SECRET", "SECRET"]],
-                grader_version=version,
-            )
+            texts = {"texts": lambda *_: "SECRET \\boxed{SECRET}", "answers": [["SECRET", "SECRET"]]}
+            of = {"benchmark": "gpqa", "grader_version": version}
+            add_eval_run(db, version.split()[0], [(2, 1, 0)], **texts, **of)
     label = ("label", "old", "0", "1", "--correct", "--comment", "SECRET", "--reviewer", "ada")
     cli.ok(*label)
     for arguments in (("show", "old", "0", "--full"), ("score", "old", "--changes"), ("label", "old")):

@@ -91,11 +91,8 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
                 add_ask(session, run.id, None, state=state, error=error, tokens=(0, 0), **answered)
             for position, error in enumerate(errors):
                 state = FAILED_TASK if "filter" in error else OPEN
-                session.execute(
-                    update(TaskRow)
-                    .where(TaskRow.run_id == run.id, TaskRow.position == position)
-                    .values(state=state, error=error)
-                )
+                task = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position == position)
+                session.execute(task.values(state=state, error=error))
 
     _, out, err = cli.warned("show")
     said = " ".join(err.split())

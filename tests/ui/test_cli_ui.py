@@ -34,10 +34,8 @@ def refused(database, *options):
 @pytest.mark.slow
 def test_it_prints_its_address_answers_and_ends_on_ctrl_c(database):
     """With `--no-token` a password in the environment does not count."""
-    process = subprocess.Popen(
-        tagrpo_ui(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "TAGRPO_UI_PASSWORD": "horse"},
-    )  # fmt: skip
+    environment, pipe = {**os.environ, "TAGRPO_UI_PASSWORD": "horse"}, subprocess.PIPE
+    process = subprocess.Popen(tagrpo_ui(database), stdout=pipe, stderr=pipe, text=True, env=environment)
     line = process.stdout.readline()
     url = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
     with urllib.request.urlopen(url) as answer:
@@ -75,10 +73,8 @@ def test_bad_usage_is_code_2_and_one_message(database):
 
 @pytest.mark.slow
 def test_the_password_is_no_argument_and_in_no_output(database):
-    process = subprocess.Popen(
-        locked_ui(database, "--password"),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(locked_ui(database, "--password"), text=True, **pipes)
     process.stdin.write("correct horse\n")
     process.stdin.flush()
     url = process.stdout.readline().split("at ")[1].split()[0]

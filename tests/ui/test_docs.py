@@ -147,13 +147,8 @@ def public_commands(group: TyperGroup, names: tuple[str, ...] = ()) -> Iterator[
             yield " ".join((*names, name))
 
 
-CONFIGS = {
-    "rephrase run": "rephrase",
-    "eval run": "eval",
-    "eval score": "score",
-    "train run": "train",
-    "sets export": "export",
-}
+CONFIGS = {"rephrase run": "rephrase", "eval run": "eval", "eval score": "score", "train run": "train"}
+CONFIGS |= {"sets export": "export"}
 _KEY = re.compile(r"[a-z][\w.]*(?==)")
 
 

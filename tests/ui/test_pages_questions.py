@@ -123,13 +123,9 @@ def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
 
 
 def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtered(tmp_path):
-    world = World(
-        tmp_path,
-        make_spec(rounds=1, content_attempts=1),
-        (QUESTION, OTHER),
-        proposed={QUESTION.id: [proposals(*GOOD)], OTHER.id: [proposals(CHANGED)]},
-        answers={"pen": "17", "19": "26"},
-    )
+    proposed = {QUESTION.id: [proposals(*GOOD)], OTHER.id: [proposals(CHANGED)]}
+    spec, answers = make_spec(rounds=1, content_attempts=1), {"pen": "17", "19": "26"}
+    world = World(tmp_path, spec, (QUESTION, OTHER), proposed=proposed, answers=answers)
     world.work()
     world.db.close()
     (note,) = [one.value for one in opened(tmp_path / "t.db", id=QUESTION.id).warning]

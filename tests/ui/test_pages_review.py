@@ -20,14 +20,10 @@ def reviewed(folder):
     """A run with an audit that ben and eve have decided; they differ on one candidate."""
     db = open_empty(folder / "t.db")
     statuses = ["accepted"] * 8 + ["rejected"] * 2 + ["undecided"] * 2
-    asked = [
-        (
-            f"What is {n} + 1?",
-            str(n + 1),
-            [Proposed(f"Add one to {n}.", (status,), strategy="secret-strategy")],
-        )
-        for n, status in enumerate(statuses)
-    ]
+    asked = []
+    for n, status in enumerate(statuses):
+        proposed = Proposed(f"Add one to {n}.", (status,), strategy="secret-strategy")
+        asked.append((f"What is {n} + 1?", str(n + 1), [proposed]))
     run = add_run(db, "r", asked)
     audit, _ = open_audit(db, run, size=12, seed=1)
     ids = [member.candidate_id for member in audit.members if member.status == "accepted"]

@@ -147,12 +147,7 @@ def test_two_steps_stand_beside_each_other(filled):
     app = opened(filled, run="plain", q=QUESTION, at="2", to="5")
     assert len(tables(app)) == 4
     heads = [text.value.split("**")[1] for text in app.markdown if text.value.startswith("**")]
-    assert heads == [
-        "Original\\, step 2",
-        "Original\\, step 5",
-        "Neighbor 1\\, step 2",
-        "Neighbor 1\\, step 5",
-    ]
+    assert heads == [f"{name}\\, step {step}" for name in ("Original", "Neighbor 1") for step in (2, 5)]
 
 
 def test_a_link_from_a_question_opens_a_run_that_has_it(own, tmp_path):

@@ -71,12 +71,8 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def submit(script: str, *arguments: object) -> "subprocess.Popen[str]":
     path = ROOT / "docs" / "slurm" / script
-    return subprocess.Popen(
-        ["bash", str(path), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    call, pipe = ["bash", str(path), *map(str, arguments)], subprocess.PIPE
+    return subprocess.Popen(call, stdout=pipe, stderr=subprocess.STDOUT, text=True)
 
 
 def end(script: str, *arguments: object, limit_s: float = 30) -> tuple[int, str]:

@@ -24,13 +24,10 @@ def make_database(path):
     """One question with formulas for each item; the neighbor says its number in words of its own."""
     question = "Let $x_{{{n}}} = \\frac{{{n}}}{{7}}$ and $y = \\sqrt{{{n} + x^2}}$. Find $7x + {n}$."
     wording = "Wording {n} of it: what is $7x + {n}$ if $x = \\frac{{{n}}}{{7}}$?"
+    verdicts = ["accepted" if n % 3 else "rejected" for n in range(ITEMS)]
     asked = [
-        (
-            question.format(n=n),
-            str(2 * n),
-            [Proposed(wording.format(n=n), ("accepted" if n % 3 else "rejected",))],
-        )
-        for n in range(ITEMS)
+        (question.format(n=n), str(2 * n), [Proposed(wording.format(n=n), (verdict,))])
+        for n, verdict in enumerate(verdicts)
     ]
     db = open_empty(path)
     run = add_run(db, "fast", asked)
