@@ -56,16 +56,12 @@ def test_the_tokenizer_is_the_one_that_the_corpus_gives(tokenizer: Any) -> None:
     assert [tokenizer.decode([token]) for token in tokenizer("=173")["input_ids"]] == ["=", "1", "7", "3"]
 
 
-def short(steps: int) -> tuple[Shape, Schedule]:
-    return Shape(width=32, inner=64, layers=1, heads=2), Schedule(steps=steps, batch=16)
-
-
 @pytest.mark.slow
 def test_pre_training_repeats_itself_bit_by_bit(tokenizer: Any) -> None:
     losses: list[float] = []
 
     def train(seed: int) -> dict[str, Any]:
-        shape, schedule = short(40)
+        shape, schedule = Shape(width=32, inner=64, layers=1, heads=2), Schedule(steps=40, batch=16)
         made = pretrain(
             WORLDS["A"], tokenizer, seed=seed, threads=1, shape=shape, schedule=schedule,
             report=lambda progress: losses.append(progress.loss),
@@ -82,13 +78,10 @@ def test_pre_training_repeats_itself_bit_by_bit(tokenizer: Any) -> None:
 def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
+    few: dict[str, Any] = {"threads": 1, "report": lambda progress: None}
     with pytest.raises(InputError, match="is not empty"):
-        pretrain_policy(
-            tmp_path / "full", WORLDS["A"], seed=0, threads=1, steps=1, report=lambda progress: None
-        )
-    record = pretrain_policy(
-        tmp_path / "new", WORLDS["C"], seed=3, threads=1, steps=2, report=lambda progress: None
-    )
+        pretrain_policy(tmp_path / "full", WORLDS["A"], seed=0, steps=1, **few)
+    record = pretrain_policy(tmp_path / "new", WORLDS["C"], seed=3, steps=2, **few)
     assert (record["world"]["name"], record["seed"], record["schedule"]["steps"]) == ("C", 3, 2)
     stored = json.loads((tmp_path / "new" / RECORD).read_text())
     assert stored == record

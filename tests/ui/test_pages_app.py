@@ -4,6 +4,7 @@ import sqlite3
 
 import pytest
 from pages import open_page
+from runs import open_empty
 
 from service.database import Database, schema
 from ui.pages.text.markup import escaped
@@ -14,6 +15,22 @@ def test_a_missing_database_says_how_to_make_one(tmp_path):
     app = open_page("overview", path)
     assert f"tagrpo questions import FILE --name NAME --db {path}" in [code.value for code in app.code]
     assert not path.exists()
+
+
+@pytest.mark.sqlite  # names a file
+@pytest.mark.parametrize(
+    ("page", "command"),
+    [
+        *((page, "questions import FILE") for page in ("overview", "questions", "review", "sets")),
+        *((page, "train rollouts FOLDER") for page in ("rollouts", "signal")),
+        ("curves", "eval run"),
+    ],
+)
+def test_a_page_of_an_empty_database_says_what_to_do(tmp_path, page, command):
+    path = tmp_path / "nothing at all.db"
+    open_empty(path).close()
+    commands = [code.value for code in open_page(page, path).code]
+    assert [one for one in commands if one.startswith(f"tagrpo {command} ") and one.endswith(f" '{path}'")]
 
 
 @pytest.mark.sqlite  # compares a file
