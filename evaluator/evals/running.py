@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -53,7 +53,7 @@ async def run_eval(
         missing = samples_missing(session, run.id, n)
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
-    grading = Grouped(partial(_grade_blocks, grader))
+    grading, store = Grouped(partial(_grade_blocks, grader)), partial(_store_blocks, grader_row)
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
@@ -101,7 +101,8 @@ async def run_eval(
             for sample in samples
         ]
         grades = await grading.do(cases)
-        if await asker.store.write_together(_store_blocks, (samples, grades, grader_row)):
+        graded_block = [replace(sample, grade=grade) for sample, grade in zip(samples, grades, strict=True)]
+        if await asker.store.write_together(store, graded_block):
             graded.update(grade.value for grade in grades)
 
     try:
@@ -170,27 +171,15 @@ class NewSample:
     stop_reason: str  # stop, length (cut at the maximum tokens), content_filter, or the server's own word
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
+    grade: Grade | None = None
 
 
-_DrawnBlock = tuple[Sequence[NewSample], Sequence[Grade], int]
-"""Samples of a block, their grades, and the row of the grader's version."""
-
-
-def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]:
+def _store_blocks(grader_row: int, session: Session, blocks: Sequence[Sequence[NewSample]]) -> list[bool]:
     """Write blocks with their grades; return which are new, as another process may have stored one."""
-    places = [(samples[0].run_problem_id, samples[0].ordinal) for samples, _, _ in blocks]
-    there = _are_stored(session, places)
-    fresh = [block for block, stored in zip(blocks, there, strict=True) if not stored]
-    samples = [sample for block in fresh for sample in block[0]]
+    there = _are_stored(session, [(block[0].run_problem_id, block[0].ordinal) for block in blocks])
+    samples = [sample for block, stored in zip(blocks, there, strict=True) if not stored for sample in block]
     if samples:
-        grades = [(grade, row) for _, grades, row in fresh for grade in grades]
-        rows = [
-            grade_row(id, sample.run_problem_id, grader_row, grade)
-            for id, sample, (grade, grader_row) in zip(
-                insert_samples(session, samples), samples, grades, strict=True
-            )
-        ]
-        insert_grades(session, rows)
+        insert_samples(session, samples, grader_row)
         # Texts are stored once: as samples.
         asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
         session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))
@@ -206,17 +195,18 @@ def _are_stored(session: Session, places: Sequence[tuple[int, int]]) -> list[boo
     return [each in stored for each in places]
 
 
-def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:
-    """Write headers and texts of at least one sample in a write transaction; return their ids."""
+def insert_samples(session: Session, samples: Sequence[NewSample], grader_row: int | None = None) -> None:
+    """Write at least one sample in a write transaction, and grades by this version where there are any."""
     # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
     next_id = (session.scalar(select(func.max(SampleRow.id))) or 0) + 1
-    ids = range(next_id, next_id + len(samples))
-    headers = [
-        {"id": id} | {name: value for name, value in vars(sample).items() if name != "text"}
-        for id, sample in zip(ids, samples, strict=True)
-    ]
-    texts = [{"sample_id": id, "text": sample.text} for id, sample in zip(ids, samples, strict=True)]
+    headers, texts, grades = [], [], []
+    for id, sample in enumerate(samples, next_id):
+        header = {**vars(sample), "id": id}
+        texts.append({"sample_id": id, "text": header.pop("text")})
+        if (grade := header.pop("grade")) is not None and grader_row is not None:
+            grades.append(grade_row(id, sample.run_problem_id, grader_row, grade))
+        headers.append(header)
     table: Any  # bare, since the ORM spends more on a statement than SQLite does
     for table, rows in ((SampleRow.__table__, headers), (SampleTextRow.__table__, texts)):
         session.connection().execute(insert(table), rows)
-    return ids
+    insert_grades(session, grades)

@@ -16,7 +16,7 @@ from evaluator.benchmarks.golds import require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.evals.counts import Block, block_item
 from evaluator.evals.evaluating import Note, Progress
-from evaluator.evals.grading import grade_row, grade_run, insert_grades
+from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import RunProblem, placed_hash, run_problems
 from evaluator.evals.results import read_numbers
 from evaluator.evals.running import NewSample, insert_samples
@@ -33,7 +33,7 @@ from evaluator.exchange.agreement import POINTS, only_points, read_agreement
 from evaluator.exchange.files import with_thoughts_opened
 from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, Survey, survey
 from evaluator.exchange.responses import ResponseFile
-from evaluator.grading import AnswerKind, Grade, Grader
+from evaluator.grading import AnswerKind, Grader
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import grader_id, other_tool
 from evaluator.grading.workers.own import own_version
@@ -223,16 +223,14 @@ def import_responses(
     return run, new, before
 
 
-def _place(
-    file: ResponseFile, matcher: Matcher, problems: Mapping[int, RunProblem]
-) -> Iterator[tuple[NewSample, Grade | None]]:
+def _place(file: ResponseFile, matcher: Matcher, problems: Mapping[int, RunProblem]) -> Iterator[NewSample]:
     """Yield the responses of a file as samples of their problems, with the other tool's grades."""
     seen: Counter[int] = Counter()
     for number, response in matcher.numbers(file.read()):
         if number in problems and response.text is not None:
             how = response.seed, response.text, response.stop_reason
             tokens = response.prompt_tokens, response.completion_tokens
-            yield NewSample(problems[number].id, seen[number], None, *how, *tokens), response.score
+            yield NewSample(problems[number].id, seen[number], None, *how, *tokens, response.score)
             seen[number] += 1
 
 
@@ -242,17 +240,10 @@ def _stored(session: Session, ids: Collection[int] | Select[Any]) -> dict[int, i
     return dict(session.execute(counted.where(SampleCountsRow.run_problem_id.in_(ids))).all())
 
 
-def _store(session: Session, part: Sequence[tuple[NewSample, Grade | None]], theirs: int | None) -> int:
+def _store(session: Session, part: Sequence[NewSample], theirs: int | None) -> int:
     """Write the samples that are not there yet, with the other tool's grades; the write lock is held."""
-    stored = _stored(session, {sample.run_problem_id for sample, _ in part})
-    missing = [(sample, score) for sample, score in part if sample.ordinal >= stored[sample.run_problem_id]]
-    if not missing:
-        return 0
-    ids = insert_samples(session, [sample for sample, _ in missing])
-    grades = [
-        grade_row(id, sample.run_problem_id, theirs, score)
-        for id, (sample, score) in zip(ids, missing, strict=True)
-        if score is not None and theirs is not None
-    ]
-    insert_grades(session, grades)
+    stored = _stored(session, {sample.run_problem_id for sample in part})
+    missing = [sample for sample in part if sample.ordinal >= stored[sample.run_problem_id]]
+    if missing:
+        insert_samples(session, missing, theirs)
     return len(missing)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from hashlib import blake2b
 
 from evaluator.grading.clustering import Grouping, spellings
 from evaluator.grading.extraction import FinalAnswer, gold_answer
@@ -62,7 +61,6 @@ class Grader:
         self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self.own = own
         self.version = GRADER_VERSION if own is None else own_version(own)
-        self._grades: dict[object, Grade] = {}  # by case
         self._compared: dict[Task, Grade] = {}
 
     def __enter__(self) -> "Grader":
@@ -81,6 +79,8 @@ class Grader:
         cases: Sequence[GradeCase | tuple[str, str]],
         progress: TellProgress | None = None,
         deadline: float = math.inf,
+        *,
+        apart: bool = False,
     ) -> list[Grade]:
         r"""Grade cases, or (response, gold) pairs of the kind latex, in order.
 
@@ -88,56 +88,29 @@ class Grader:
         gold may be a bare answer or hold it in a `\boxed{}`. An error over a case, in a worker or here, makes
         its grade unknown ("crashed"). Raises InputError for a bad tolerance, and PrerequisiteError if there
         are programs and this machine cannot run any.
+
+        Args:
+            deadline: cases without a grade at this `time.monotonic()` are unknown ("timeout").
+            apart: read responses in the workers too, so that none can hold up the calling process. Slower for
+                all but the longest responses. An own grader always reads them there.
         """
         given = [_as_case(case) for case in cases]
-        if self.own is not None:
-            return self.grade_apart(given, progress=progress)
-        if any(case.kind is AnswerKind.CODE for case in given):
-            return _apart(given, partial(self._programs.grade, progress=progress), self.grade_many)
-        self._make_room()
-        grades: dict[int, Grade] = {}
-        unsettled: dict[int, tuple[FinalAnswer, Task]] = {}
-        keys = [_case_key(case) for case in given]
-        for place, (case, key) in enumerate(zip(given, keys, strict=True)):
-            seen = self._grades.get(key) or _read(case)
-            if isinstance(seen, Grade):
-                grades[place] = seen
-            else:
-                unsettled[place] = seen
-        ahead = len(grades)
-        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        compared = self._run([task for _, task in unsettled.values()], report, deadline)
-        for (place, (answer, _)), grade in zip(unsettled.items(), compared, strict=True):
-            grades[place] = with_answer(grade, answer)
-            if grade.is_lasting:
-                self._grades[keys[place]] = grades[place]
-        return [grades[place] for place in range(len(given))]
-
-    def grade_apart(
-        self, cases: Sequence[GradeCase], deadline: float = math.inf, progress: TellProgress | None = None
-    ) -> list[Grade]:
-        """Grade cases in the workers from the first character on: none can hold up the calling process.
-
-        Slower than `grade_many` for all but the longest responses; nothing is remembered. Cases that are not
-        graded by the deadline (of `time.monotonic()`) are unknown ("timeout").
-        """
-        if self.own is None and any(case.kind is AnswerKind.CODE for case in cases):
+        if self.own is None and any(case.kind is AnswerKind.CODE for case in given):
             programs = partial(self._programs.grade, progress=progress, deadline=deadline)
-            return _apart(cases, programs, partial(self.grade_apart, deadline=deadline))
-        own = self.version if self.own is not None else None
-        tasks = [
-            Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
-            for each in cases
-        ]
-        done = 0
-
-        def report(newly: Sequence[Task]) -> None:
-            nonlocal done
-            done += len(newly)
-            if progress is not None:
-                progress(done, len(tasks))
-
-        return self._pool.run(tasks, report, deadline)
+            return _apart(given, programs, partial(self.grade_many, deadline=deadline, apart=apart))
+        if apart or self.own is not None:
+            own = self.version if self.own is not None else None
+            tasks = [
+                Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
+                for each in given
+            ]
+            return self._run(tasks, progress, deadline, apart=True)
+        reads = [_read(case) for case in given]
+        unsettled = [read for read in reads if not isinstance(read, Grade)]
+        ahead = len(reads) - len(unsettled)
+        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
+        compared = iter(self._run([task for _, task in unsettled], report, deadline))
+        return [read if isinstance(read, Grade) else with_answer(next(compared), read[0]) for read in reads]
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grades the reference of each gold, given as (gold, reference).
@@ -181,7 +154,7 @@ class Grader:
         tasks = [Task("equal", first, second) for first, second in pairs]
         return [
             GradeValue.UNKNOWN if grade.reason in ("no answer", "no answer found") else grade.value
-            for grade in self._run(tasks, None)
+            for grade in self._run(tasks)
         ]
 
     def cluster_many(
@@ -193,7 +166,7 @@ class Grader:
         """
         jobs = [ClusterJob(job.answers, gold_answer(job.gold) if job.gold else None) for job in jobs]
         singles = list(dict.fromkeys(raw for job in jobs for raw in spellings(job.answers)[1].values()))
-        reads = self._run([Task("read", answer) for answer in singles], None)
+        reads = self._run([Task("read", answer) for answer in singles])
         readable = {answer: read.reason != "unparsable" for answer, read in zip(singles, reads, strict=True)}
         groupings = [Grouping(job, readable.__getitem__) for job in jobs]
         while wanted := [grouping for grouping in groupings if grouping.pairs]:
@@ -208,13 +181,22 @@ class Grader:
         return [grouping.result() for grouping in groupings]
 
     def _run(
-        self, tasks: Sequence[Task], progress: TellProgress | None, deadline: float = math.inf
+        self,
+        tasks: Sequence[Task],
+        progress: TellProgress | None = None,
+        deadline: float = math.inf,
+        *,
+        apart: bool = False,
     ) -> list[Grade]:
-        """Do tasks; equal ones once."""
+        """Do tasks, equal ones once: here if algebra is not needed, unless `apart`, else in the workers."""
         self._pool.check_open()
-        self._make_room()
+        if len(self._compared) > _MAX_REMEMBERED:
+            self._compared.clear()
         cases_of = Counter(tasks)
-        grades = {task: self._compared.get(task) or without_algebra(task) for task in cases_of}
+        grades = {
+            task: NEEDS_ALGEBRA if apart else self._compared.get(task) or without_algebra(task)
+            for task in cases_of
+        }
         waiting = [task for task, grade in grades.items() if grade is NEEDS_ALGEBRA]
         done = len(tasks) - sum(cases_of[task] for task in waiting)
 
@@ -224,16 +206,11 @@ class Grader:
             if progress is not None:
                 progress(done, len(tasks))
 
-        if progress is not None:
-            progress(done, len(tasks))
+        report(())
         grades |= zip(waiting, self._pool.run(waiting, report, deadline), strict=True)
-        self._compared |= {task: grade for task, grade in grades.items() if grade.is_lasting}
+        if not apart:  # responses are long
+            self._compared |= {task: grade for task, grade in grades.items() if grade.is_lasting}
         return [grades[task] for task in tasks]
-
-    def _make_room(self) -> None:
-        if len(self._grades) + len(self._compared) > _MAX_REMEMBERED:
-            self._grades.clear()
-            self._compared.clear()
 
 
 def _apart(
@@ -246,12 +223,6 @@ def _apart(
     rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
     graded = iter(programs(code))
     return [next(graded if case.kind is AnswerKind.CODE else rest) for case in cases]
-
-
-def _case_key(case: GradeCase) -> object:
-    """Return what a case is remembered by: responses are long, so their hash."""
-    digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
 def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:

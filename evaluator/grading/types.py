@@ -3,23 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Literal, TypeAlias
 
 from service.answer_kinds import AnswerKind as AnswerKind
 
-
-def _grader_version() -> str:
-    parts = ["tagrpo-grader 3"]
-    for package in ("math-verify", "latex2sympy2_extended", "sympy"):
-        try:
-            parts.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            parts.append(f"{package} missing")
-    return "; ".join(parts)
-
-
-GRADER_VERSION: str = _grader_version()
+_LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
+GRADER_VERSION = "; ".join(["tagrpo-grader 3", *(f"{name} {version(name)}" for name in _LIBRARIES)])
 
 
 class GradeValue(StrEnum):

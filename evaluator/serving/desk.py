@@ -35,12 +35,11 @@ class Desk:
             except InputError as error:
                 raise InputError(f"cases.{place}: {error}.") from error
         long = any(len(case.response) > _LONGEST_READ_HERE or case.kind is AnswerKind.CODE for case in cases)
-        apart = long or self.grader.own is not None
-        if len(cases) == 1 and not apart and (graded := look(cases[0])) is not None:
+        alone = len(cases) == 1 and not long and self.grader.own is None
+        if alone and (graded := look(cases[0])) is not None:
             return [graded]  # handing it to a thread costs more than grading it
-        grade = self.grader.grade_apart if apart else self.grader.grade_many
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._waiters, partial(grade, cases, deadline=deadline))
+        grade = partial(self.grader.grade_many, cases, deadline=deadline, apart=long)
+        return await asyncio.get_running_loop().run_in_executor(self._waiters, grade)
 
     def close(self) -> None:
         """Stop the grader's processes."""
