@@ -8,8 +8,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
-from evaluator.benchmarks.golds import require_golds
-from evaluator.benchmarks.loading import load_benchmark
+from evaluator.benchmarks.loading import load_benchmark, require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.counts import samples_missing

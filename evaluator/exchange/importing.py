@@ -12,7 +12,7 @@ from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
-from evaluator.benchmarks.golds import require_golds
+from evaluator.benchmarks.loading import require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.evals.counts import Block, block_item
 from evaluator.evals.evaluating import Note, Progress

@@ -1,17 +1,21 @@
 """The grader: grades responses, compares answers and clusters them, within limits of time and memory."""
 
+import asyncio
 import atexit
 import math
 import os
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 from evaluator.grading.clustering import Grouping, spellings
+from evaluator.grading.compare import Task, do_task, read_case, read_tolerance, with_answer
 from evaluator.grading.extraction import FinalAnswer, gold_answer
-from evaluator.grading.programs.running import ProgramGrader
+from evaluator.grading.programs import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
@@ -25,7 +29,6 @@ from evaluator.grading.types import (
 )
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
-from evaluator.grading.workers.tasks import Task, do_task, read_case, with_answer
 from service.errors import InputError
 from service.telling import TellProgress
 
@@ -301,3 +304,39 @@ def _shared_grader() -> Grader:
             _grader = Grader(workers=1)
             atexit.register(_grader.close)
         return _grader
+
+
+_WAITERS = 256
+"""Threads that only wait for workers: so many hostile requests must come before honest ones wait."""
+
+_LONGEST_READ_HERE = 20_000
+"""Characters of a response; some texts of this length take a tenth of a second, in which others wait."""
+
+
+class Desk:
+    """A grader that many requests await; `close` closes it too. What takes too long is unknown."""
+
+    def __init__(self, grader: Grader, deadline_s: float) -> None:
+        self.grader = grader
+        self.deadline_s = deadline_s
+        self._waiters = ThreadPoolExecutor(_WAITERS, thread_name_prefix="waiter")
+
+    async def grade(self, cases: Sequence[GradeCase]) -> list[Grade]:
+        """Return the grade of each case, in order; `InputError` names a case with an unreadable tolerance."""
+        deadline = time.monotonic() + self.deadline_s
+        for place, case in enumerate(cases):
+            try:
+                read_tolerance(case.tolerance)
+            except InputError as error:
+                raise InputError(f"cases.{place}: {error}.") from error
+        long = any(len(case.response) > _LONGEST_READ_HERE or case.kind is AnswerKind.CODE for case in cases)
+        alone = len(cases) == 1 and not long and self.grader.own is None
+        if alone and (graded := look(cases[0])) is not None:
+            return [graded]  # handing it to a thread costs more than grading it
+        grade = partial(self.grader.grade_many, cases, deadline=deadline, apart=long)
+        return await asyncio.get_running_loop().run_in_executor(self._waiters, grade)
+
+    def close(self) -> None:
+        """Stop the grader's processes."""
+        self._waiters.shutdown(wait=False, cancel_futures=True)
+        self.grader.close()

@@ -165,7 +165,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRu
         changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.scoring import estimate_judging, score_by_judge, score_by_rules
+    from evaluator.judging import estimate_judging, score_by_judge, score_by_rules
     from ui.cli.records import list_table
 
     if dry_run and config.model is None:
@@ -325,8 +325,7 @@ def benchmarks(
         check: Check all known benchmarks.
     """
     from evaluator.benchmarks.catalogue import BENCHMARKS
-    from evaluator.benchmarks.golds import check_golds
-    from evaluator.benchmarks.loading import find_benchmark
+    from evaluator.benchmarks.loading import check_golds, find_benchmark
     from evaluator.benchmarks.types import ChangedBenchmarkError
     from evaluator.grading import Grader
 

@@ -17,9 +17,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from multiprocessing import resource_tracker
 from typing import Literal
 
+from evaluator.grading.compare import Task
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
-from evaluator.grading.workers.tasks import Task
 from service.errors import PrerequisiteError
 
 _TASKS_PER_WORKER: dict[str, int] = {"quick": 1500, "careful": 64}

@@ -8,9 +8,9 @@ import threading
 from multiprocessing import connection, parent_process
 from typing import Any
 
+from evaluator.grading.compare import Task, do_task
 from evaluator.grading.types import CRASHED, MEMORY, Grade
 from evaluator.grading.workers.own import grade_by_own
-from evaluator.grading.workers.tasks import Task, do_task
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77

@@ -16,7 +16,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat,
 
 from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
-from evaluator.serving.desk import Desk
+from evaluator.grading.grader import Desk
 from service.errors import InputError
 from service.hashing import whole_characters
 from service.web.listening import run_until_signal
