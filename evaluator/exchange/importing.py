@@ -15,11 +15,10 @@ from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.loading import require_golds
 from evaluator.benchmarks.types import LoadedBenchmark
 from evaluator.evals.counts import Block, block_item
-from evaluator.evals.evaluating import Note, Progress
 from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import RunProblem, placed_hash, run_problems
 from evaluator.evals.results import read_numbers
-from evaluator.evals.running import NewSample, insert_samples
+from evaluator.evals.running import NewSample, Note, Progress, insert_samples
 from evaluator.evals.runs import (
     IMPORTED,
     STOP_REASONS,

@@ -44,8 +44,8 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from evaluator.evals.results import read_numbers
+    from evaluator.evals.running import estimate, evaluate, load_benchmarks
     from rephraser.sets.problems import load_neighbors
 
     benchmarks = load_benchmarks(config)  # a wrong name leaves no new database

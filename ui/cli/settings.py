@@ -203,7 +203,7 @@ class BenchmarkRows:
     def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
         """Return what loads each of these benchmarks; nothing is read yet."""
         from evaluator.benchmarks.loading import load_benchmark
-        from evaluator.evals.evaluating import match_files
+        from evaluator.evals.running import match_files
 
         files = match_files(names, self.source or ())
 
