@@ -1,20 +1,60 @@
 """Load a benchmark from the Hub or a file, and check its content and its golds before any run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from evaluator.benchmarks.catalogue import BENCHMARKS, read_definition
+from evaluator.benchmarks.catalogue import BENCHMARKS, Benchmark, read_definition
 from evaluator.benchmarks.rows import read_problems
-from evaluator.benchmarks.types import Benchmark, ChangedBenchmarkError, LoadedBenchmark, content_hash
-from evaluator.evals.problems import Problem
+from evaluator.evals.problems import Problem, problems_hash
 from evaluator.grading import GradeCase, Grader
 from evaluator.grading.extraction import gold_answer
 from service.errors import InputError, NotFoundError, PrerequisiteError, first_lines
 from service.questions import hub, is_solution
 from service.questions.files import KINDS, Source, open_file
 from service.questions.images import RowImages
+
+
+class ChangedBenchmarkError(InputError):
+    """A benchmark whose rows are not those it is known by: another number of them, or other content."""
+
+
+@dataclass(frozen=True)
+class LoadedBenchmark:
+    """The problems of a benchmark in the order of its rows, and where they were read."""
+
+    name: str
+    # not in the representation, so that no gated one is logged
+    problems: tuple[Problem, ...] = field(repr=False)
+    # for a run's key: data set and commit, or file and hash, and the seed of shuffled options
+    source: Mapping[str, Any] = field(default_factory=dict)
+    benchmark: Benchmark | None = None
+    content: str = "not checked"  # as known, pinned revision, not checked, or changed (with `allow_changed`)
+    images: RowImages = field(default_factory=RowImages, repr=False)
+    # by problem's id, programs that pass its tests
+    references: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def gated(self) -> bool:
+        """Whether the problems must not be shown."""
+        return self.benchmark is not None and self.benchmark.gated
+
+    @property
+    def problems_hash(self) -> str:
+        """The hash of the problems in order, as in an eval run over all of them."""
+        return problems_hash(self.problems)
+
+
+def content_hash(problems: Sequence[Problem]) -> str:
+    """Return the hash of a benchmark's problems whatever their order; copies of the Hub differ in that.
+
+    Images are left out: copies have the same pictures in other files.
+    """
+    texts = (replace(problem, images=(), copy=0) if problem.images else problem for problem in problems)
+    return problems_hash(sorted(texts, key=lambda problem: problem.id))
+
 
 HUB_PAGE = "https://huggingface.co/datasets"
 

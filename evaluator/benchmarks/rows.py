@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from evaluator.benchmarks.types import Benchmark
+from evaluator.benchmarks.catalogue import Benchmark
 from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
@@ -129,13 +129,9 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     return there
 
 
-PLACE = ("id", "position", "problem_id", "group_id", "variant", "source_id", "strategy")
-"""Columns of `RunProblemRow` that say where a problem is in its run."""
-
-
-@dataclass(frozen=True)
-class RunProblem:
-    """A problem of a run as stored; `id` is what its samples refer to."""
+@dataclass
+class ProblemPlace:
+    """Where a problem is in its run, as stored; `id` is what its samples refer to."""
 
     id: int
     position: int
@@ -144,6 +140,15 @@ class RunProblem:
     variant: int
     source_id: str | None
     strategy: str | None
+
+
+PLACE_COLUMNS = [getattr(RunProblemRow, field.name) for field in fields(ProblemPlace)]
+
+
+@dataclass
+class RunProblem(ProblemPlace):
+    """A problem of a run."""
+
     text: str
     answer: str
     kind: AnswerKind
@@ -173,7 +178,7 @@ def read_problems(session: Session, condition: ColumnElement[bool]) -> list[RunP
     """Return the problems of runs that meet the condition, in their order in the run."""
     rows = session.execute(
         select(
-            *(getattr(RunProblemRow, name) for name in PLACE),
+            *PLACE_COLUMNS,
             ProblemRow.text,
             ProblemRow.answer,
             ProblemRow.kind,

@@ -109,7 +109,7 @@ def load_result(
         raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
     spec = EvalSpec.model_validate(run.spec)
     by_problem = count_tokens(session, run.id, originals)
-    of_problems = [by_problem[problem.run_problem_id] for problem in originals if problem.samples]
+    of_problems = [by_problem[problem.id] for problem in originals if problem.samples]
     tokens, known = (sum(numbers) for numbers in zip(*of_problems, strict=True))
     ends: Any = {} if tells_ends(run) else {"truncated": None, "refused": None}
     return RunResult(
@@ -141,7 +141,7 @@ def _judged(
         if (header.reason or "").startswith(f"{JUDGE_REASON} {model}")
     ]
     correct = Counter(header.run_problem_id for header in judged if header.value == GradeValue.CORRECT)
-    asked = {problem.run_problem_id: problem.asked for problem in problems}
+    asked = {problem.id: problem.asked for problem in problems}
     points = sum(number / asked[place] / len(asked) for place, number in correct.items())
     return Judged(model, len(judged), correct.total(), points)
 

@@ -14,10 +14,9 @@ from typing import Any
 from sqlalchemy import delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from evaluator.benchmarks.loading import load_benchmark, require_golds
-from evaluator.benchmarks.types import LoadedBenchmark
+from evaluator.benchmarks.loading import LoadedBenchmark, load_benchmark, require_golds
 from evaluator.config import EvalConfig
-from evaluator.evals.counts import Block, block_item, read_block, samples_missing
+from evaluator.evals.counts import Block, read_block, samples_missing
 from evaluator.evals.grading import grade_row, grade_run, insert_grades
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, read_problems
@@ -297,8 +296,8 @@ async def run_eval(
             return
         problem, images = entry
         samples: list[NewSample] = []
-        while len(samples) < block.count:
-            first, left = block.first + len(samples), block.count - len(samples)
+        while len(samples) < block.size:
+            first, left = block.first + len(samples), block.size - len(samples)
             request = prompt_request(
                 spec.model_identity,
                 spec.prompt,
@@ -356,14 +355,14 @@ def plan_blocks(session: Session, run_id: str, n: int, samples_per_request: int)
     ends: Counter[int] = Counter()
     for item in session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)):
         block = read_block(item)
-        ends[block.run_problem_id] = max(ends[block.run_problem_id], block.first + block.count)
+        ends[block.run_problem_id] = max(ends[block.run_problem_id], block.first + block.size)
     problems = select(RunProblemRow.id).where(RunProblemRow.run_id == run_id).order_by(RunProblemRow.position)
     blocks = [
         Block(problem, first, min(samples_per_request, n - first))
         for problem in session.scalars(problems)
         for first in range(ends[problem], n, samples_per_request)
     ]
-    add_tasks(session, run_id, list(map(block_item, blocks)))
+    add_tasks(session, run_id, [block.item for block in blocks])
 
 
 def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:

@@ -12,9 +12,8 @@ from sqlalchemy import Select, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
-from evaluator.benchmarks.loading import require_golds
-from evaluator.benchmarks.types import LoadedBenchmark
-from evaluator.evals.counts import Block, block_item
+from evaluator.benchmarks.loading import LoadedBenchmark, require_golds
+from evaluator.evals.counts import Block
 from evaluator.evals.grading import grade_run
 from evaluator.evals.problems import RunProblem, placed_hash, run_problems
 from evaluator.evals.results import read_numbers
@@ -212,7 +211,7 @@ def import_responses(
         if read.lost:  # failed blocks, noted once however often this is called
             there = _stored(session, of_run)
             lost = {problems[number].id: count for number, count in read.lost.items()}
-            add_tasks(session, run.id, [block_item(Block(id, there[id], lost[id])) for id in lost])
+            add_tasks(session, run.id, [Block(id, there[id], lost[id]).item for id in lost])
             session.execute(
                 update(TaskRow)
                 .where(TaskRow.run_id == run.id, TaskRow.state == OPEN)

@@ -1,6 +1,6 @@
 """A published neighbor set as problems of an evaluation."""
 
-from evaluator.benchmarks.types import LoadedBenchmark
+from evaluator.benchmarks.loading import LoadedBenchmark
 from evaluator.config import EvalConfig
 from evaluator.evals.problems import PlacedProblem, make_problem
 from evaluator.evals.running import ProblemSet

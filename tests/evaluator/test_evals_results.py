@@ -9,7 +9,7 @@ from eval_runs import add_eval_run, regrade
 from runs import open_empty
 from sqlalchemy import update
 
-from evaluator.evals.counts import Block, block_item
+from evaluator.evals.counts import Block
 from evaluator.evals.overview import choose_version, runs_overview
 from evaluator.evals.problems import run_problems
 from evaluator.evals.results import load_result
@@ -26,7 +26,7 @@ from service.runs.store import Run
 def lose(db: Database, run: Run, position: int, first: int, count: int, *, final: bool = True) -> None:
     """Let a request for samples of a problem get no answer."""
     with db.write() as session:
-        item = block_item(Block(run_problems(session, run.id)[position].id, first, count))
+        item = Block(run_problems(session, run.id)[position].id, first, count).item
         add_tasks(session, run.id, [item])
         session.execute(
             update(TaskRow)

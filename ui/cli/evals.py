@@ -325,8 +325,7 @@ def benchmarks(
         check: Check all known benchmarks.
     """
     from evaluator.benchmarks.catalogue import BENCHMARKS
-    from evaluator.benchmarks.loading import check_golds, find_benchmark
-    from evaluator.benchmarks.types import ChangedBenchmarkError
+    from evaluator.benchmarks.loading import ChangedBenchmarkError, check_golds, find_benchmark
     from evaluator.grading import Grader
 
     load = rows.loader(names or list(BENCHMARKS))

@@ -22,7 +22,7 @@ from ui.cli import output
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from evaluator.benchmarks.types import LoadedBenchmark
+    from evaluator.benchmarks.loading import LoadedBenchmark
     from service.database import Database, Place
     from ui.cli.configs import Verb
 
