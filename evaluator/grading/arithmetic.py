@@ -12,8 +12,8 @@ from typing import Any
 import mpmath
 
 _TOKEN = re.compile(
-    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times|exp)(?![A-Za-z]))"
-    r"|(?P<letter>[A-Za-z](?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]\}))?)|(?P<sign>[-+*/^(){}!|\[\]]))"
+    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times)(?![A-Za-z]))"
+    r"|(?P<letter>[A-Za-z](?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]\}))?)|(?P<sign>[-+*/^(){}\[\]]))"
 )
 _DIGITS = 50
 _SAME = 1e-25
@@ -23,11 +23,10 @@ _SMALLEST_GAP = 2e-6
 """A decimal may stand for a number that it rounds at the sixth place; see `quantity.same_number`."""
 _TINY = 1e-60
 _LARGEST_POWER = 300
-_LARGEST_FACTORIAL = 90
 _LONGEST = 300
 _LONGEST_PRODUCT = 3
 _DEEPEST = 25
-_FACTORS = ("(", "\\sqrt", "\\pi", "\\frac", "\\exp")
+_FACTORS = ("(", "\\sqrt", "\\pi", "\\frac")
 _POINTS = ("0.618034", "-1.324718", "2.236068", "-0.434627", "1.732051", "5.146264", "0.130395", "3.4716")
 _FEWEST_POINTS = 4
 _FEW_DIGITS = 12
@@ -106,7 +105,7 @@ def _decides(tokens: Sequence[Token]) -> bool:
     if any(token in ("\\sqrt", "\\pi", "e") or kind == "letter" for kind, token in tokens):
         return True
     digits = sum(len(token) for kind, token in tokens if kind == "number")
-    return digits <= _FEW_DIGITS and not any(token in ("^", "!") for _, token in tokens)
+    return digits <= _FEW_DIGITS and ("sign", "^") not in tokens
 
 
 class _Reader:
@@ -117,7 +116,6 @@ class _Reader:
         self._values = {"e": mpmath.e, "i": mpmath.mpc(0, 1)} | dict(point)
         self._at = 0
         self._depth = 0
-        self._bars = 0
 
     def value(self) -> Any:
         """Return the value of the whole; raise UnreadableError or ArithmeticError."""
@@ -165,7 +163,7 @@ class _Reader:
             elif self._take("/"):
                 divided = True
                 result = _divide(result, self._power())
-            elif kind in ("number", "letter") or token in _FACTORS or (token == "|" and not self._bars):
+            elif kind in ("number", "letter") or token in _FACTORS:
                 mixed = before[0] == "number" and token in ("\\frac", "(")
                 called = before[0] == "letter" and before[1] != "i" and token == "("
                 if kind == "number" or mixed or called or divided:
@@ -176,17 +174,13 @@ class _Reader:
 
     def _power(self) -> Any:
         base = self._atom()
-        while self._take("!"):
-            if not 0 <= base.real <= _LARGEST_FACTORIAL or base != int(base.real):
-                raise UnreadableError
-            base = mpmath.factorial(base)
         if not self._take("^"):
             return base
         kind, token = self._peek()
         if token != "{" and kind not in ("number", "letter"):
             raise UnreadableError
         exponent = self._atom()
-        if self._peek()[1] in ("^", "!"):
+        if self._peek()[1] == "^":
             raise UnreadableError
         return _raise(base, exponent)
 
@@ -215,15 +209,6 @@ class _Reader:
             degree = self._group("[", "]") if self._peek()[1] == "[" else 2
             base = self._group("{", "}")
             return _raise(base, _divide(mpmath.mpf(1), degree)) if base else base
-        if token == "|":
-            self._bars += 1
-            inner = self._sum()
-            self._bars -= 1
-            if not self._take("|") or inner.imag:
-                raise UnreadableError
-            return abs(inner)
-        if token == "\\exp":
-            return _raise(+mpmath.e, self._group("(", ")"))
         raise UnreadableError
 
 

@@ -145,7 +145,6 @@ _REASONS = {
 _UNKNOWN = ("bad tests", "not run")
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
-_MAX_REMEMBERED = 100_000
 
 
 class ProgramGrader:
@@ -155,7 +154,6 @@ class ProgramGrader:
         self._workers = workers
         seconds = max(1, math.ceil(time_limit_s))
         self._limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
-        self._known: dict[GradeCase, Grade] = {}
         self._begin()
 
     def _begin(self) -> None:
@@ -184,21 +182,16 @@ class ProgramGrader:
         Raises:
             PrerequisiteError: this machine cannot run programs.
         """
-        if len(self._known) > _MAX_REMEMBERED:
-            self._known.clear()
-        grades = {case: self._known[case] for case in cases if case in self._known}
-        times = Counter(case for case in cases if case not in grades)
+        times, grades = Counter(cases), dict[GradeCase, Grade]()
         if times and (why := refusal()) is not None:
             raise PrerequisiteError(" ".join(why))
         if self._process != os.getpid():  # a fork has neither the threads nor their enclosures
             self._begin()
         futures = {self._threads.submit(self._grade, case, deadline): case for case in times}
-        done = len(cases) - times.total()
+        done = 0
         for future in as_completed(futures):
             case = futures[future]
-            grade = grades[case] = future.result() if future.exception() is None else CRASHED
-            if grade.value is not GradeValue.UNKNOWN:
-                self._known[case] = grade
+            grades[case] = future.result() if future.exception() is None else CRASHED
             done += times[case]
             if progress is not None:
                 progress(done, len(cases))

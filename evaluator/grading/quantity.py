@@ -17,7 +17,6 @@ from evaluator.grading.types import (
     NUMERIC,
     SYMBOLIC,
     UNPARSABLE,
-    WITHIN_TOLERANCE,
     Grade,
     GradeValue,
 )
@@ -95,15 +94,12 @@ def same_number(first: ExactNumber, second: ExactNumber) -> bool:
     if first.value == second.value:
         return True
     for spelled, decimal in ((first, second), (second, first)):
-        if _spells_a_float(spelled.value) and abs(first.value - second.value) <= abs(decimal.value) / 10**12:
+        bottom = spelled.value.denominator
+        is_float = bottom >= 2**30 and bottom & (bottom - 1) == 0
+        if is_float and abs(first.value - second.value) <= abs(decimal.value) / 10**12:
             return True
     rounded, exact = (first, second) if first.decimals > second.decimals else (second, first)
     return decimal_stands_for(rounded, exact.value, exact_is_decimal=exact.decimals > 0)
-
-
-def _spells_a_float(value: Fraction) -> bool:
-    bottom = value.denominator
-    return bottom >= 2**30 and bottom & (bottom - 1) == 0
 
 
 def decimal_stands_for(rounded: ExactNumber, exact: Fraction, *, exact_is_decimal: bool = False) -> bool:
@@ -272,7 +268,8 @@ def latex_of(text: str) -> str | None:
     latex = _TIMES_BINOMIAL.sub(r"\\cdot ", _BINOMIAL.sub(_braced_binomial, latex))
     latex = _PRODUCT.sub(r"\1\\cdot (", latex)
     latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
-    if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(_without_commands(latex)):
+    words = re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
+    if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(words):
         return None
     if r"\text" in latex or latex.count("{") != latex.count("}") or "'" in latex:
         return None
@@ -282,10 +279,6 @@ def latex_of(text: str) -> str | None:
 def _braced_binomial(match: re.Match[str]) -> str:
     top, bottom = (part if part.startswith("{") else f"{{{part}}}" for part in match.groups())
     return rf"\binom{top}{bottom}"
-
-
-def _without_commands(latex: str) -> str:
-    return re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
 
 
 def compare_units(gold: str, answer: str, comparison: PartComparison) -> Grade | None:
