@@ -17,6 +17,7 @@ from evaluator.grading.types import (
     NUMERIC,
     SYMBOLIC,
     UNPARSABLE,
+    WITHIN_TOLERANCE,
     Grade,
     GradeValue,
 )
