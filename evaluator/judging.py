@@ -17,24 +17,17 @@ from sqlalchemy import exists, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.config import ScoreConfig
-from evaluator.evals.grading import grade_changes, grade_run, insert_grades
 from evaluator.evals.overview import other_version
 from evaluator.evals.problems import read_problems
 from evaluator.evals.results import load_result
 from evaluator.evals.running import sample_seed
 from evaluator.evals.runs import find_eval_run, model_slug, run_answers, run_version
-from evaluator.evals.samples import read_texts
+from evaluator.evals.samples import grade_changes, grade_run, insert_grades, read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow
 from evaluator.grading import Grader, GradeValue
 from evaluator.grading.extraction import after_thinking
 from evaluator.grading.types import AnswerKind
-from evaluator.grading.versions import (
-    JUDGE_REASON,
-    find_grader,
-    grader_id,
-    judge_version,
-    version_taking,
-)
+from evaluator.grading.versions import JUDGE_REASON, find_grader, grader_id, judge_version, version_taking
 from evaluator.grading.workers.own import own_name, own_version
 from service.asks.ask import Asker, Failed
 from service.asks.request import Request, prompt_request

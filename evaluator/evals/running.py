@@ -17,10 +17,10 @@ from sqlalchemy.orm import Session
 from evaluator.benchmarks.loading import LoadedBenchmark, load_benchmark, require_golds
 from evaluator.config import EvalConfig
 from evaluator.evals.counts import Block, read_block, samples_missing
-from evaluator.evals.grading import grade_row, grade_run, insert_grades
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, read_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, model_slug, open_eval_run, run_version
+from evaluator.evals.samples import grade_row, grade_run, insert_grades
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import answers_of, grader_id

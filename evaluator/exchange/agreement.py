@@ -7,8 +7,8 @@ from typing import Any
 from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.evals.grading import grade_changes
 from evaluator.evals.overview import shown_grader
+from evaluator.evals.samples import grade_changes
 from evaluator.evals.tables import GradeCountsRow, GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_other_tool, other_tool

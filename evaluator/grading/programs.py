@@ -15,15 +15,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
 from evaluator.grading.extraction import after_thinking
-from evaluator.grading.types import (
-    CRASHED,
-    NO_ANSWER,
-    NO_GOLD,
-    TIMEOUT,
-    Grade,
-    GradeCase,
-    GradeValue,
-)
+from evaluator.grading.types import CRASHED, NO_ANSWER, NO_GOLD, TIMEOUT, Grade, GradeCase, GradeValue
 from service.enclosure.inside import Limits
 from service.enclosure.running import Enclosure, ProgramResult, refusal
 from service.errors import PrerequisiteError

@@ -7,9 +7,9 @@ import pytest
 from eval_runs import add_eval_run
 from sqlalchemy import select
 
-from evaluator.evals import grading
-from evaluator.evals.grading import grade_run
+from evaluator.evals import samples
 from evaluator.evals.problems import PlacedProblem, make_problem
+from evaluator.evals.samples import grade_run
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import AnswerKind, Grader
 from service.database import Database
@@ -56,7 +56,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader
 def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
     db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grading, "SAMPLES_PER_COMMIT", 4)
+    monkeypatch.setattr(samples, "SAMPLES_PER_COMMIT", 4)
     run = add_eval_run(db, "r", [(3, 1, 0), (3, 3, 0)], graded=[0, 0])
 
     class Stop(Exception):

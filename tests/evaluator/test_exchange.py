@@ -19,7 +19,7 @@ from evaluator.evals.problems import make_problem, number_copies
 from evaluator.exchange import importing
 from evaluator.exchange.exporting import SamplesFormat, export_samples
 from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
+from evaluator.exchange.importing import By, FromFile, InBenchmark, survey
 from evaluator.grading import AnswerKind
 from service.database import Database
 from service.errors import InputError

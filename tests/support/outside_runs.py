@@ -5,9 +5,8 @@ from typing import Any
 from sqlalchemy import select
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
-from evaluator.exchange.importing import import_responses
-from evaluator.exchange.matching import FromFile, Matcher, survey
-from evaluator.exchange.responses import ResponseFile
+from evaluator.exchange.files import ResponseFile
+from evaluator.exchange.importing import FromFile, Matcher, import_responses, survey
 from service.database import Database
 from service.runs.store import Run
 from service.telling import TellProgress
