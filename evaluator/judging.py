@@ -140,11 +140,7 @@ JUDGE = "judge"
 
 SAMPLES_AT_ONCE = 500
 SHORTEST_REPLY = 4  # tokens: the verdict alone
-_CHOSEN = {
-    "unknown": ("unknown",),
-    "wrong": ("unknown", "wrong"),
-    "all": ("unknown", "wrong", "correct"),
-}
+_CHOSEN = {"unknown": ("unknown",), "wrong": ("unknown", "wrong"), "all": ("unknown", "wrong", "correct")}
 _SOURCES = ("old", "new", "old_source", "new_source")
 
 Row = dict[str, Any]

@@ -87,10 +87,7 @@ def count_samples(
             *(func.coalesce(value, 0) for value in (graded.correct, graded.wrong, graded.unknown)),
         )
         .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-        .outerjoin(
-            graded,
-            (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id),
-        )
+        .outerjoin(graded, (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id))
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)
     )
@@ -171,10 +168,7 @@ class Sources:
     def by_place(self) -> dict[str, float | None]:
         """Return the shares by place, and as `CORRECT_SHARE` that of the last sentence among correct ones."""
         shares, correct = self.shares or {}, self.correct_shares or {}
-        return {
-            **{place: shares.get(place) for place in PLACES},
-            CORRECT_SHARE: correct.get(LAST_SENTENCE),
-        }
+        return {**{place: shares.get(place) for place in PLACES}, CORRECT_SHARE: correct.get(LAST_SENTENCE)}
 
 
 def read_sources(

@@ -89,11 +89,7 @@ class RunResult:
 
 
 def load_result(
-    session: Session,
-    run: Run,
-    grader_version: str | None = None,
-    *,
-    grades: Grades = "human",
+    session: Session, run: Run, grader_version: str | None = None, *, grades: Grades = "human"
 ) -> RunResult:
     """Return the result of a run, by the grades of a version; by default that of `choose_version`."""
     chosen = grader_version or choose_version(session, [run])
@@ -230,12 +226,7 @@ def human_record(session: Session, run: Run) -> dict[str, Any]:
         {"k": k, **{side: float(np.mean(pass_at_k(of.n, of.correct, k))) for side, of in counts.items()}}
         for k in (sorted({1, 2 ** (most.bit_length() - 1)}) if most else ())
     ]
-    return {
-        "human_grades": result.human,
-        "overruled": result.overruled,
-        "pass_at_k": effects,
-        "why": None,
-    }
+    return {"human_grades": result.human, "overruled": result.overruled, "pass_at_k": effects, "why": None}
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:

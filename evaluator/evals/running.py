@@ -89,10 +89,7 @@ async def evaluate(
         each: Called with each run when it ends.
     """
     done: list[tuple[Run, EvalOutcome]] = []
-    with (
-        Grader() as rules,
-        Grader(own=config.grader) if config.grader else nullcontext(rules) as grader,
-    ):
+    with Grader() as rules, Grader(own=config.grader) if config.grader else nullcontext(rules) as grader:
         _require_golds(config, problem_sets, rules, note)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(config)
@@ -186,10 +183,7 @@ def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:
     problem_sets = []
     for name in config.benchmarks:
         loaded = load_benchmark(
-            name,
-            source=files.get(name),
-            options_seed=config.options_seed,
-            allow_changed=config.allow_changed,
+            name, source=files.get(name), options_seed=config.options_seed, allow_changed=config.allow_changed
         )
         check_name(_run_name(config, loaded.name))
         placed = [PlacedProblem(problem) for problem in loaded.problems]

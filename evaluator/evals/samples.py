@@ -268,12 +268,7 @@ _INSERT = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
 
 
 def grade_run(
-    db: Database,
-    run_id: str,
-    grader: Grader,
-    report: TellProgress,
-    *,
-    version: str = GRADER_VERSION,
+    db: Database, run_id: str, grader: Grader, report: TellProgress, *, version: str = GRADER_VERSION
 ) -> Counter[str]:
     """Grade all samples of a run that have no grade of this version; return the new grades by value.
 

@@ -345,9 +345,7 @@ _LM_EVAL_TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+")
 
 
 def open_responses(
-    paths: Sequence[Path],
-    form: Format | None = None,
-    columns: Mapping[str, str] | None = None,
+    paths: Sequence[Path], form: Format | None = None, columns: Mapping[str, str] | None = None
 ) -> ResponseFile:
     """Open files of one tool; the format follows from their content unless it is given.
 

@@ -162,10 +162,7 @@ class ProgramGrader:
                 enclosure.close()
 
     def grade(
-        self,
-        cases: Sequence[GradeCase],
-        progress: TellProgress | None = None,
-        deadline: float = math.inf,
+        self, cases: Sequence[GradeCase], progress: TellProgress | None = None, deadline: float = math.inf
     ) -> list[Grade]:
         """Grade programs by the tests of their golds.
 

@@ -63,10 +63,7 @@ class WorkerPool:
         self._process = os.getpid()  # last: who sees it sees the rest
 
     def run(
-        self,
-        tasks: Sequence[Task],
-        on_finished: Callable[[Sequence[Task]], None],
-        deadline: float = math.inf,
+        self, tasks: Sequence[Task], on_finished: Callable[[Sequence[Task]], None], deadline: float = math.inf
     ) -> list[Grade]:
         """Return the grade of each task, in order; `on_finished` is called with newly finished tasks.
 
