@@ -26,6 +26,7 @@ _LARGEST_POWER = 300
 _LONGEST = 300
 _LONGEST_PRODUCT = 3
 _DEEPEST = 25
+_CLOSING = {"(": ")", "{": "}", "[": "]"}
 _FACTORS = ("(", "\\sqrt", "\\pi", "\\frac")
 _POINTS = ("0.618034", "-1.324718", "2.236068", "-0.434627", "1.732051", "5.146264", "0.130395", "3.4716")
 _FEWEST_POINTS = 4
@@ -112,27 +113,21 @@ class _Reader:
     """A recursive descent over tokens, with a value for each variable."""
 
     def __init__(self, tokens: Sequence[Token], point: Mapping[str, Any]) -> None:
-        self._tokens = tokens
+        self._tokens = [*tokens, ("end", "")]
         self._values = {"e": mpmath.e, "i": mpmath.mpc(0, 1)} | dict(point)
         self._at = 0
         self._depth = 0
 
-    def value(self) -> Any:
-        """Return the value of the whole; raise UnreadableError or ArithmeticError."""
-        result = self._sum()
-        if self._at < len(self._tokens):
-            raise UnreadableError
-        return result
-
     def _peek(self) -> Token:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
+        return self._tokens[self._at]
 
     def _take(self, *wanted: str) -> bool:
         matches = self._peek()[1] in wanted
         self._at += matches
         return matches
 
-    def _sum(self) -> Any:
+    def value(self, closing: str = "") -> Any:
+        """Return the value up to a closing bracket or the end; raise UnreadableError or ArithmeticError."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UnreadableError
@@ -143,6 +138,8 @@ class _Reader:
             if total and abs(total) < largest * _CANCELLED:
                 raise UnreadableError
         self._depth -= 1
+        if not self._take(closing):
+            raise UnreadableError
         return total
 
     def _sign(self) -> int:
@@ -184,18 +181,15 @@ class _Reader:
             raise UnreadableError
         return _raise(base, exponent)
 
-    def _group(self, opening: str, closing: str) -> Any:
+    def _group(self, opening: str) -> Any:
         if not self._take(opening):
             raise UnreadableError
-        result = self._sum()
-        if not self._take(closing):
-            raise UnreadableError
-        return result
+        return self.value(_CLOSING[opening])
 
     def _atom(self) -> Any:
         kind, token = self._peek()
         if token in ("(", "{"):
-            return self._group(token, ")" if token == "(" else "}")
+            return self._group(token)
         self._at += 1
         if kind == "number":
             return mpmath.mpf("0" + token)  # mpmath does not read ".0"
@@ -204,10 +198,10 @@ class _Reader:
         if token == "\\pi":
             return +mpmath.pi
         if token == "\\frac":
-            return _divide(self._group("{", "}"), self._group("{", "}"))
+            return _divide(self._group("{"), self._group("{"))
         if token == "\\sqrt":
-            degree = self._group("[", "]") if self._peek()[1] == "[" else 2
-            base = self._group("{", "}")
+            degree = self._group("[") if self._peek()[1] == "[" else 2
+            base = self._group("{")
             return _raise(base, _divide(mpmath.mpf(1), degree)) if base else base
         raise UnreadableError
 

@@ -285,10 +285,7 @@ def last_marker(text: str) -> int | None:
 
 
 def _last_match(text: str, start: int, stop: int) -> int | None:
-    last = None
-    for match in _MARKER.finditer(text, start, stop):
-        last = match
-    return last.end() if last is not None else None
+    return max((match.end() for match in _MARKER.finditer(text, start, stop)), default=None)
 
 
 def _first_line(tail: str) -> str:

@@ -210,29 +210,21 @@ def _whole(text: str) -> str | None:
     if _FOREIGN_LETTER.search(text):
         return None
     chunks = formulas(text)
-    if chunks:
-        ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
-        pieces = [text[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
-        if pieces[0].strip(" *"):
-            return (
-                text
-                if re.fullmatch(r"[A-Za-z]+", pieces[0].strip()) and not "".join(pieces[1:]).strip()
-                else None
-            )
-        contents = [_content(chunk) for chunk in chunks]
-        if all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in pieces[1:-1]):
-            rest = pieces[-1].strip(" *")
-            if not rest:
-                return ", ".join(contents)
-            return (
-                f"{contents[0]} {rest}" if len(chunks) == 1 and re.fullmatch(r"[\w%]{1,20}", rest) else None
-            )
+    if not chunks:
+        words = [word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS]
+        words = [word for word in words if not is_measure(word)]
+        return text if len(words) <= (3 if _COMMAND.search(text) else 0) else None
+    ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
+    first, *between, last = [text[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
+    if first.strip(" *"):
+        rest = "".join([*between, last]).strip()
+        return text if re.fullmatch(r"[A-Za-z]+", first.strip()) and not rest else None
+    if not all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in between):
         return None
-    words = [word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS and not is_measure(word)]
-    latex = _COMMAND.search(text) is not None
-    if len(words) > (3 if latex else 0):
+    contents, rest = ", ".join(map(_content, chunks)), last.strip(" *")
+    if rest and (between or not re.fullmatch(r"[\w%]{1,20}", rest)):
         return None
-    return text
+    return f"{contents} {rest}".rstrip()
 
 
 def formulas(text: str) -> list[re.Match[str]]:
