@@ -143,16 +143,12 @@ def choose_columns(named: Mapping[str, str], present: Collection[str], source: s
         if part not in chosen and usual is not None:
             chosen[part] = usual
     chosen = {part: column for part, column in chosen.items() if column}
-    if "response" not in chosen:
-        raise InputError(
-            f"{source}: no column looks like the response. Pass it with --column response=NAME; available: "
-            f"{there}."
-        )
-    if "question" not in chosen and "id" not in chosen:
-        raise InputError(
-            f"{source}: no column looks like the question or its id. Pass it with --column question=NAME or "
-            f"--column id=NAME; available: {there}."
-        )
+    for parts, words in ((("response",), "response"), (("question", "id"), "question or its id")):
+        if chosen.keys().isdisjoint(parts):
+            options = " or ".join(f"--column {part}=NAME" for part in parts)
+            raise InputError(
+                f"{source}: no column looks like the {words}. Pass it with {options}; available: {there}."
+            )
     return chosen
 
 
