@@ -83,12 +83,12 @@ class RunOverview:
         }
 
 
-def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[RunOverview]:
-    """Return eval runs with their numbers: these in their order, or all of them, oldest first.
+def runs_overview(session: Session) -> list[RunOverview]:
+    """Return the eval runs with their numbers, oldest first.
 
     Takes milliseconds whatever the number of samples: they are counted as they are stored.
     """
-    runs = list_runs(session, EVAL) if runs is None else runs
+    runs = list_runs(session, EVAL)
     sizes = _sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes)
     chosen = {run.id: _preferred(graders[run.id], run_answers(run), run_version(run)) for run in runs}

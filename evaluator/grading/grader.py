@@ -160,27 +160,18 @@ class Grader:
             for grade in self._run(tasks)
         ]
 
-    def cluster_many(
-        self, jobs: Sequence[ClusterJob], progress: TellProgress | None = None
-    ) -> list[Clustering]:
-        """Groups the answers of each question. Pairs that occur in several questions are compared once.
-
-        `progress` counts questions.
-        """
+    def cluster_many(self, jobs: Sequence[ClusterJob]) -> list[Clustering]:
+        """Group the answers of each question. Pairs that occur in several questions are compared once."""
         jobs = [ClusterJob(job.answers, gold_answer(job.gold) if job.gold else None) for job in jobs]
         singles = list(dict.fromkeys(raw for job in jobs for raw in spellings(job.answers)[1].values()))
         reads = self._run([Task("read", answer) for answer in singles])
         readable = {answer: read.reason != "unparsable" for answer, read in zip(singles, reads, strict=True)}
         groupings = [Grouping(job, readable.__getitem__) for job in jobs]
         while wanted := [grouping for grouping in groupings if grouping.pairs]:
-            if progress is not None:
-                progress(len(jobs) - len(wanted), len(jobs))
             pairs = list(dict.fromkeys(pair for grouping in wanted for pair in grouping.pairs))
             equal = dict(zip(pairs, self.equal_many(pairs), strict=True))
             for grouping in wanted:
                 grouping.place(equal)
-        if progress is not None:
-            progress(len(jobs), len(jobs))
         return [grouping.result() for grouping in groupings]
 
     def _run(
