@@ -226,8 +226,8 @@ def withdraw_human_grade(session: Session, sample_id: int, *, reviewer: str) -> 
     return row.value
 
 
-def list_human_grades(session: Session, run_id: str) -> list[dict[str, Any]]:
-    """Return the grades by people of a run's samples, oldest first, withdrawn ones too.
+def list_human_grades(session: Session, run_id: str, sample_id: int | None = None) -> list[dict[str, Any]]:
+    """Return the grades by people of a run's samples, or of one sample, oldest first, withdrawn ones too.
 
     `before` is the grade that counted until then, `grader` what the grader says now.
     """
@@ -256,6 +256,8 @@ def list_human_grades(session: Session, run_id: str) -> list[dict[str, Any]]:
         .where(RunProblemRow.run_id == run_id)
         .order_by(HumanGradeRow.id)
     )
+    if sample_id is not None:
+        query = query.where(HumanGradeRow.sample_id == sample_id)
     return [row._asdict() for row in session.execute(query)]
 
 

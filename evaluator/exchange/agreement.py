@@ -49,8 +49,8 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
     else:  # its own grades, not those that it left as they were
         query = query.where(ours.reason.startswith(f"{JUDGE_REASON} {judge}, ", autoescape=True))
     by_grader: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
-    for grader, *values, count in session.execute(query):
-        by_grader[grader][tuple(values)] = count
+    for grader, their_value, our_value, count in session.execute(query):
+        by_grader[grader][their_value, our_value] = count
     if not by_grader:
         return None
     chosen = max(by_grader, key=lambda grader: (by_grader[grader].total(), grader))
