@@ -24,9 +24,11 @@ from evaluator.grading.types import (
 
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(rf"([-+]?){_DECIMAL}")
-_RATIO = re.compile(rf"([-+]?)\(?({_DECIMAL})\)?/\(?([-+]?{_DECIMAL})\)?")
-_FRAC = re.compile(rf"([-+]?)(\d* ?)\\frac\{{([-+]?{_DECIMAL})\}}\{{([-+]?{_DECIMAL})\}}")
-_MIXED = re.compile(r"([-+]?)(\d+) (\d+)/(\d+)")
+_RATIO = re.compile(rf"[-+]?\(?(?P<top>{_DECIMAL})\)?/\(?(?P<bottom>[-+]?{_DECIMAL})\)?")
+_MIXED = re.compile(
+    rf"[-+]?(?P<whole>\d*) ?\\frac\{{(?P<top>[-+]?{_DECIMAL})\}}\{{(?P<bottom>[-+]?{_DECIMAL})\}}"
+)
+_MIXED_RATIO = re.compile(r"[-+]?(?P<whole>\d+) (?P<top>\d+)/(?P<bottom>\d+)")
 _REPEATING = re.compile(r"[-+]?(\d*)\.(\d*)\\overline ?\{(\d+)\}")
 _POWER_OF_TEN = re.compile(
     rf"([-+]?)(?:({_DECIMAL}) ?(?:\\times|\\cdot|\*|x) ?)?10\^ ?(?:\{{([-+]?\d{{1,3}})\}}|([-+]?\d{{1,3}}))"
@@ -59,21 +61,14 @@ def exact_number(text: str) -> ExactNumber | None:
         scale = 10 ** len(fixed)
         repeated = Fraction(int(period), (10 ** len(period) - 1) * scale)
         return ExactNumber(sign * (Fraction(int(whole + fixed), scale) + repeated))
-    try:
-        if match := _RATIO.fullmatch(text):
-            return ExactNumber(sign * Fraction(match.group(2)) / Fraction(match.group(3)))
-        if match := _MIXED.fullmatch(text):
-            return ExactNumber(
-                sign * (int(match.group(2)) + Fraction(int(match.group(3)), int(match.group(4))))
-            )
-        if match := _FRAC.fullmatch(text):
-            whole, top, bottom = match.group(2).strip(), Fraction(match.group(3)), Fraction(match.group(4))
-            if whole and (top < 0 or bottom < 0):
-                return None
-            return ExactNumber(sign * ((int(whole) if whole else 0) + top / bottom))
-    except ZeroDivisionError:
+    match = _RATIO.fullmatch(text) or _MIXED.fullmatch(text) or _MIXED_RATIO.fullmatch(text)
+    if match is None:
         return None
-    return None
+    parts = match.groupdict()
+    whole, top, bottom = (Fraction(parts.get(name) or 0) for name in ("whole", "top", "bottom"))
+    if not bottom or (parts.get("whole") and (top < 0 or bottom < 0)):
+        return None
+    return ExactNumber(sign * (whole + top / bottom))
 
 
 def decimal_comma(text: str) -> str | None:

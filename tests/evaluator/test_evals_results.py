@@ -12,8 +12,7 @@ from sqlalchemy import update
 from evaluator.evals.counts import Block
 from evaluator.evals.overview import choose_version, runs_overview
 from evaluator.evals.problems import run_problems
-from evaluator.evals.results import load_result
-from evaluator.evals.votes import GOLD, UNKNOWN, majority_values, make_votes, read_answers
+from evaluator.evals.results import GOLD, UNKNOWN, load_result, majority_values, make_votes, read_answers
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
 from evaluator.passk import curve
 from service.asks.store import add_tasks
