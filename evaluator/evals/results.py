@@ -22,7 +22,7 @@ from evaluator.evals.counts import (
     samples_lost,
     samples_missing,
 )
-from evaluator.evals.overview import choose_version, ungraded_error
+from evaluator.evals.overview import choose_version, score_command, ungraded_error
 from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import read_headers
@@ -105,7 +105,8 @@ def load_result(
     total = {name: sum(getattr(problem, name) for problem in originals) for name in names}
     drawn = total["samples"]
     if ungraded := drawn - total.pop("graded"):
-        raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
+        command = score_command(run, answers_of(chosen))
+        raise ungraded_error(run, ungraded, drawn, repr(chosen), command)
     if not drawn:
         raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
     spec = EvalSpec.model_validate(run.spec)

@@ -6,7 +6,7 @@ from itertools import permutations
 import pytest
 
 from evaluator.grading import Clustering, ClusterJob, Grader, GradeValue
-from evaluator.grading.clustering import Grouping, Pair
+from evaluator.grading.grader import Grouping, Pair
 
 CORRECT, WRONG, UNKNOWN = GradeValue.CORRECT, GradeValue.WRONG, GradeValue.UNKNOWN
 
