@@ -8,7 +8,8 @@ from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow
-from evaluator.grading import AnswerKind
+from evaluator.grading import AnswerKind, GradeCase
+from evaluator.grading.versions import answers_of
 from service.database import upsert, utc_now
 from service.errors import NotFoundError
 from service.hashing import canonical_text, content_hash, content_id
@@ -154,6 +155,11 @@ class RunProblem(ProblemPlace):
     kind: AnswerKind
     tolerance: str | None
     images: tuple[str, ...] = ()
+
+    def case(self, response: str, grader_version: str) -> GradeCase:
+        """Return the case of a response for a version of the grader."""
+        boxed_only = answers_of(grader_version) == "boxed"
+        return GradeCase(response, self.answer, self.kind, self.tolerance, boxed_only)
 
 
 def run_problems(session: Session, run_id: str) -> list[RunProblem]:

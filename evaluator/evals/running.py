@@ -23,7 +23,7 @@ from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, model_slug,
 from evaluator.evals.samples import grade_row, grade_run, insert_grades
 from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
-from evaluator.grading.versions import answers_of, grader_id
+from evaluator.grading.versions import grader_id
 from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
 from service.asks.request import prompt_request
@@ -322,12 +322,7 @@ async def run_eval(
                 )
                 for place, choice in enumerate(answer.choices[:left])
             ]
-        boxed_only = answers_of(version) == "boxed"
-        cases = [
-            GradeCase(sample.text, problem.answer, problem.kind, problem.tolerance, boxed_only)
-            for sample in samples
-        ]
-        grades = await grading.do(cases)
+        grades = await grading.do([problem.case(sample.text, version) for sample in samples])
         graded_block = [replace(sample, grade=grade) for sample, grade in zip(samples, grades, strict=True)]
         if await asker.store.write_together(store, graded_block):
             graded.update(grade.value for grade in grades)

@@ -25,8 +25,8 @@ from evaluator.evals.tables import (
     SampleRow,
     SampleTextRow,
 )
-from evaluator.grading import GRADER_VERSION, Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.versions import answers_of, find_grader, grader_id
+from evaluator.grading import GRADER_VERSION, Grade, Grader, GradeValue
+from evaluator.grading.versions import find_grader, grader_id
 from service.database import Database, in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
@@ -288,16 +288,10 @@ def grade_run(
         waiting = [(id, problems[place]) for id, place in session.execute(query)]
     values: Counter[str] = Counter()
     report(0, len(waiting))
-    boxed_only = answers_of(version) == "boxed"
     for part in in_parts(waiting, SAMPLES_PER_COMMIT):
         with db.read() as session:
             texts = read_texts(session, [id for id, _ in part])
-        grades = grader.grade_many(
-            [
-                GradeCase(texts[id], problem.answer, problem.kind, problem.tolerance, boxed_only)
-                for id, problem in part
-            ]
-        )
+        grades = grader.grade_many([problem.case(texts[id], version) for id, problem in part])
         rows = [
             grade_row(id, problem.id, grader_row, grade)
             for (id, problem), grade in zip(part, grades, strict=True)
