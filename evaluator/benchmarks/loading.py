@@ -56,9 +56,6 @@ def content_hash(problems: Sequence[Problem]) -> str:
     return problems_hash(sorted(texts, key=lambda problem: problem.id))
 
 
-HUB_PAGE = "https://huggingface.co/datasets"
-
-
 def load_benchmark(
     name: str, *, source: str | Path | None = None, options_seed: int = 0, allow_changed: bool = False
 ) -> LoadedBenchmark:
@@ -123,7 +120,8 @@ def _open_hub(benchmark: Benchmark) -> Source:
         way_out = f"{error} Or pass a copy of {benchmark.name} with --from FILE."
         if benchmark.gated:
             way_out = (
-                f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
+                f"{benchmark.title} is gated: accept its terms at "
+                f"https://huggingface.co/datasets/{benchmark.hub_id}, then log in "
                 "with `hf auth login` or set HF_TOKEN. Or pass a copy that you are licensed to use with "
                 f"--from FILE. ({error})"
             )

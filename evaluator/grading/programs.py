@@ -129,11 +129,9 @@ _REASONS = {
     "failed": "tests failed",
     "raised": "error raised",
     "ended": "ended early",
-    "too slow": "too slow",
     "too large": "too much memory",
-    "bad tests": "bad tests",
-    "not run": "not run",
 }
+"""Reasons that have another name than the result of the enclosure."""
 _UNKNOWN = ("bad tests", "not run")
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
@@ -205,7 +203,7 @@ class ProgramGrader:
         value = GradeValue.CORRECT if result.value == "passed" else GradeValue.WRONG
         if result.value in _UNKNOWN:
             value = GradeValue.UNKNOWN
-        return Grade(value, describe(result, gold), _REASONS[result.value], programs.source)
+        return Grade(value, describe(result, gold), _REASONS.get(result.value, result.value), programs.source)
 
 
 def describe(result: ProgramResult, gold: ProgramGold) -> str:
@@ -214,5 +212,5 @@ def describe(result: ProgramResult, gold: ProgramGold) -> str:
         return PASSES
     lines = gold.tests.split("\n")
     place = lines[result.line - 1].strip() if result.line and result.line <= len(lines) else ""
-    how = ": ".join(filter(None, (_REASONS[result.value], " ".join(result.text.split()))))
+    how = ": ".join(filter(None, (_REASONS.get(result.value, result.value), " ".join(result.text.split()))))
     return (f"{how} at `{place}`" if place else how)[:_MOST_TOLD]

@@ -171,7 +171,8 @@ def stated(sentence: str, before: str = "") -> str:
     if (whole := _whole(short)) is not None:
         return _value(whole)
     short = _main_clause(short[-_LONGEST:])
-    parts = [part for part in _parts(short) or _ordinals(short) if not _NEGATED.search(short[: part.start])]
+    ordinals = (_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(short))
+    parts = [part for part in _parts(short) or ordinals if not _NEGATED.search(short[: part.start])]
     if not parts:
         return _word(short)
     return _value(_listed(short, parts, _chosen(short, parts, before)))
@@ -257,10 +258,6 @@ def _parts(sentence: str) -> tuple[_Part, ...]:
     parts.sort(key=lambda part: part.start)
     named = tuple(part for part in parts if not _NAME_ONLY.fullmatch(part.text))
     return named or tuple(parts)
-
-
-def _ordinals(sentence: str) -> tuple[_Part, ...]:
-    return tuple(_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(sentence))
 
 
 def _glued(sentence: str, match: re.Match[str]) -> bool:
