@@ -41,8 +41,6 @@ from service.runs.progress import frequent_errors, progress_of
 from service.runs.spending import known_cost, read_ledger
 from service.runs.store import Run, find_run
 
-ERRORS_LISTED = 20
-
 
 @dataclass(frozen=True)
 class Judged:
@@ -158,7 +156,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
         progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
-        errors = frequent_errors(session, run.id, limit=ERRORS_LISTED)
+        errors = frequent_errors(session, run.id, limit=20)
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
         lost = samples_lost(session, run.id, wanted)
