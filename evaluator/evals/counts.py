@@ -155,19 +155,17 @@ class Sources:
     def __add__(self, other: "Sources") -> "Sources":
         return Sources(self.grades + other.grades, self.correct + other.correct)
 
-    @property
-    def shares(self) -> dict[str, float] | None:
-        """The share of graded samples by place; None without any."""
-        return _shares(self.grades)
-
-    @property
-    def correct_shares(self) -> dict[str, float] | None:
-        """The share of correct samples by place; None without any."""
-        return _shares(self.correct)
+    def to_json(self) -> dict[str, dict[str, float] | None]:
+        """Return the shares by place of graded and of correct samples; None without any."""
+        sides = {"sources": self.grades, "correct_sources": self.correct}
+        return {
+            name: {place: counts[place] / counts.total() for place in PLACES} if counts.total() else None
+            for name, counts in sides.items()
+        }
 
     def by_place(self) -> dict[str, float | None]:
         """Return the shares by place, and as `CORRECT_SHARE` that of the last sentence among correct ones."""
-        shares, correct = self.shares or {}, self.correct_shares or {}
+        shares, correct = (shares or {} for shares in self.to_json().values())
         return {**{place: shares.get(place) for place in PLACES}, CORRECT_SHARE: correct.get(LAST_SENTENCE)}
 
 
@@ -196,11 +194,6 @@ def read_sources(
             by_run[run].grades[place] += grades
             by_run[run].correct[place] += correct
     return by_run
-
-
-def _shares(counts: Counter[str]) -> dict[str, float] | None:
-    total = counts.total()
-    return {place: counts[place] / total for place in PLACES} if total else None
 
 
 class Block(NamedTuple):

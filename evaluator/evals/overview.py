@@ -77,8 +77,7 @@ class RunOverview:
             "human_grades": grader.human if grader else 0,
             "missing": self.missing,
             "pass_at_1": grader and grader.mean,
-            "sources": self.sources.shares,
-            "correct_sources": self.sources.correct_shares,
+            **self.sources.to_json(),
             "grader": grader and grader.version,
         }
 

@@ -207,8 +207,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
             "missing_samples": result.missing,
             "truncated_share": result.share(result.truncated),
             "refused_share": result.share(result.refused),
-            "sources": result.sources.shares,
-            "correct_sources": result.sources.correct_shares,
+            **result.sources.to_json(),
             "human_grades": result.human,
         }
     return record
