@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from evaluator.benchmarks.types import LoadedBenchmark
+from evaluator.benchmarks.loading import LoadedBenchmark
 from evaluator.grading import Grader
 from rephraser.sets.store import load_set
 from service.database import Database

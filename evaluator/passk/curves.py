@@ -7,12 +7,7 @@ import numpy as np
 
 from evaluator.passk.counts import Counts, with_enough
 from evaluator.passk.estimators import Floats, Ints, pass_at_k, whole_numbers
-from evaluator.passk.intervals import (
-    Interval,
-    interval_around,
-    new_problems_bounds,
-    same_problems_errors,
-)
+from evaluator.passk.intervals import Interval, interval_around, new_problems_bounds, same_problems_errors
 from service.errors import InputError
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy.orm import Session
 
+from evaluator.evals.results import majority_values, make_votes, read_answers
 from evaluator.evals.runs import is_imported
-from evaluator.evals.votes import majority_values, make_votes, read_answers
 from evaluator.grading import Grader
 from evaluator.passk import (
     NEW_PROBLEMS,

@@ -12,10 +12,14 @@ from json_rows import write_rows
 from pictures import picture
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
-from evaluator.benchmarks.golds import check_golds, require_golds
-from evaluator.benchmarks.loading import load_benchmark
+from evaluator.benchmarks.loading import (
+    ChangedBenchmarkError,
+    check_golds,
+    content_hash,
+    load_benchmark,
+    require_golds,
+)
 from evaluator.benchmarks.rows import canonical_integer
-from evaluator.benchmarks.types import ChangedBenchmarkError, content_hash
 from evaluator.evals.problems import make_problem
 from evaluator.grading import AnswerKind, Grader
 from service.errors import InputError

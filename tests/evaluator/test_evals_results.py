@@ -36,7 +36,7 @@ from service.runs.store import Run, check_name, open_run
 def lose(db: Database, run: Run, position: int, first: int, count: int, *, final: bool = True) -> None:
     """Let a request for samples of a problem get no answer."""
     with db.write() as session:
-        item = block_item(Block(run_problems(session, run.id)[position].id, first, count))
+        item = Block(run_problems(session, run.id)[position].id, first, count).item
         add_tasks(session, run.id, [item])
         session.execute(
             update(TaskRow)
@@ -51,7 +51,7 @@ def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, f
     lose(db, run, 1, 5, 3, final=final)
     with db.read() as session:
         result = load_result(session, run)
-        (line,) = runs_overview(session, [run])
+        (line,) = runs_overview(session)
         answers = read_answers(session, run.id, result.grader_version)
     assert result.counts.n.tolist() == [8, 8, 8]
     assert result.counts.unknown.tolist() == [1, 3, 0]

@@ -12,9 +12,14 @@ from sqlalchemy.exc import IntegrityError
 
 from evaluator.evals import samples
 from evaluator.evals.counts import count_samples
-from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
 from evaluator.evals.results import load_result
-from evaluator.evals.samples import SampleFilters, browse_samples
+from evaluator.evals.samples import (
+    SampleFilters,
+    add_human_grade,
+    browse_samples,
+    list_human_grades,
+    withdraw_human_grade,
+)
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from service.database import Database

@@ -255,8 +255,7 @@ def test_clusters(grader: Grader) -> None:
 def test_an_error_before_the_workers_is_one_unknown_grade(
     grader: Grader, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    module = "workers.tasks" if step == "answer_of" else "compare"
-    owner = sys.modules[f"evaluator.grading.{module}"]
+    owner = sys.modules["evaluator.grading.compare"]
     honest = getattr(owner, step)
 
     def break_on_bad(*arguments: object) -> object:

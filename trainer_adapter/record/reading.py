@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.evals.grading import shorten_answer
+from evaluator.evals.samples import shorten_answer
 from service.errors import InputError, NotFoundError
 from service.parquet import DamagedFileError, footer_hash, read_parquet
 from trainer_adapter.record.counting import Footer, current_counts, read_footers

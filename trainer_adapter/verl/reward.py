@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from evaluator.evals.grading import shorten_answer
+from evaluator.evals.samples import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE, open_thought
-from evaluator.serving.desk import Desk
+from evaluator.grading.grader import Desk
 from trainer_adapter.verl.plugin import ABOUT_FIELD
 
 CUT_OFF_FIELD = "tagrpo_thought_cut_off"

@@ -235,7 +235,7 @@ def _scores(report: Report, ks: Sequence[int]) -> Table:
         for k in ks:
             score = line.at(k)
             cells.append(f"{percent(score.value)} {span(score.low, score.high)}")
-        shares = line.entry.sources.shares
+        shares = line.entry.sources.to_json()["sources"]
         rows.append((line.label, *cells, percent(None if shares is None else shares[BOX])))
     return Table(("model", *(f"pass@{k}" for k in ks), "answers in a box"), tuple(rows))
 

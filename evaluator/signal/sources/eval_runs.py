@@ -85,7 +85,7 @@ def _load(session: Session, run: Run, grader: int | None) -> CheckpointGroups:
     tokens = count_tokens(session, run.id, counts)
     groups: dict[str, list[PromptSample]] = {}
     for problem in counts:
-        total, counted = tokens.get(problem.run_problem_id, (0, 0))
+        total, counted = tokens.get(problem.id, (0, 0))
         prompt = PromptSample(
             problem.variant,
             problem.correct,
