@@ -37,7 +37,7 @@ class CurvePoint:
 def curve(counts: Counts, ks: Iterable[int]) -> dict[int, CurvePoint]:
     """Return pass@k by ascending k with both kinds of interval; all problems need max(ks) samples."""
     wanted = check_ks(ks)
-    kept, _ = with_enough(counts, wanted[-1], allow_missing=False)
+    [kept], _ = with_enough([counts], wanted[-1], allow_missing=False)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
     new_low, new_high = new_problems_bounds(low)[0], new_problems_bounds(high)[1]
     error_low = same_problems_errors(kept.n, kept.correct, wanted)

@@ -11,7 +11,15 @@ from evaluator.evals.tables import RunProblemRow
 from evaluator.passk import Comparison, compare, holm, pass_at_k
 from evaluator.passk.comparison import FLIPS, SEED
 from evaluator.passk.curves import check_ks
-from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
+from evaluator.reports.documents.document import (
+    Document,
+    Table,
+    hundredths,
+    joined,
+    points,
+    span,
+    table_of,
+)
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.notes import human_notes, judge_notes, run_notes
 from evaluator.reports.published import in_order
@@ -161,24 +169,23 @@ def comparison_document(
     comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
 ) -> Document:
     """Return the table of differences, the `changes` largest gains and losses by benchmark, and notes."""
-    columns = (
-        "benchmark",
-        "k",
-        "A",
-        "B",
-        "A - B",
-        "95%, new problems",
-        "p",
-        "p (Holm)",
-        "wins/losses/ties",
-        "95%, same problems",
-        "z",
-        "p",
-    )
-    rows = [_row(row) for row in comparison.rows]
-    breaks = tuple(range(0, len(rows), len(comparison.ks)))
+    columns = [
+        ("benchmark", "benchmark"),
+        ("k", "k"),
+        ("A", "value_a", hundredths),
+        ("B", "value_b", hundredths),
+        ("A - B", _difference),
+        ("95%, new problems", _new_problems),
+        ("p", "p_value", _p),
+        ("p (Holm)", "p_holm", _p),
+        ("wins/losses/ties", lambda row: f"{row['wins']}/{row['losses']}/{row['ties']}"),
+        ("95%, same problems", lambda row: span(row["same_low"], row["same_high"], points)),
+        ("z", "same_z", "{:+.2f}".format),
+        ("p", "same_p_value", _p),
+    ]
     title = f"pass@k, A = {comparison.label_a}, B = {comparison.label_b}; percent, differences in points"
-    tables = [Table(columns, tuple(rows), title, breaks=breaks)]
+    breaks = range(0, len(comparison.rows), len(comparison.ks))
+    tables = [table_of(comparison.rows, columns, title=title, breaks=breaks)]
     if changes:
         tables.append(_changes_table(comparison, changes))
     notes = (*comparison_notes(comparison), *_reading(comparison), *extra_notes)
@@ -199,47 +206,29 @@ def ahead(comparison: MethodComparison) -> str:
     return "; ".join(clauses)
 
 
-def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    difference = points(row["difference"], 2)
-    lowest, highest = (points(row[bound], 2) for bound in ("lowest", "highest"))
-    if lowest != highest:
-        difference += f"\n({lowest} to {highest})"
-    return (
-        row["benchmark"],
-        str(row["k"]),
-        hundredths(row["value_a"]),
-        hundredths(row["value_b"]),
-        difference,
-        span(row["low"], row["high"], points) + (" (!)" if row["warning"] else ""),
-        _p(row["p_value"]),
-        _p(row["p_holm"]),
-        f"{row['wins']}/{row['losses']}/{row['ties']}",
-        span(row["same_low"], row["same_high"], points),
-        f"{row['same_z']:+.2f}",
-        _p(row["same_p_value"]),
-    )
+def _difference(row: Mapping[str, Any]) -> str:
+    low, high = (points(row[bound], 2) for bound in ("lowest", "highest"))
+    return points(row["difference"], 2) + (f"\n({low} to {high})" if low != high else "")
+
+
+def _new_problems(row: Mapping[str, Any]) -> str:
+    return span(row["low"], row["high"], points) + (" (!)" if row["warning"] else "")
 
 
 def _changes_table(comparison: MethodComparison, most: int) -> Table:
-    rows: list[tuple[str, ...]] = []
+    rows: list[dict[str, Any]] = []
     breaks = []
     for part in comparison.parts:
         breaks.append(len(rows))
-        gains = [change for change in part.changes if change["change"] > 0][:most]
-        losses = [change for change in part.changes if change["change"] < 0][-most:]
-        rows += [
-            (
-                part.benchmark,
-                change["problem_id"],
-                str(change["position"]),
-                f"{change['correct_a']}/{change['n_a']}",
-                f"{change['correct_b']}/{change['n_b']}",
-                points(change["change"]),
-            )
-            for change in (*gains, *losses)
-        ]
-    columns = ("benchmark", "problem", "place", "A correct", "B correct", "A - B")
-    return Table(columns, tuple(rows), "problems with the largest changes", words=2, breaks=tuple(breaks))
+        rows += [change for change in part.changes if change["change"] > 0][:most]
+        rows += [change for change in part.changes if change["change"] < 0][-most:]
+    columns = [
+        *(("benchmark", "benchmark"), ("problem", "problem_id"), ("place", "position")),
+        ("A correct", lambda row: f"{row['correct_a']}/{row['n_a']}"),
+        ("B correct", lambda row: f"{row['correct_b']}/{row['n_b']}"),
+        ("A - B", "change", points),
+    ]
+    return table_of(rows, columns, title="problems with the largest changes", words=2, breaks=breaks)
 
 
 def comparison_notes(comparison: MethodComparison) -> list[str]:

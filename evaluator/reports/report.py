@@ -168,13 +168,10 @@ def build_report(
         for benchmark in published.in_order(method.entries):
             entry = method.entries[benchmark]
             kept = counts[method.label, benchmark]
-            try:
-                if metric.name == MAJ_AT_K:
-                    scores = _vote_scores(session, entry, kept.problem_ids, wanted)
-                else:
-                    scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
-            except InputError as error:
-                raise InputError(f"{method.label}, {benchmark}: {error}") from error
+            if metric.name == MAJ_AT_K:
+                scores = _vote_scores(session, entry, kept.problem_ids, wanted)
+            else:
+                scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
     paper = model if set(printed) & set(wanted) else None
@@ -231,20 +228,15 @@ def usual_k(entries: Iterable[tuple[str, Entry]]) -> tuple[int, list[str]]:
 
 def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tuple[str, str], Counts]:
     """Return the counts by label and benchmark, of the problems that all methods on it have k samples of."""
-    counts = {(m.label, name): entry.counts for m in methods for name, entry in m.entries.items()}
-    if not allow_missing:
-        return counts
-    short = {
-        (name, id)
-        for (_, name), each in counts.items()
-        for id, n in zip(each.problem_ids, each.n, strict=True)
-        if n < k
-    }
-    for (label, name), each in counts.items():
-        enough = np.array([(name, id) not in short for id in each.problem_ids])
-        if not enough.any():
-            raise InputError(f"{label}: no problem of {name} has {k} graded samples.")
-        counts[label, name] = each.select(enough)
+    counts: dict[tuple[str, str], Counts] = {}
+    for benchmark in dict.fromkeys(name for method in methods for name in method.entries):
+        labels = [method.label for method in methods if benchmark in method.entries]
+        sides = [method.entries[benchmark].counts for method in methods if benchmark in method.entries]
+        try:
+            kept, _ = with_enough(sides, k, allow_missing=allow_missing)
+        except InputError as error:
+            raise InputError(f"{', '.join(labels)}, {benchmark}: {error}") from error
+        counts |= {(label, benchmark): each for label, each in zip(labels, kept, strict=True)}
     return counts
 
 
@@ -293,19 +285,18 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     Args:
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`; the latter for pass@k and pass^k only.
     """
-    kept, _ = with_enough(counts, max(ks), allow_missing=False)
     formulas: dict[str, Callable[..., Any]] = {PASS_AT_K: pass_at_k, PASS_HAT_K: pass_hat_k}
     formula = formulas.get(metric.name, partial(g_pass_at_k, tau=metric.tau))
-    bounds = kept.correct, kept.most_correct
+    n, bounds = counts.n, (counts.correct, counts.most_correct)
     scores = []
     for k in ks:
-        score = _over_problems(k, *(np.asarray(formula(kept.n, correct, k)) for correct in bounds))
+        score = _over_problems(k, *(np.asarray(formula(n, correct, k)) for correct in bounds))
         if interval == SAME_PROBLEMS and metric.name == PASS_AT_K:
-            low, high = (same_problems_interval(kept.n, correct, k) for correct in bounds)
+            low, high = (same_problems_interval(n, correct, k) for correct in bounds)
             score = replace(score, low=low.low, high=high.high, interval=interval)
         elif interval == SAME_PROBLEMS:
             # pass^k of c correct is one minus pass@k of the n - c others, and so is its interval.
-            low, high = (same_problems_interval(kept.n, kept.n - correct, k) for correct in bounds)
+            low, high = (same_problems_interval(n, n - correct, k) for correct in bounds)
             score = replace(score, low=1 - low.high, high=1 - high.low, interval=interval)
         scores.append(score)
     return tuple(scores)

@@ -8,8 +8,7 @@ import numpy as np
 
 from evaluator.signal.forecast import Forecast
 from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, Row, count_groups
-from evaluator.signal.rate_model import RateModel, make_pilot
-from evaluator.signal.rates import RATES
+from evaluator.signal.rates import RATES, RateModel, make_pilot
 from evaluator.signal.shapes import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP, GroupShape, RescueShape
 from service.errors import InputError
 

@@ -20,8 +20,7 @@ from evaluator.signal.groups import (
     difference_estimate,
     pool_visits,
 )
-from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
-from evaluator.signal.rates import RATES, USUAL_STRAY
+from evaluator.signal.rates import RATES, USUAL_STRAY, RateModel, make_pilot, number_pairs
 from service.errors import InputError
 
 FDR = 0.05

@@ -20,8 +20,15 @@ from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_sh
 from evaluator.signal.diversity import densities, diversity
 from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
-from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import RATES, Mixture, Shift, beta_cells, binomial_table, profile_interval
+from evaluator.signal.rates import (
+    RATES,
+    Mixture,
+    RateModel,
+    Shift,
+    beta_cells,
+    binomial_table,
+    profile_interval,
+)
 from evaluator.signal.shapes import (
     JOINT_GROUP,
     NEIGHBOR_GROUP,
@@ -30,9 +37,10 @@ from evaluator.signal.shapes import (
     GroupShape,
     ends,
     paper_shapes,
+    unknown_bounds,
+    zero_gradient,
 )
 from evaluator.signal.sources.rollouts import file_source
-from evaluator.signal.zero_gradient import unknown_bounds, zero_gradient
 from service.errors import InputError
 
 

@@ -117,7 +117,7 @@ def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> N
     assert len(said(report, "1 of 3 problems are excluded at every k")) == 2
     basis = report_document(report).tables[-1]
     assert [row[3] for row in basis.rows] == ["2 of 3", "2 of 3"]
-    with pytest.raises(InputError, match="no problem of test has 16 graded samples"):
+    with pytest.raises(InputError, match="a, b, test: none of the 3 problems has 16 graded samples"):
         build(db, "a", "b", ks=[16], allow_missing=True)
 
 

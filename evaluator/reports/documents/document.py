@@ -2,9 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias, TypeVar
-
-R = TypeVar("R")
+from typing import Any, TypeAlias
 
 ABSENT = "-"
 
@@ -78,25 +76,29 @@ class Document:
 
 
 def table_of(
-    rows: Iterable[R],
-    columns: Sequence[tuple[str, str | Callable[[R], str | int | None]]],
+    rows: Iterable[Any],
+    columns: Sequence[tuple[Any, ...]],
     *,
     title: str = "",
     words: int = 1,
+    breaks: Sequence[int] = (),
 ) -> Table:
     """Return a table with a line for each row, whole numbers with thousands apart, "-" for None.
 
     Args:
-        columns: headings, and what of a row appears below each: a key, or a function of the row.
-        words: see `Table`.
+        columns: heading, what of a row appears below it (a key, or a function of the row), and optionally
+            the function that writes this value.
+        words, breaks: see `Table`.
     """
 
-    def cell(row: Any, column: str | Callable[[R], str | int | None]) -> str:
-        value = column(row) if callable(column) else row[column]
-        return ABSENT if value is None else f"{value:,}" if isinstance(value, int) else value
+    def cell(row: Any, source: str | Callable[[Any], Any], write: Callable[[Any], str] | None = None) -> str:
+        value = source(row) if callable(source) else row[source]
+        if value is None:
+            return ABSENT
+        return write(value) if write else f"{value:,}" if isinstance(value, int) else value
 
-    cells = tuple(tuple(cell(row, column) for _, column in columns) for row in rows)
-    return Table(tuple(heading for heading, _ in columns), cells, title, words)
+    cells = tuple(tuple(cell(row, *column) for _, *column in columns) for row in rows)
+    return Table(tuple(heading for heading, *_ in columns), cells, title, words, tuple(breaks))
 
 
 def percent(share: float | None) -> str:
