@@ -5,10 +5,9 @@ from typing import Any
 
 from evaluator.evals.counts import CORRECT_SHARE, PLACES
 from evaluator.grading.versions import answers_of
-from evaluator.reports import published
 from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, joined, span, table_of
 from evaluator.reports.notes import least_and_most, report_notes
-from evaluator.reports.published import PaperColumn
+from evaluator.reports.published import PaperColumn, PublishedModel
 from evaluator.reports.report import PASS_AT_K, Metric, MetricScore, Report, ReportLine
 
 RUNS, AVERAGE = "runs", "average"
@@ -48,7 +47,7 @@ def score_cell(score: MetricScore | None) -> str:
 
 
 def _scores(report: Report, k: int) -> Table:
-    printed = {} if report.paper is None else published.published_rows(report.paper, k)
+    printed = report.paper.rows(k) if report.paper else {}
     columns = _columns(report, {key for figures in printed.values() for key in figures})
     rows = [
         (label, *(score_cell(report.score_at(label, column.key, k)) for column in columns))
@@ -59,9 +58,9 @@ def _scores(report: Report, k: int) -> Table:
         cells = [figures[column.key].text if column.key in figures else ABSENT for column in columns]
         rows.append((f"{method} (paper)", *cells))
     title = f"{report.metric.title(k)}, percent, with 95% intervals: {report.interval}"
-    if report.paper is not None and printed:
-        tables = joined(published.labels(report.paper, k))
-        title += f"; paper: {report.paper} in {published.paper_of(report.paper).source}, {tables}"
+    if report.paper and printed:
+        source = report.paper.paper["source"]
+        title += f"; paper: {report.paper.name} in {source}, {joined(report.paper.labels(k))}"
     heads = ("method", *(column.title for column in columns))
     return Table(heads, tuple(rows), title, breaks=tuple(breaks))
 
@@ -178,17 +177,13 @@ def _of_run(metric: Metric, line: ReportLine, score: MetricScore) -> dict[str, A
     }
 
 
-def _of_paper(model: str, ks: Sequence[int]) -> list[dict[str, Any]]:
-    source = published.paper_of(model).source
-    benchmarks = {
-        column.key: _average_of(column.of) if column.of else column.key
-        for column in published.layout_of(model)
-    }
+def _of_paper(model: PublishedModel, ks: Sequence[int]) -> list[dict[str, Any]]:
+    benchmarks = {column.key: _average_of(column.of) if column.of else column.key for column in model.layout}
     return [
         {
-            "source": f"{source}, {figure.label}",
+            "source": f"{model.paper['source']}, {figure.label}",
             "label": method,
-            "model": model,
+            "model": model.name,
             "benchmark": benchmarks[key],
             "metric": PASS_AT_K,
             "k": k,
@@ -197,10 +192,10 @@ def _of_paper(model: str, ks: Sequence[int]) -> list[dict[str, Any]]:
             "odd": figure.odd,
         }
         for k in ks
-        for method, figures in published.published_rows(model, k).items()
+        for method, figures in model.rows(k).items()
         for key, figure in figures.items()
     ]
 
 
-def _average_of(benchmarks: tuple[str, ...]) -> str:
+def _average_of(benchmarks: Sequence[str]) -> str:
     return f"average of {', '.join(benchmarks)}"

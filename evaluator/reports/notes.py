@@ -10,7 +10,6 @@ from evaluator.evals.runs import is_imported
 from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.passk.estimators import Ints
-from evaluator.reports import published
 from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.published import PaperColumn
@@ -217,12 +216,12 @@ def _comparability(report: Report) -> Iterator[str]:
 def _paper(report: Report) -> Iterator[str]:
     if report.paper is None:
         return
-    paper = published.paper_of(report.paper)
-    settings = paper.settings
+    paper = report.paper.paper
+    settings = paper["settings"]
     drawn = [f"{n} sample{'s' * (n != 1)} per problem"] if (n := settings.get("n")) else []
     drawn += [words.format(settings[name]) for name, words in _SETTINGS.items() if name in settings]
     yield (
-        f"Rows marked (paper) come from {paper.name}, {paper.source}, which gives no intervals. "
+        f"Rows marked (paper) come from {paper['name']}, {paper['source']}, which gives no intervals. "
         f"Settings according to {settings['whose']}: {joined(drawn)}. {settings['unsaid']}"
     )
     different: dict[str, list[str]] = {}
@@ -236,8 +235,8 @@ def _paper(report: Report) -> Iterator[str]:
     ]
     if parts:
         yield f"Different from the paper: {'; '.join(parts)}."
-    for flag in published.flags(report.paper, report.ks):
-        yield f"{paper.name}: {flag}"
+    for flag in report.paper.flags(report.ks):
+        yield f"{paper['name']}: {flag}"
 
 
 def _unlike_the_paper(

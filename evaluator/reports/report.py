@@ -28,7 +28,7 @@ from evaluator.passk.estimators import Floats
 from evaluator.reports import published
 from evaluator.reports.documents.document import joined
 from evaluator.reports.methods import Entry, Method
-from evaluator.reports.published import PaperColumn
+from evaluator.reports.published import PaperColumn, PublishedModel
 from service.errors import InputError
 
 PASS_AT_K, PASS_HAT_K, G_PASS_AT_K, MAJ_AT_K = "pass@k", "pass^k", "g-pass@k", "maj@k"
@@ -108,13 +108,13 @@ class Report:
     lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
     # by label and column, at the ks of the tables; only of methods that have all benchmarks of the column
     averages: Mapping[tuple[str, str], tuple[MetricScore, ...]]
-    paper: str | None  # the model whose published figures are shown, if any
+    paper: PublishedModel | None  # whose figures are shown, if any
     remarks: tuple[str, ...]  # on its k and on published figures that it does not show
 
     @property
     def layout(self) -> tuple[PaperColumn, ...]:
         """The columns of the paper that is shown, or of the first paper."""
-        return published.layout_of(self.paper)
+        return self.paper.layout if self.paper else published.usual_layout()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def build_report(
     else:
         wanted = check_ks(ks)
     model = _paper(methods, paper)
-    printed = () if model is None or metric.name != PASS_AT_K else published.paper_of(model).ks(model)
+    printed = model.ks if model and metric.name == PASS_AT_K else ()
     if ks is None and not set(printed) & set(wanted):
         wanted = (*[k for k in printed if k < wanted[0]][-1:], *wanted)
     counts = _counts(methods, wanted[-1], allow_missing)
@@ -174,14 +174,14 @@ def build_report(
                 scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
-    paper = model if set(printed) & set(wanted) else None
-    if model is not None and paper is None:
-        known = joined([str(k) for k in published.paper_of(model).ks(model)])
+    shown_model = model if {*printed} & {*wanted} else None
+    if model and not shown_model:
         remarks.append(
-            f"{model} reports only pass@{known}, so its figures do not appear for another k or metric."
+            f"{model.name} reports only pass@{joined([str(k) for k in model.ks])}, so its figures do not "
+            "appear for another k or metric."
         )
-    averages = _averages(lines, wanted, published.layout_of(paper))
-    return Report(metric, interval, wanted, tuple(lines), averages, paper, tuple(remarks))
+    report = Report(metric, interval, wanted, tuple(lines), {}, shown_model, tuple(remarks))
+    return replace(report, averages=_averages(lines, wanted, report.layout))
 
 
 def _vote_scores(
@@ -263,7 +263,7 @@ def _averages(
     return averages
 
 
-def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
+def _paper(methods: Sequence[Method], asked: str | None) -> PublishedModel | None:
     """Return the model whose published figures belong to the report, if any."""
     if asked == NO_PAPER:
         return None
@@ -273,10 +273,12 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
             raise InputError(f"no paper reports the model {asked!r}. Available: {available}.")
         return known
     entries = [entry for method in methods for entry in method.entries.values()]
-    named = {published.recognise(entry.spec.model) for entry in entries}
-    model = named.pop() if len(named) == 1 else None
-    columns = {column.key for column in published.layout_of(model)}
-    return model if any(entry.benchmark in columns for entry in entries) else None
+    model, *others = {
+        name: published.recognise(name) for name in (entry.spec.model for entry in entries)
+    }.values()
+    columns = {column.key for column in model.layout} if model else set()
+    alone = all(other is model for other in others)
+    return model if alone and any(entry.benchmark in columns for entry in entries) else None
 
 
 def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[MetricScore, ...]:

@@ -167,7 +167,7 @@ def report(
         "k": built.ks,
         "grades": counted.grades,
         "judge": counted.judge,
-        "paper": built.paper,
+        "paper": built.paper and built.paper.name,
         "scores": rows,
         "notes": document.notes,
     }
