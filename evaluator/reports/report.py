@@ -273,12 +273,11 @@ def _paper(methods: Sequence[Method], asked: str | None) -> PublishedModel | Non
             raise InputError(f"no paper reports the model {asked!r}. Available: {available}.")
         return known
     entries = [entry for method in methods for entry in method.entries.values()]
-    model, *others = {
-        name: published.recognise(name) for name in (entry.spec.model for entry in entries)
-    }.values()
-    columns = {column.key for column in model.layout} if model else set()
-    alone = all(other is model for other in others)
-    return model if alone and any(entry.benchmark in columns for entry in entries) else None
+    model, *others = (published.recognise(entry.spec.model) for entry in entries)
+    if model is None or any(other is not model for other in others):
+        return None
+    columns = {column.key for column in model.layout}
+    return model if any(entry.benchmark in columns for entry in entries) else None
 
 
 def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> tuple[MetricScore, ...]:

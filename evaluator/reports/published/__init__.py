@@ -130,9 +130,8 @@ def recognise(name: str) -> PublishedModel | None:
     """Return the model that `name` is (`Qwen/Qwen3-4B`), None if no paper has it."""
     last = name.rstrip("/").rpartition("/")[2].lower()
     for model in models().values():
-        if last in (
-            each.lower() for each in (model.name, *model.paper.get("models", {}).get(model.name, ()))
-        ):
+        aliases = model.paper.get("models", {}).get(model.name, ())
+        if last in [alias.lower() for alias in (model.name, *aliases)]:
             return model
     return None
 
