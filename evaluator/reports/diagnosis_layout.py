@@ -22,6 +22,7 @@ from evaluator.signal.diversity import EMBEDDING
 from evaluator.signal.shapes import GroupShape
 
 Row = Mapping[str, Any]
+Columns = list[tuple[Any, ...]]
 
 LIMIT = 20
 GRID_N, GRID_G = (0, 1, 3, 7), (4, 8, 16, 32)
@@ -61,7 +62,7 @@ def _choices(diagnosis: Diagnosis, label: str, rows: Sequence[Row]) -> Iterator[
     yield Heading(
         f"How many mixed groups does each number of neighbors give? {questions:,} questions, G={diagnosis.g}"
     )
-    columns = [
+    columns: Columns = [
         ("neighbors", "choice"),
         ("questions with", "with_neighbors", percent),
         ("responses per question", "responses", number),
@@ -79,7 +80,7 @@ def _shares(diagnosis: Diagnosis) -> Iterator[Block]:
         f"G={diagnosis.g}, N={diagnosis.n}"
     )
     rows, gaps = diagnosis.tables["zero_gradient"], diagnosis.tables["zero_gradient_gaps"]
-    columns = [
+    columns: Columns = [
         *(("checkpoint", "checkpoint"), ("group", "group"), ("responses", "responses")),
         *(("share", "share", percent), (INTERVAL, _interval), ("questions", "questions")),
     ]
@@ -129,7 +130,7 @@ def _forecast(diagnosis: Diagnosis, label: str, rows: Sequence[Row]) -> Iterator
 def _difficulty(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[Row]]) -> Iterator[Block]:
     yield Heading(f"Do rephrasings change the difficulty of a question? {label}")
     names = {"neighbors": "neighbors of a question"}
-    columns = [
+    columns: Columns = [
         ("prompts compared", lambda row: names.get(row["prompts"], row["prompts"])),
         ("log-likelihood ratio", lambda row: number(row["statistic"]) if row["questions"] else None),
         ("expected from sampling alone", lambda row: number(row["expected"]) if row["questions"] else None),
@@ -197,7 +198,7 @@ def _diversity(diagnosis: Diagnosis) -> Iterator[Block]:
         if not row["minus"]:
             minus = differences.get((row["checkpoint"], row["series"]), none)
             rows.append({**row, **{f"minus_{name}": minus[name] for name in none}})
-    columns = [
+    columns: Columns = [
         ("checkpoint", "checkpoint"),
         ("pairs", "series"),
         ("distance", "value", "{:.4f}".format),
@@ -212,7 +213,7 @@ def _diversity(diagnosis: Diagnosis) -> Iterator[Block]:
 def _cost(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[Row]]) -> Iterator[Block]:
     rows, g = tables["cost"], diagnosis.g
     yield Heading(f"How much does a group with mixed rewards cost? {label}, G={g}, N={diagnosis.n}")
-    columns = [
+    columns: Columns = [
         ("sampling", "method"),
         ("responses per question", "per_question"),
         ("mixed groups", "mixed", percent),
