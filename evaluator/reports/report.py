@@ -109,12 +109,8 @@ class Report:
     # by label and column, at the ks of the tables; only of methods that have all benchmarks of the column
     averages: Mapping[tuple[str, str], tuple[MetricScore, ...]]
     paper: PublishedModel | None  # whose figures are shown, if any
+    layout: tuple[PaperColumn, ...]  # the columns of the paper that is shown, or of the first paper
     remarks: tuple[str, ...]  # on its k and on published figures that it does not show
-
-    @property
-    def layout(self) -> tuple[PaperColumn, ...]:
-        """The columns of the paper that is shown, or of the first paper."""
-        return self.paper.layout if self.paper else published.usual_layout()
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -174,14 +170,15 @@ def build_report(
                 scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
-    shown_model = model if {*printed} & {*wanted} else None
-    if model and not shown_model:
+    paper_model = model if {*printed} & {*wanted} else None
+    if model and not paper_model:
         remarks.append(
             f"{model.name} reports only pass@{joined([str(k) for k in model.ks])}, so its figures do not "
             "appear for another k or metric."
         )
-    report = Report(metric, interval, wanted, tuple(lines), {}, shown_model, tuple(remarks))
-    return replace(report, averages=_averages(lines, wanted, report.layout))
+    layout = paper_model.layout if paper_model else published.usual_layout()
+    averages = _averages(lines, wanted, layout)
+    return Report(metric, interval, wanted, tuple(lines), averages, paper_model, layout, tuple(remarks))
 
 
 def _vote_scores(

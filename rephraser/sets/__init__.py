@@ -18,8 +18,8 @@ from rephraser.sets.store import load_entries as load_entries
 from rephraser.sets.store import load_set as load_set
 from rephraser.sets.store import tag as tag
 from rephraser.sets.store import untag as untag
+from rephraser.sets.store import verify as verify
 from rephraser.sets.types import Neighbor as Neighbor
 from rephraser.sets.types import PublishedSet as PublishedSet
 from rephraser.sets.types import SetEntry as SetEntry
 from rephraser.sets.types import SetHeader as SetHeader
-from rephraser.sets.verify import verify as verify

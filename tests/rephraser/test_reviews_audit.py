@@ -3,9 +3,16 @@
 import pytest
 from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import Audit, audit_rates, get_audit, list_audits, open_audit
+from rephraser.reviews.audit import (
+    Audit,
+    AuditMember,
+    audit_rates,
+    get_audit,
+    group_rate,
+    list_audits,
+    open_audit,
+)
 from rephraser.reviews.queue import ReviewProgress, audit_progress, audit_queue, open_queue, read_items
-from rephraser.reviews.rates import AuditMember, group_rate
 from rephraser.reviews.store import Decision, DecisionWord, record_reviews
 from rephraser.tables import ReviewRow
 from service.database import Database

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rephraser.reviews.rates import STRATA, AuditMember, allocate, cohens_kappa, draw, error_rates
+from rephraser.reviews.audit import STRATA, AuditMember, allocate, cohens_kappa, draw, error_rates
 from rephraser.reviews.store import DecisionWord
 from rephraser.tables import ReviewRow
 
