@@ -20,8 +20,8 @@ from evaluator.reports.documents.document import (
     span,
     table_of,
 )
+from evaluator.reports.layout import human_notes, judge_notes, run_notes
 from evaluator.reports.methods import Entry, Method, differing_settings
-from evaluator.reports.notes import human_notes, judge_notes, run_notes
 from evaluator.reports.published import in_order
 from evaluator.reports.report import curve_ks, usual_k
 from service.errors import InputError

@@ -66,8 +66,8 @@ class Counted:
 
     def load(self, session: "Session", references: Sequence[str]) -> "tuple[list[Method], list[str]]":
         """Return the methods that references name, and what is known of their contamination."""
+        from evaluator.reports.layout import contamination_notes
         from evaluator.reports.methods import load_methods
-        from evaluator.reports.notes import contamination_notes
 
         methods = load_methods(
             session,

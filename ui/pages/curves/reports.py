@@ -11,9 +11,17 @@ from sqlalchemy.orm import Session
 from evaluator.exchange.agreement import agreement_notes
 from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_notes
 from evaluator.reports.documents.document import Document, Table
-from evaluator.reports.layout import curve_rows, records, report_document, source_table
+from evaluator.reports.layout import (
+    contamination_notes,
+    curve_rows,
+    human_notes,
+    records,
+    report_document,
+    run_notes,
+    source_notes,
+    source_table,
+)
 from evaluator.reports.methods import load_methods
-from evaluator.reports.notes import contamination_notes, human_notes, run_notes, source_notes
 from evaluator.reports.report import (
     INTERVALS,
     MAJ_AT_K,
