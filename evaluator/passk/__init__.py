@@ -14,5 +14,4 @@ from evaluator.passk.intervals import NEW_PROBLEMS as NEW_PROBLEMS
 from evaluator.passk.intervals import RERUN as RERUN
 from evaluator.passk.intervals import SAME_PROBLEMS as SAME_PROBLEMS
 from evaluator.passk.intervals import new_problems_interval as new_problems_interval
-from evaluator.passk.intervals import same_problems_interval as same_problems_interval
 from evaluator.passk.majority import maj_at_k as maj_at_k

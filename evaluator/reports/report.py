@@ -20,11 +20,11 @@ from evaluator.passk import (
     new_problems_interval,
     pass_at_k,
     pass_hat_k,
-    same_problems_interval,
 )
 from evaluator.passk.counts import with_enough
 from evaluator.passk.curves import check_ks
 from evaluator.passk.estimators import Floats
+from evaluator.passk.intervals import interval_around, same_problems_errors
 from evaluator.reports import published
 from evaluator.reports.documents.document import joined
 from evaluator.reports.methods import Entry, Method
@@ -286,16 +286,15 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     formulas: dict[str, Callable[..., Any]] = {PASS_AT_K: pass_at_k, PASS_HAT_K: pass_hat_k}
     formula = formulas.get(metric.name, partial(g_pass_at_k, tau=metric.tau))
     n, bounds = counts.n, (counts.correct, counts.most_correct)
+    # pass^k of c correct is one minus pass@k of the n - c others, and has its error.
+    sides = bounds if metric.name == PASS_AT_K else [n - correct for correct in bounds]
+    errors = [same_problems_errors(n, side, ks) for side in sides] if interval == SAME_PROBLEMS else None
     scores = []
-    for k in ks:
+    for row, k in enumerate(ks):
         score = _over_problems(k, *(np.asarray(formula(n, correct, k)) for correct in bounds))
-        if interval == SAME_PROBLEMS and metric.name == PASS_AT_K:
-            low, high = (same_problems_interval(n, correct, k) for correct in bounds)
-            score = replace(score, low=low.low, high=high.high, interval=interval)
-        elif interval == SAME_PROBLEMS:
-            # pass^k of c correct is one minus pass@k of the n - c others, and so is its interval.
-            low, high = (same_problems_interval(n, n - correct, k) for correct in bounds)
-            score = replace(score, low=1 - low.high, high=1 - high.low, interval=interval)
+        if errors:
+            same = interval_around((score.value, score.value_high), [side[row] for side in errors])
+            score = replace(score, low=same.low, high=same.high, interval=interval)
         scores.append(score)
     return tuple(scores)
 

@@ -30,10 +30,9 @@ from evaluator.passk import (
     pass_at_k,
     pass_hat_k,
     pool,
-    same_problems_interval,
 )
 from evaluator.passk.comparison import paired_bounds, sign_flip_p_values
-from evaluator.passk.intervals import exact_interval
+from evaluator.passk.intervals import Interval, exact_interval
 from service.errors import InputError
 
 
@@ -327,19 +326,21 @@ def test_equal_values_do_not_make_a_point(values: list[float]) -> None:
         assert shown.high - shown.low > 0.95
 
 
+def same_problems(n: int, correct: int, problems: int, k: int) -> Interval:
+    counts = Counts(map(str, range(problems)), [n] * problems, [correct] * problems)
+    return curve(counts, [k])[k].same_problems
+
+
 def test_same_problems_cases_at_the_end() -> None:
-    solved, failed = (
-        same_problems_interval([32] * 30, [32] * 30, 1),
-        same_problems_interval([32] * 30, [0] * 30, 1),
-    )
+    solved, failed = same_problems(32, 32, 30, 1), same_problems(32, 0, 30, 1)
     assert solved.high == 1.0
     assert failed.low == 0.0
     assert solved.low == pytest.approx(1 - failed.high, abs=1e-12)
     assert 0.0005 < failed.high < 0.01
-    one = same_problems_interval(1, 1, 1)
+    one = same_problems(1, 1, 1, 1)
     assert one.low < 0.5
     assert one.high == 1.0
-    everything = same_problems_interval([8] * 10, [2] * 10, 8)  # k = n: solved or not, nothing between
+    everything = same_problems(8, 2, 10, 8)  # k = n: solved or not, nothing between
     assert everything.low < 1.0
 
 
