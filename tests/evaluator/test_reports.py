@@ -231,7 +231,7 @@ def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
     runs(db, "a", aime24=HIGH, gsm8k=SAME, amc12=HIGH)
     runs(db, "b", aime24=LOW, gsm8k=LOW, amc12=LOW)
     found = compared(db, "a", "b", ks=[1])
-    assert [part.benchmark for part in found.parts] == ["amc12", "aime24", "gsm8k"]
+    assert [*found.compared] == ["amc12", "aime24", "gsm8k"]
     plain, adjusted = ({row["benchmark"]: row[p] for row in found.rows} for p in ("p_value", "p_holm"))
     assert plain["amc12"] == plain["aime24"] < 0.01
     assert plain["gsm8k"] == 1.0
@@ -247,7 +247,7 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
     with pytest.raises(InputError, match="--common-only"):
         compared(db, "a", "b", ks=[1])
     found = compared(db, "a", "b", ks=[1], common_only=True)
-    assert [change["problem_id"] for change in found.parts[0].changes] == [problems[1].id]
+    assert [change["problem_id"] for change in found.changes] == [problems[1].id]
     assert any("1 problems only in A and 1 only in B" in note for note in comparison_document(found).notes)
 
 

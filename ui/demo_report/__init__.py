@@ -347,10 +347,7 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
     rows = [
         (
             f"{pair.label_a} - {pair.label_b}",
-            *(
-                f"{points(point.difference)} {span(point.low, point.high, points)}"
-                for point in pair.parts[0].comparison.points.values()
-            ),
+            *(f"{points(row['difference'])} {span(row['low'], row['high'], points)}" for row in pair.rows),
         )
         for pair in compared
     ]
