@@ -13,8 +13,7 @@ from hypothesis import strategies as st
 from json_rows import write_rows
 from numpy.typing import NDArray
 
-from benchmarks.studies.forecast import check_halves
-from benchmarks.studies.forecast_worlds import read_visits
+from benchmarks.studies.forecast import check_halves, read_visits
 from evaluator.signal.cost import BREAK_EVEN, RESCUE, TokenCosts, cost_report, usd_per_token
 from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.diversity import densities, diversity
