@@ -176,7 +176,7 @@ def _difficulty(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[
     ]
     yield table_of(flagged[:LIMIT], columns, words=2)
     if len(flagged) > LIMIT:
-        yield Text(f"and {len(flagged) - LIMIT:,} more (--out)")
+        yield Text(f"and {len(flagged) - LIMIT:,} more (--json)")
 
 
 def _p_value(test: Row) -> str | None:

@@ -59,20 +59,15 @@ def compare_choices(
     pilot = make_pilot(counts)
     posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
     most = (n + 1) * g
-    each = [1 - GroupShape("", k, g).equal_chances(model.shift) for k in range(n + 1)]
-    equal = [1 - GroupShape("", k, most, spread=True).equal_chances(model.shift) for k in range(n + 1)]
-    weights = model.mixture.weights
-    yields = [
-        (f"N={k}", float(k > 0), float((k + 1) * g), float(weights @ each[k]), float(weights @ equal[k]))
-        for k in range(n + 1)
-    ]
+    shapes = [(GroupShape("", k, g), GroupShape("", k, most, spread=True)) for k in range(n + 1)]
+    # of mixed groups, at G responses to each prompt and at as many for every question [N + 1, 2, J]
+    chances = np.array([[1 - shape.equal_chances(model.shift) for shape in pair] for pair in shapes])
+    means = chances @ model.mixture.weights
+    yields = [(f"N={k}", float(k > 0), float((k + 1) * g), *means[k].tolist()) for k in range(n + 1)]
     if n:
         share = float(needs.mean())
-        mixed, equal_mixed = (
-            float(np.where(needs, posterior @ chances[n], posterior @ chances[0]).mean())
-            for chances in (each, equal)
-        )
-        yields.append((ADAPTIVE, share, g * (1 + n * share), mixed, equal_mixed))
+        chosen = np.where(needs[:, None], posterior @ chances[n].T, posterior @ chances[0].T)
+        yields.append((ADAPTIVE, share, g * (1 + n * share), *chosen.mean(axis=0).tolist()))
     return [
         {
             "choice": choice,

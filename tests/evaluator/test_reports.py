@@ -13,8 +13,18 @@ from evaluator.evals.problems import PlacedProblem
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.comparing import MethodComparison, ahead, compare_methods, comparison_document
-from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
-from evaluator.reports.documents.rendering import finite, render_latex, render_markdown
+from evaluator.reports.documents.document import (
+    Commands,
+    Document,
+    Heading,
+    Picture,
+    Points,
+    Table,
+    Text,
+    finite,
+    render_latex,
+    render_markdown,
+)
 from evaluator.reports.layout import contamination_notes, report_document, report_notes
 from evaluator.reports.methods import Method, load_methods, method_choices
 from evaluator.reports.published import papers

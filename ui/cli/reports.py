@@ -106,7 +106,7 @@ class ReportFile:
 
     def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
         """Write or print the report."""
-        from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
+        from evaluator.reports.documents.document import RENDERERS, finite, render_csv
         from service.writing import write_text
 
         form = self.format if self.out is None else settings.form_of(self.out, self.format, BY_SUFFIX)

@@ -24,10 +24,10 @@ from evaluator.reports.documents.document import (
     number,
     percent,
     points,
+    render_markdown,
     span,
     table_of,
 )
-from evaluator.reports.documents.rendering import render_markdown
 from evaluator.reports.layout import curve_rows
 from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
