@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from rephraser.checks.text import likeness
-from rephraser.sets.counts import RATE_DEFINITION, accept_rates
-from rephraser.sets.store import load_set
+from rephraser.sets.store import RATE_DEFINITION, accept_rates, load_set
 from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, solver_name
 from service.database import Database, in_parts
