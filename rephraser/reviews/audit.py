@@ -11,7 +11,7 @@ from sqlalchemy import Select, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.intervals import exact_interval
-from rephraser.reviews.store import of_run, read_reviews
+from rephraser.reviews.store import ReviewProgress, decisions_by, of_run, read_reviews
 from rephraser.tables import AuditMemberRow, AuditRow, CandidateRow, ReviewRow, StandingRow, VerdictRow
 from service.database import Database, columns_of, utc_now
 from service.errors import InputError, NotFoundError
@@ -348,6 +348,18 @@ def get_audit(session: Session, audit_id: int) -> Audit:
 def list_audits(session: Session, run_id: str) -> list[Audit]:
     """Return the audits of a run, oldest first, without their members."""
     return [Audit(*row) for row in session.execute(_AUDITS.where(AuditRow.run_id == run_id))]
+
+
+def audit_queue(session: Session, audit: Audit, reviewer: str) -> list[str]:
+    """Return the ids of the audit's candidates that this reviewer has not decided for it, in its order."""
+    decided = decisions_by(session, reviewer, ReviewRow.audit_id == audit.id)
+    return [member.candidate_id for member in audit.members if member.candidate_id not in decided]
+
+
+def audit_progress(session: Session, audit: Audit, reviewer: str) -> ReviewProgress:
+    """Return the numbers of the reviewer's decisions on an audit's members."""
+    made = list(decisions_by(session, reviewer, ReviewRow.audit_id == audit.id).values())
+    return ReviewProgress(len(audit.members), made.count("accepted"), made.count("rejected"))
 
 
 def audit_rates(session: Session, audit: Audit) -> Record:

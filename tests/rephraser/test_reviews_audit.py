@@ -6,14 +6,22 @@ from runs import Proposed, add_run, add_verdict
 from rephraser.reviews.audit import (
     Audit,
     AuditMember,
+    audit_progress,
+    audit_queue,
     audit_rates,
     get_audit,
     group_rate,
     list_audits,
     open_audit,
 )
-from rephraser.reviews.queue import ReviewProgress, audit_progress, audit_queue, open_queue, read_items
-from rephraser.reviews.store import Decision, DecisionWord, record_reviews
+from rephraser.reviews.store import (
+    Decision,
+    DecisionWord,
+    ReviewProgress,
+    open_queue,
+    read_items,
+    record_reviews,
+)
 from rephraser.tables import ReviewRow
 from service.database import Database
 from service.errors import InputError
