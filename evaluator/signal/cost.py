@@ -102,17 +102,12 @@ def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | Non
 
 def mean_tokens(checkpoint: CheckpointGroups) -> tuple[float | None, float | None]:
     """Return the mean tokens of a response to an original and to a neighbor, None where none is known."""
-    means: list[float | None] = []
-    for original in (True, False):
-        prompts = [
-            prompt
-            for group in checkpoint.groups
-            for prompt in group.prompts
-            if (prompt.variant == ORIGINAL) is original
-        ]
-        known = sum(prompt.token_samples for prompt in prompts)
-        means.append(sum(prompt.tokens for prompt in prompts) / known if known else None)
-    return means[0], means[1]
+    sums = np.zeros((2, 2), dtype=np.int64)
+    for group in checkpoint.groups:
+        for prompt in group.prompts:
+            sums[int(prompt.variant != ORIGINAL)] += prompt.tokens, prompt.token_samples
+    original, neighbor = (tokens / known if known else None for tokens, known in sums.tolist())
+    return original, neighbor
 
 
 def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> tuple[list[Row], Row | None]:
