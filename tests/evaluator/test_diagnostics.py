@@ -13,15 +13,21 @@ from hypothesis import strategies as st
 from json_rows import write_rows
 from numpy.typing import NDArray
 
-from benchmarks.studies.forecast import check_halves
-from benchmarks.studies.forecast_worlds import read_visits
+from benchmarks.studies.forecast import check_halves, read_visits
 from evaluator.signal.cost import BREAK_EVEN, RESCUE, TokenCosts, cost_report, usd_per_token
 from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.diversity import densities, diversity
 from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
-from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import RATES, Mixture, Shift, beta_cells, binomial_table, profile_interval
+from evaluator.signal.rates import (
+    RATES,
+    Mixture,
+    RateModel,
+    Shift,
+    beta_cells,
+    binomial_table,
+    profile_interval,
+)
 from evaluator.signal.shapes import (
     JOINT_GROUP,
     NEIGHBOR_GROUP,
@@ -30,9 +36,10 @@ from evaluator.signal.shapes import (
     GroupShape,
     ends,
     paper_shapes,
+    unknown_bounds,
+    zero_gradient,
 )
 from evaluator.signal.sources.rollouts import file_source
-from evaluator.signal.zero_gradient import unknown_bounds, zero_gradient
 from service.errors import InputError
 
 

@@ -30,11 +30,9 @@ from evaluator.passk import (
     pass_at_k,
     pass_hat_k,
     pool,
-    same_problems_interval,
-    with_replacement,
 )
 from evaluator.passk.comparison import paired_bounds, sign_flip_p_values
-from evaluator.passk.intervals import exact_interval
+from evaluator.passk.intervals import Interval, exact_interval
 from service.errors import InputError
 
 
@@ -81,7 +79,7 @@ def test_stricter_measures_are_never_larger(triple: tuple[int, int, int], tau: f
     ],
 )
 def test_what_is_not_defined_is_refused(n: object, c: object, k: object, message: str) -> None:
-    for formula in (pass_at_k, pass_hat_k, mg_pass_at_k, with_replacement):
+    for formula in (pass_at_k, pass_hat_k, mg_pass_at_k):
         with pytest.raises(ValueError, match=message):
             formula(n, c, k)  # type: ignore[call-overload]
 
@@ -128,7 +126,6 @@ def _per_count(formula: Callable[..., Any]) -> Callable[..., Answers]:
 def _against_bootstrap(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str, Any]) -> Answers:
     counts = inputs["n"], inputs["c"], inputs["k"]
     yield "pass@k", expected["pass_at_k"], pass_at_k(*counts)
-    yield "with replacement", expected["with_replacement_expectation"], with_replacement(*counts)
 
 
 def _g_pass(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str, Any]) -> Answers:
@@ -263,19 +260,21 @@ def test_equal_values_do_not_make_a_point(values: list[float]) -> None:
         assert shown.high - shown.low > 0.95
 
 
+def same_problems(n: int, correct: int, problems: int, k: int) -> Interval:
+    counts = Counts(map(str, range(problems)), [n] * problems, [correct] * problems)
+    return curve(counts, [k])[k].same_problems
+
+
 def test_same_problems_cases_at_the_end() -> None:
-    solved, failed = (
-        same_problems_interval([32] * 30, [32] * 30, 1),
-        same_problems_interval([32] * 30, [0] * 30, 1),
-    )
+    solved, failed = same_problems(32, 32, 30, 1), same_problems(32, 0, 30, 1)
     assert solved.high == 1.0
     assert failed.low == 0.0
     assert solved.low == pytest.approx(1 - failed.high, abs=1e-12)
     assert 0.0005 < failed.high < 0.01
-    one = same_problems_interval(1, 1, 1)
+    one = same_problems(1, 1, 1, 1)
     assert one.low < 0.5
     assert one.high == 1.0
-    everything = same_problems_interval([8] * 10, [2] * 10, 8)  # k = n: solved or not, nothing between
+    everything = same_problems(8, 2, 10, 8)  # k = n: solved or not, nothing between
     assert everything.low < 1.0
 
 
@@ -397,7 +396,7 @@ def test_different_problems_and_too_few_samples_are_refused_unless_allowed() -> 
     shown = compare(a, b, [1, 8], allow_missing=True)
     assert shown.left_out == ("b",)
     assert shown.problem_ids == ("a",)
-    with pytest.raises(InputError, match="no problem has 8"):
+    with pytest.raises(InputError, match="none of the 2 problems has 8"):
         compare(a, Counts(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
 
 

@@ -10,9 +10,14 @@ from sqlalchemy import text
 
 from rephraser import sets
 from rephraser.reviews.status import update_standings
-from rephraser.views.questions import QuestionFilters, count_questions, page_questions, search_terms
+from rephraser.views.questions import (
+    QuestionFilters,
+    count_questions,
+    find_suspects,
+    page_questions,
+    search_terms,
+)
 from rephraser.views.runs import finding_counts
-from rephraser.views.suspects import find_suspects
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question

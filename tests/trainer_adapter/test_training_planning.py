@@ -93,8 +93,7 @@ def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
 
     from evaluator.signal.forecast import Forecast
     from evaluator.signal.groups import GroupCounts
-    from evaluator.signal.rate_model import RateModel
-    from evaluator.signal.rates import Mixture, Shift, beta_cells
+    from evaluator.signal.rates import Mixture, RateModel, Shift, beta_cells
 
     mixture, shift = Mixture("free", beta_cells(0.4, 0.5)), Shift(0.0, 1.0, 0.1)
     model = RateModel(mixture, shift)

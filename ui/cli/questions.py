@@ -179,7 +179,7 @@ def list_(
 
 def _list_suspects(run: str | None, limit: int) -> None:
     from rephraser.run.store import find_neighbor_run
-    from rephraser.views.suspects import find_suspects
+    from rephraser.views.questions import find_suspects
 
     with db.reading() as session:
         questions = find_suspects(session, run_id=run and find_neighbor_run(session, run).id)

@@ -66,8 +66,8 @@ class Counted:
 
     def load(self, session: "Session", references: Sequence[str]) -> "tuple[list[Method], list[str]]":
         """Return the methods that references name, and what is known of their contamination."""
+        from evaluator.reports.layout import contamination_notes
         from evaluator.reports.methods import load_methods
-        from evaluator.reports.notes import contamination_notes
 
         methods = load_methods(
             session,
@@ -106,7 +106,7 @@ class ReportFile:
 
     def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
         """Write or print the report."""
-        from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
+        from evaluator.reports.documents.document import RENDERERS, finite, render_csv
         from service.writing import write_text
 
         form = self.format if self.out is None else settings.form_of(self.out, self.format, BY_SUFFIX)
@@ -167,7 +167,7 @@ def report(
         "k": built.ks,
         "grades": counted.grades,
         "judge": counted.judge,
-        "paper": built.paper,
+        "paper": built.paper and built.paper.name,
         "scores": rows,
         "notes": document.notes,
     }
