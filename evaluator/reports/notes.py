@@ -15,7 +15,7 @@ from evaluator.reports.documents.document import hundredths, joined
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.published import PaperColumn
 from evaluator.reports.report import MAJ_AT_K, Report, ReportLine
-from service.questions.contamination.store import overlaps_with
+from service.questions.contamination import overlaps_with
 
 MUCH = 0.1
 """From this share of the correct answers on, those from a last sentence are worth a note."""

@@ -14,9 +14,7 @@ from sqlalchemy.engine import Connection
 from service.database.base import Base
 
 TABLES = (
-    "service.questions.images.store",
     "service.questions.tables",
-    "service.questions.contamination.store",
     "service.runs.tables",
     "service.asks.tables",
     "evaluator.grading.versions",

@@ -10,14 +10,15 @@ from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
 from service.database import Database
-from service.questions.contamination.finding import (
+from service.questions.contamination import (
     Overlap,
     OverlapSettings,
     SourceText,
     find_overlaps,
+    overlaps_with,
+    store_check,
     words,
 )
-from service.questions.contamination.store import overlaps_with, store_check
 
 
 def test_boilerplate_is_not_counted() -> None:

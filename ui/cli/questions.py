@@ -266,7 +266,7 @@ def contamination(
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.contamination.finding import OverlapSettings
+    from service.questions.contamination import OverlapSettings
 
     load = rows.loader(benchmark)
     settings = OverlapSettings(ngram, threshold, ratio)

@@ -1,4 +1,7 @@
-"""Finds the texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches."""
+"""Texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches.
+
+The database keeps what a check found, so that reports can say it.
+"""
 
 import re
 import unicodedata
@@ -6,11 +9,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from service.database import in_parts
+from sqlalchemy import case, func, insert, select
+from sqlalchemy.orm import Session
+
+from service.database import in_parts, utc_now
 from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
+from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.telling import TellProgress
 
 if TYPE_CHECKING:
@@ -54,7 +61,8 @@ class SourceText:
 
     @cached_property
     def numbers(self) -> list[str]:
-        return numbers(self.words)
+        """Its numbers in order, those from two on in letters too."""
+        return [word for word in self.words if word in _NUMBER_WORDS or _NUMBER.fullmatch(word)]
 
 
 @dataclass(frozen=True)
@@ -123,7 +131,8 @@ def find_overlaps(
             overlaps.append(Overlap(text.id, problem.id, measure, round(score, 1)))
         if progress is not None and (count % PROBLEMS_AT_ONCE == 0 or count == len(theirs)):
             progress(count, len(theirs))
-    agreed = (equal or _spelled_alike)(list(answers.values()))
+    pairs = list(answers.values())
+    agreed = [words(first) == words(second) for first, second in pairs] if equal is None else equal(pairs)
     for place, agrees in zip(answers, agreed, strict=True):
         if not agrees:
             overlaps[place] = replace(overlaps[place], measure=VARIANT)
@@ -142,10 +151,6 @@ def _measure(text: SourceText, problem: SourceText, ratio: float, share: float) 
     if share and not Counter(problem.numbers) - Counter(text.numbers):
         return NGRAM, share
     return VARIANT, max(ratio, share)
-
-
-def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    return [words(first) == words(second) for first, second in pairs]
 
 
 def _ratios(
@@ -222,17 +227,8 @@ def words(text: str) -> list[str]:
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
     plain = _FRACTION.sub(lambda match: rf"\frac {match[1] or ''} {match[2] or ''} ", plain)
     plain = _DROPPED.sub(" ", _DECIMAL_POINT.sub(_POINT, plain)).replace(_POINT, ".")
-    return _without_lone_braces(_WORD.findall(plain))
-
-
-def numbers(sequence: list[str]) -> list[str]:
-    """Return the numbers among words, in order, those from two on in letters too."""
-    return [word for word in sequence if word in _NUMBER_WORDS or _NUMBER.fullmatch(word)]
-
-
-def _without_lone_braces(sequence: list[str]) -> list[str]:
     kept: list[str] = []
-    for word in sequence:
+    for word in _WORD.findall(plain):
         if word == "}" and len(kept) >= 2 and kept[-2] == "{" and kept[-1] not in "{}":
             kept[-2:] = [kept[-1]]
         elif word == "}" and kept and kept[-1] == "{":
@@ -240,3 +236,63 @@ def _without_lone_braces(sequence: list[str]) -> list[str]:
         else:
             kept.append(word)
     return kept
+
+
+class CheckedSet(NamedTuple):
+    """What the newest check of a set against a benchmark found.
+
+    `problems` counts the problems that the set repeats (0: none found), `variants` those it only resembles.
+    """
+
+    set_name: str
+    problems: int
+    variants: int
+
+
+def store_check(
+    session: Session,
+    *,
+    set_name: str,
+    set_hash: str,
+    benchmark: str,
+    problems_hash: str,
+    settings: OverlapSettings,
+    overlaps: Sequence[Overlap],
+) -> None:
+    """Write a check with what it found, in a write transaction."""
+    check = ContaminationCheckRow(
+        set_name=set_name,
+        set_hash=set_hash,
+        benchmark=benchmark,
+        problems_hash=problems_hash,
+        settings=settings.to_json(),
+        created_at=utc_now(),
+    )
+    session.add(check)
+    session.flush()
+    for part in in_parts(overlaps):
+        session.execute(insert(OverlapRow), [{"check_id": check.id, **vars(overlap)} for overlap in part])
+
+
+def overlaps_with(session: Session, problems_hash: str) -> list[CheckedSet]:
+    """Return the sets that were checked against these problems, each by its newest check, by name.
+
+    An empty list means that nothing was checked; a set in which nothing was found has `problems` 0.
+    """
+    newest = (
+        select(func.max(ContaminationCheckRow.id))
+        .where(ContaminationCheckRow.problems_hash == problems_hash)
+        .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.set_hash)
+    )
+    only_alike = func.min(case((OverlapRow.measure == VARIANT, 1), else_=0)).label("only_alike")
+    overlaps = select(OverlapRow.check_id, only_alike).group_by(OverlapRow.check_id, OverlapRow.problem_id)
+    each = overlaps.subquery()
+    variants = func.coalesce(func.sum(each.c.only_alike), 0)
+    rows = session.execute(
+        select(ContaminationCheckRow.set_name, func.count(each.c.only_alike) - variants, variants)
+        .join(each, each.c.check_id == ContaminationCheckRow.id, isouter=True)
+        .where(ContaminationCheckRow.id.in_(newest))
+        .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.id)
+        .order_by(ContaminationCheckRow.set_name, ContaminationCheckRow.id)
+    )
+    return [CheckedSet(*row) for row in rows]
