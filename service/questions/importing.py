@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import InputError
-from service.questions.duplicates import Likeness, compare_members
+from service.questions.duplicates import Pair, compare_members
 from service.questions.images import store_images
 from service.questions.question import is_solution
 from service.questions.reading import ReadRows
@@ -104,11 +104,11 @@ def store_import(
         "left_out_columns": dict(rows.left_out),
         "golds_that_are_solutions": solutions,
         "duplicates": [{"row": row, "earlier": earlier} for row, earlier in rows.duplicates],
-        **{kind: [vars(pair) for pair in pairs] for kind, pairs in vars(likeness).items()},
+        **{kind: [vars(pair) for pair in pairs] for kind, pairs in likeness.items()},
         "bad_rows": [f"{bad.place}: {bad.problem}" for bad in rows.bad],
         "spec": spec if stored is None else stored.spec,
     }
-    return record, list(_warnings(rows, name, len(held), len(likeness.conflicts), solutions))
+    return record, list(_warnings(rows, name, len(held), len(likeness["conflicts"]), solutions))
 
 
 def _warnings(rows: ReadRows, name: str, held: int, conflicts: int, solutions: int) -> Iterator[str]:
@@ -170,7 +170,12 @@ def _held_reason(grade: Any, kind: AnswerKind) -> str:
 
 
 def _spec(
-    rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness, images: int, grader: str
+    rows: ReadRows,
+    content: str,
+    members: Sequence[Member],
+    likeness: dict[str, list[Pair]],
+    images: int,
+    grader: str,
 ) -> dict[str, Any]:
     return {
         "kind": "import",
@@ -188,7 +193,7 @@ def _spec(
         "bad_rows": len(rows.bad),
         "duplicates": len(rows.duplicates),
         "held": sum(member.held is not None for member in members),
-        **{kind: len(pairs) for kind, pairs in vars(likeness).items()},
+        **{kind: len(pairs) for kind, pairs in likeness.items()},
         "grader": grader,
         "tagrpo": version("tagrpo"),
     }
