@@ -36,7 +36,6 @@ from service.errors import InputError
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
 from service.questions import Question, load_question_set
-from service.questions.store import set_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run
 from service.telling import TellStage
@@ -109,7 +108,7 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     """Return the spec of a run as far as it is known before a model is open; nothing is sent."""
     proposer = config.proposer
     with db.read() as session:
-        kinds = set_kinds(session, config.questions)
+        kinds = {each.kind for each in load_question_set(session, config.questions)}
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:
         raise InputError(
