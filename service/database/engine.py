@@ -28,13 +28,6 @@ class Database:
         self.read_only = connections.read_only
         self.connections = connections
 
-    @property
-    def path(self) -> Path:
-        """The file of an SQLite database."""
-        if not isinstance(self.place, Path):
-            raise DatabaseError(f"{self.place}: is a database on a server, not a file.")
-        return self.place
-
     @classmethod
     def open(
         cls, place: str | Place, *, create: bool = True, read_only: bool = False, upgrade: bool = False
@@ -154,8 +147,13 @@ class Database:
             )
         return revision
 
-    def size(self) -> int:
-        """Return the bytes of the database, with its write-ahead log where it is a file."""
+    def vacuum(self) -> tuple[int, int]:
+        """Return unused space to the disk; return the bytes of the database before and after."""
+        before = self._size()
+        self.connections.run_alone(*self.connections.VACUUM)
+        return before, self._size()
+
+    def _size(self) -> int:
         with self._connection(write=False) as connection:
             return self.connections.size(connection)
 
