@@ -297,9 +297,9 @@ class Reading(Generic[C]):
             new = dict(enumerate(new if isinstance(new, list) else [] if new in ("none", None) else [new]))
             several["each"] = []
         for key, inner in new.items():
-            items = several["each"] or []
+            items: list[Any] = several["each"] or []
             if isinstance(key, int):
-                items += (deepcopy(several["all"]) for _ in range(len(items), key + 1))
+                items += [deepcopy(several["all"]) for _ in range(len(items), key + 1)]
                 several["each"] = items
                 values = inner if isinstance(inner, dict) else {table.leading: inner}
                 self._take(table, items[key], (*at, key), values, place_of)
