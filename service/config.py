@@ -280,8 +280,9 @@ class Reading(Generic[C]):
                 if not isinstance(value, dict) or not (value or tables):
                     values[name] = value
                     continue
-                inner, kind = values.get(name), ""
+                inner = values.get(name)
                 inner = inner if isinstance(inner, dict) else {}
+                kind: Any = ""
                 if len(tables) > 1:
                     before = inner.get("kind", _kind_of(tables[0]))
                     kind = value.get("kind", before)
