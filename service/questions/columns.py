@@ -228,12 +228,11 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     solution = _program_value(values, "solution", columns.solution)
     solution = _text(solution, "solution", columns.solution, limits)
     try:
-        asked = read_asked(values, text, tests, solution)
+        text, gold, reference = read_asked(values, text, tests, solution)
     except ValueError as error:
         raise RowProblem(str(error)) from error
     level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
-    gold = asked.gold if tests else ""
-    return make_question(asked.text, gold, level, subject, AnswerKind.CODE), asked.reference
+    return make_question(text, gold if tests else "", level, subject, AnswerKind.CODE), reference
 
 
 def _program_value(values: Mapping[str, Any], part: str, column: str | None) -> Any:
