@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from sqlalchemy import case, func, insert, select
 from sqlalchemy.orm import Session
@@ -20,9 +20,7 @@ from service.questions.images import PLACEHOLDER
 from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.telling import TellProgress
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Gram = tuple[str, ...]
 
 EXACT, FUZZY, NGRAM, VARIANT = "exact", "fuzzy", "n-gram", "variant"
 MEASURES = (EXACT, FUZZY, NGRAM, VARIANT)
@@ -118,11 +116,12 @@ def find_overlaps(
     theirs = [text for text in problems if text.words]
     if not ours or not theirs:
         return []
-    grams = _Grams(ours, settings)
+    compared = zip(
+        theirs, _ratios(ours, theirs, settings.ratio), _containments(ours, theirs, settings), strict=True
+    )
     overlaps: list[Overlap] = []
     answers: dict[int, tuple[str, str]] = {}  # of pairs that are repeats only if their answers agree
-    for count, (problem, ratios) in enumerate(_ratios(ours, theirs, settings.ratio), 1):
-        contained = grams.containment(problem.words)
+    for count, (problem, ratios, contained) in enumerate(compared, 1):
         for place in sorted(contained.keys() | ratios.keys()):
             text = ours[place]
             measure, score = _measure(text, problem, ratios.get(place, 0.0), 100 * contained.get(place, 0.0))
@@ -155,8 +154,8 @@ def _measure(text: SourceText, problem: SourceText, ratio: float, share: float) 
 
 def _ratios(
     texts: Sequence[SourceText], problems: Sequence[SourceText], least: float
-) -> Iterator[tuple[SourceText, dict[int, float]]]:
-    """Yield each problem with the texts, by place, whose ratio is at least `least`."""
+) -> Iterator[dict[int, float]]:
+    """Yield for each problem the texts, by place, whose ratio is at least `least`."""
     import numpy as np
     from rapidfuzz import fuzz, process
 
@@ -166,56 +165,31 @@ def _ratios(
         similarities = process.cdist(
             asked, joined, scorer=fuzz.ratio, score_cutoff=least, dtype=np.float64, workers=-1
         )
-        for problem, row in zip(part, similarities, strict=True):
+        for row in similarities:
             near = np.nonzero(row)[0]
-            yield problem, dict(zip(near.tolist(), row[near].tolist(), strict=True))
+            yield dict(zip(near.tolist(), row[near].tolist(), strict=True))
 
 
-class _Grams:
-    """Which texts hold an n-gram: hashes of all n-grams in order, each with the text it is from.
-
-    A text shorter than n words counts as one n-gram.
-    """
-
-    def __init__(self, texts: Sequence[SourceText], settings: OverlapSettings) -> None:
-        import numpy as np
-
-        self._settings = settings
-        parts = [_gram_hashes(text.words, settings.n) for text in texts]
-        owners = np.repeat(np.arange(len(texts), dtype=np.int32), [len(part) for part in parts])
-        hashes = np.concatenate(parts)
-        order = np.argsort(hashes, kind="stable")
-        self._hashes, self._owners = hashes[order], owners[order]
-
-    def containment(self, sequence: list[str]) -> dict[int, float]:
-        """Return the texts that hold enough of the n-grams of a sequence, with their share."""
-        import numpy as np
-
-        wanted = _gram_hashes(sequence, self._settings.n)
-        first = np.searchsorted(self._hashes, wanted, "left")
-        last = np.searchsorted(self._hashes, wanted, "right")
-        telling = last - first <= self._settings.common
-        parts = [
-            self._owners[start:stop]
-            for start, stop in zip(first[telling], last[telling], strict=True)
-            if stop > start
-        ]
-        if not parts:
-            return {}
-        owners, shared = np.unique(np.concatenate(parts), return_counts=True)
-        shares = shared / telling.sum()
-        enough = shares >= self._settings.containment
-        return dict(zip(owners[enough].tolist(), shares[enough].tolist(), strict=True))
+def _containments(
+    texts: Sequence[SourceText], problems: Sequence[SourceText], settings: OverlapSettings
+) -> Iterator[dict[int, float]]:
+    """Yield for each problem the texts, by place, that hold enough of its n-grams, with their share."""
+    asked = [_grams(problem.words, settings.n) for problem in problems]
+    holders: dict[Gram, list[int]] = {gram: [] for grams in asked for gram in grams}
+    for place, text in enumerate(texts):
+        for gram in _grams(text.words, settings.n):
+            if gram in holders and len(holders[gram]) <= settings.common:
+                holders[gram].append(place)
+    for grams in asked:
+        telling = [holders[gram] for gram in grams if len(holders[gram]) <= settings.common]
+        shared = Counter(place for places in telling for place in places)
+        shares = {place: count / len(telling) for place, count in shared.items()}
+        yield {place: share for place, share in shares.items() if share >= settings.containment}
 
 
-def _gram_hashes(sequence: list[str], n: int) -> "NDArray[np.int64]":
-    """The different n-grams of a sequence as 64-bit hashes, which hold within this process."""
-    import numpy as np
-
-    count = max(1, len(sequence) - n + 1) if sequence else 0
-    return np.unique(
-        np.fromiter((hash(tuple(sequence[at : at + n])) for at in range(count)), np.int64, count=count)
-    )
+def _grams(sequence: list[str], n: int) -> set[Gram]:
+    """Return the n-grams of a sequence; a shorter one counts as one n-gram."""
+    return {tuple(sequence[at : at + n]) for at in range(max(1, len(sequence) - n + 1))}
 
 
 def words(text: str) -> list[str]:

@@ -148,11 +148,8 @@ def _windows(text: str) -> "NDArray[np.uint64]":
     import numpy as np
 
     raw = np.frombuffer(text.encode("utf-8", "surrogatepass").ljust(WINDOW, b"\0"), dtype=np.uint8)
-    count = len(raw) - WINDOW + 1
-    packed: Any = np.zeros(count, dtype=np.uint64)
-    for offset in range(WINDOW):
-        packed = (packed << np.uint64(8)) | raw[offset : offset + count]
-    packed = np.unique(packed)
+    windows = np.lib.stride_tricks.sliding_window_view(raw.astype(np.uint64), WINDOW)
+    packed: Any = np.unique(windows @ np.uint64(256) ** np.arange(WINDOW, dtype=np.uint64)[::-1])
     # splitmix64's finaliser: multiplication alone would keep the order of small windows.
     packed = (packed ^ (packed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     packed = (packed ^ (packed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

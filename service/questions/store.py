@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Select, delete, func, insert, or_, select
 from sqlalchemy.orm import Session
 
+from service.answer_kinds import AnswerKind
 from service.database import in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
@@ -234,4 +235,5 @@ QUESTION_COLUMNS = (
 
 def as_question(row: Any) -> Question:
     """Return the value of a stored question: a `QuestionRow`, or a row of `QUESTION_COLUMNS`."""
-    return Question(row.id, row.text, row.answer, row.level, row.subject, row.kind, tuple(row.images or ()))
+    images = tuple(row.images or ())
+    return Question(row.id, row.text, row.answer, row.level, row.subject, AnswerKind(row.kind), images)

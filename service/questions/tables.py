@@ -2,23 +2,11 @@
 
 from typing import Any
 
-from sqlalchemy import JSON, Dialect, ForeignKey, Index, LargeBinary, TypeDecorator
+from sqlalchemy import JSON, ForeignKey, Index, LargeBinary
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.answer_kinds import AnswerKind
-from service.database.base import BY_KEY_ALONE, TEXT, Base
+from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only
-
-
-class KindType(TypeDecorator[AnswerKind]):
-    """A column that holds the name of an `AnswerKind`."""
-
-    impl = TEXT
-    cache_ok = True
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> AnswerKind | None:
-        """Return the kind of that name."""
-        return None if value is None else AnswerKind(value)
 
 
 @append_only
@@ -31,7 +19,7 @@ class QuestionRow(Base):
     answer: Mapped[str]  # gold; empty where the source has none
     level: Mapped[str | None]
     subject: Mapped[str | None]
-    kind: Mapped[AnswerKind] = mapped_column(KindType, server_default="latex")
+    kind: Mapped[str] = mapped_column(server_default="latex")  # an AnswerKind
     images: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))  # ids in order; null for none
     created_at: Mapped[str]
 
