@@ -15,7 +15,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service.database import Database, in_parts, upsert, utc_now
+from service.database import Database, columns_of, in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_id
 from service.questions.files import JsonNumber
@@ -276,7 +276,7 @@ def _entries(value: Any) -> Iterator[Any]:
     if isinstance(value, str) and value.lstrip().startswith("["):  # a cell of CSV
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ImageProblem(f"is not a list in JSON ({error})") from error
     if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"} and not any(value.values()):
         return
@@ -304,10 +304,10 @@ def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
     """Return the images by id, each once."""
     wanted = list(dict.fromkeys(ids))
     images: dict[str, Image] = {}
+    query = select(ImageRow.id, *columns_of(ImageRow, Image))
     for part in in_parts(wanted, _LOADED_AT_ONCE):
-        for row in session.scalars(select(ImageRow).where(ImageRow.id.in_(part))):
-            images[row.id] = Image(row.data, row.media_type, row.width, row.height)
-            session.expunge(row)
+        rows = session.execute(query.where(ImageRow.id.in_(part)))
+        images |= {id: Image(*columns) for id, *columns in rows}
     if missing := sorted(set(wanted) - set(images)):
         raise NotFoundError(
             f"no image {missing[0]} in the database, which may be damaged. Run `tagrpo db check`."

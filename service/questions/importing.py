@@ -77,7 +77,6 @@ def store_import(
     images = {id: None for member in members for id in member.question.images}
     spec = _spec(rows, content, members, likeness, len(images), grader.version)
     new_questions = new_images = 0
-    created = False
     if stored is None:
         with db.write() as session:
             # Another process may have been quicker since we looked.
@@ -85,7 +84,6 @@ def store_import(
             if stored is None:
                 new_images = store_images(session, rows.images.read(images))
                 new_questions = store_set(session, name, members, spec)
-                created = True
     held = [member for member in members if member.held is not None]
     solutions = sum(
         member.held is None and rows.kind is not AnswerKind.CODE and is_solution(member.question.answer)
@@ -94,7 +92,7 @@ def store_import(
     record = {
         "set": name,
         "source": rows.source,
-        "created": created,
+        "created": stored is None,
         "rows": rows.rows,
         "usable": len(members) - len(held),
         "held": [member.to_json() for member in held],
