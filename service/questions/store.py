@@ -185,8 +185,8 @@ def page(
     total = session.scalar(select(func.count()).select_from(matching.order_by(None).subquery())) or 0
     behind = matching.where(QuestionSetMemberRow.position > after)
     members = _read_members(session, behind.limit(limit + 1))
-    shown = members[:limit]
-    return shown, total, shown[-1].position if len(members) > limit else None
+    more = len(members) > limit
+    return members[:limit], total, members[limit - 1].position if more else None
 
 
 def find_question(session: Session, prefix: str) -> Question:
