@@ -34,7 +34,6 @@ from pydantic.fields import FieldInfo
 
 from service.asks.redaction import redact
 from service.errors import InputError
-from service.toml_files import read_toml
 
 OPERATIONAL: dict[str, Any] = {"operational": True}
 """`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
@@ -562,6 +561,17 @@ def _type_words(annotation: Any) -> str:
     if any(get_origin(leaf) is dict for leaf in leaves):
         return "a table"
     return "one of" if _literals(annotation) else "a string"
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and its content; an error names the file and the line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: not valid TOML ({error}).") from error
 
 
 def _lines(text: str) -> dict[Place, int]:

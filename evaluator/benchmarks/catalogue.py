@@ -15,10 +15,10 @@ from pydantic import TypeAdapter, ValidationError
 from evaluator.benchmarks.types import Benchmark
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance
+from service.config import read_toml
 from service.errors import InputError
 from service.questions import hub
 from service.questions.store import default_set_name
-from service.toml_files import read_toml
 
 _BENCHMARK: TypeAdapter[Benchmark] = TypeAdapter(Benchmark)
 _HUB_ONLY = ("split", "revision", "configs")
