@@ -15,10 +15,10 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance
+from service.config import read_toml
 from service.errors import InputError
 from service.questions import hub
 from service.questions.store import default_set_name
-from service.toml_files import read_toml
 
 Text = Annotated[str, Field(pattern=r"\S")]
 _CHECKED = ConfigDict(extra="forbid")

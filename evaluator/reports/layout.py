@@ -14,7 +14,7 @@ from evaluator.reports.documents.document import ABSENT, Document, Table, hundre
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.published import PaperColumn, PublishedModel
 from evaluator.reports.report import MAJ_AT_K, PASS_AT_K, Metric, MetricScore, Report, ReportLine
-from service.questions.contamination.store import overlaps_with
+from service.questions.contamination import overlaps_with
 
 RUNS, AVERAGE = "runs", "average"
 """Values of the column `source`, next to the names of papers."""

@@ -143,4 +143,4 @@ def price_of(models: Iterable[Model]) -> Callable[[str], Price | None]:
 
 def engine_logs(db: Database) -> Path:
     """Return where engines on this machine write their logs: next to the database."""
-    return db.path.parent if isinstance(db.place, Path) else Path()
+    return db.place.parent if isinstance(db.place, Path) else Path()

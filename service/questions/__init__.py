@@ -15,4 +15,3 @@ from service.questions.store import get_set as get_set
 from service.questions.store import load_members as load_members
 from service.questions.store import load_question_set as load_question_set
 from service.questions.store import store_questions as store_questions
-from service.questions.store import usable_ids as usable_ids

@@ -31,8 +31,7 @@ from evaluator.reports.published import papers
 from evaluator.reports.report import MetricScore, Report, average, build_report
 from service.database import Database
 from service.errors import InputError
-from service.questions.contamination.finding import Overlap, OverlapSettings
-from service.questions.contamination.store import store_check
+from service.questions.contamination import Overlap, OverlapSettings, store_check
 from service.runs.tables import RunRow
 
 TWO = [(4, 2, 0), (4, 1, 1)]

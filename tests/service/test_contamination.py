@@ -14,6 +14,8 @@ from service.questions.contamination.finding import (
     OverlapSettings,
     SourceText,
     find_overlaps,
+    overlaps_with,
+    store_check,
     words,
 )
 

@@ -8,8 +8,7 @@ import pytest
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import Member, load_question_set, make_question, mix_sets
-from service.questions.browsing import list_sets
-from service.questions.store import members_hash, remove_set, store_set
+from service.questions.store import list_sets, members_hash, remove_set, store_set
 
 NOUNS = ["lions", "tigers", "zebras", "otters", "badgers", "rabbits", "foxes", "wolves", "lizards", "parrots"]
 VERBS = ["count", "weigh", "follow", "paint", "describe", "measure", "photograph"]

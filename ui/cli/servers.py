@@ -82,12 +82,12 @@ def ui(
 
 def _note_if_empty(path: Path, start: str) -> None:
     from service.database import Database
-    from service.questions.store import count_members
+    from service.questions.store import list_sets
     from service.runs.store import list_runs
 
     try:
         with Database.open(path, read_only=True) as opened, opened.read() as session:
-            if not (list_runs(session) or count_members(session)):
+            if not (list_runs(session) or list_sets(session)):
                 output.note(f"{path}: the database is empty. Fill it with `{start}`, or see `--demo`.")
     except DatabaseError as error:  # as the pages show it
         output.note(str(error))
