@@ -76,18 +76,14 @@ def pretrain_policy(
         config = json.loads((made / "config.json").read_text(encoding="utf-8"))
         text = json.dumps({**config, "dtype": "float32"}, indent=2) + "\n"
         (made / "config.json").write_text(text, encoding="utf-8")
-        record["sha256"] = weights_hash(made)
-        (made / "model.safetensors").chmod(0o644)  # it is saved for the owner alone
+        weights = made / "model.safetensors"
+        record["sha256"] = file_sha256(weights)
+        weights.chmod(0o644)  # it is saved for the owner alone
         (made / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         (made / "README.md").write_text(_card(record), encoding="utf-8")
 
     write_folder(folder, write, overwrite=None, mark=RECORD)
     return record
-
-
-def weights_hash(folder: Path) -> str:
-    """Return the SHA-256 of the weights' file of a policy."""
-    return file_sha256(folder / "model.safetensors")
 
 
 def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
@@ -108,8 +104,7 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
 
 
 def _card(record: dict[str, Any]) -> str:
-    world, schedule = record["world"], record["schedule"]
-    steps = schedule["steps"]
+    world = record["world"]
     options = f"--world {world['name']} --seed {record['seed']} --threads {record['threads']}"
     return f"""---
 license: apache-2.0
@@ -118,18 +113,13 @@ pipeline_tag: text-generation
 ---
 # A policy of the sandbox's world {world["name"]}
 
-A Qwen 3 of {record["parameters"]:,} parameters. It solves word problems about a count of things at a
-price plus an extra charge, in four ways. Each way fails on about half of the numbers. The model is meant for
-further training, in minutes on a CPU, and can do nothing else.
+A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count, a price and a charge,
+in four ways, each of which fails on about half of the numbers. It is meant for further training on a CPU.
 
 World {world["name"]}: {world["about"]}. Its prompt is the plain question in the chat template, without a
 system message or an instruction; sample at temperature 1.
 
-Pre-trained from scratch on generated text by
-
-    python -m sandbox pretrain FOLDER {options}
-
-({steps:,} steps of {schedule["batch"]} examples, {record["seconds"]:.0f} seconds). `{RECORD}` holds all
-settings, the versions of the packages and the SHA-256 of the weights. With `--threads 1` the command gives
-the same weights, bit for bit, on the same processor and versions.
+Pre-trained in {record["seconds"]:.0f} seconds by `python -m sandbox pretrain FOLDER {options}`.
+With `--threads 1` the command gives the same weights, bit for bit, on the same processor and versions.
+`{RECORD}` has all settings, the versions and the SHA-256 of the weights.
 """

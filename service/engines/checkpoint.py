@@ -74,14 +74,15 @@ class Checkpoint:
             ) from error
 
 
-def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
-    """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit.
-
-    `extra` is the extra of this package that installs torch and transformers.
-    """
+def check_installed(extra: str) -> None:
+    """Raise unless torch and transformers are installed; `extra` installs them with this package."""
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
             raise PrerequisiteError(f"{name} is not installed: pip install 'tagrpo[{extra}]'")
+
+
+def open_checkpoint(model: str, revision: str | None) -> Checkpoint:
+    """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit."""
     from transformers import AutoConfig, AutoTokenizer
 
     is_local = Path(model).is_dir()

@@ -63,7 +63,7 @@ class VllmEndpoint(ServedEndpoint):
     @cached_property
     def checkpoint(self) -> Checkpoint:
         """The configuration and tokenizer; see `open_checkpoint` for its errors."""
-        return open_checkpoint(self.config.model, self.config.revision, "vllm")
+        return open_checkpoint(self.config.model, self.config.revision)
 
     @cached_property
     def engine(self) -> dict[str, Any]:

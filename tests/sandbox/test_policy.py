@@ -10,12 +10,13 @@ import torch
 import transformers
 
 from sandbox.phrasings import PHRASINGS
-from sandbox.policy import RECORD, pretrain_policy, weights_hash, write_shipped_policy
+from sandbox.policy import RECORD, pretrain_policy, write_shipped_policy
 from sandbox.pretraining import SCHEDULE, Schedule, Shape, pretrain
 from sandbox.problems import Story, WordProblem
 from sandbox.tokenizer import make_tokenizer
 from sandbox.worlds import WORLDS
 from service.errors import InputError
+from service.hashing import file_sha256
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path
     write_shipped_policy(folder, WORLDS[world])
     assert sum(path.stat().st_size for path in folder.iterdir()) < 1_000_000
     record = json.loads((folder / RECORD).read_text())
-    assert record["sha256"] == weights_hash(folder)
+    assert record["sha256"] == file_sha256(folder / "model.safetensors")
     assert record["world"] == asdict(WORLDS[world])
     assert record["schedule"] == asdict(SCHEDULE)
     card = (folder / "README.md").read_text()
@@ -92,7 +93,7 @@ def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path: Path) -> 
     assert (record["world"]["name"], record["seed"], record["schedule"]["steps"]) == ("C", 3, 2)
     stored = json.loads((tmp_path / "new" / RECORD).read_text())
     assert stored == record
-    assert stored["sha256"] == weights_hash(tmp_path / "new")
+    assert stored["sha256"] == file_sha256(tmp_path / "new" / "model.safetensors")
     loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "new")
     assert loaded.dtype == torch.float32
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "new"]

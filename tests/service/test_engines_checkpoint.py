@@ -48,4 +48,4 @@ def test_an_unmerged_adapter_is_refused(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder, beside)
     (beside / "lora_adapter").mkdir()
     with pytest.raises(PrerequisiteError, match="has an unmerged adapter"):
-        open_checkpoint(str(beside), None, "local")
+        open_checkpoint(str(beside), None)

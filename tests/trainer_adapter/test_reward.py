@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import psutil
@@ -14,12 +13,6 @@ from trainer_adapter.verl.reward import compute_score
 
 LIMIT_S = 1.0
 ALGEBRA = r"so it is \boxed{\sin(7)+\sin(7)}", r"2\sin(7)"
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _stop_the_grader() -> Iterator[None]:
-    yield
-    reward.close_service()
 
 
 def score(response: Any, gold: Any = "5", **given: Any) -> dict[str, Any]:

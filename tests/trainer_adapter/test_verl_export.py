@@ -18,7 +18,7 @@ from trainer_adapter.runs.data import read_data
 from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport, export_verl
 from trainer_adapter.verl.export_rows import AnswerForm, Layout
 from trainer_adapter.verl.prompts import PromptTemplate
-from trainer_adapter.verl.reward import close_service, compute_score
+from trainer_adapter.verl.reward import compute_score
 
 SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
 
@@ -121,10 +121,7 @@ def test_flat_has_one_row_a_prompt(tmp_path: Path) -> None:
 
 
 def graded(response: str, gold: str, about: dict[str, Any]) -> float:
-    try:
-        return float(asyncio.run(compute_score("x", response, gold, about))["acc"])
-    finally:
-        close_service()  # other tests of this process take other limits
+    return float(asyncio.run(compute_score("x", response, gold, about))["acc"])
 
 
 @pytest.mark.parametrize("layout", ["grouped", "flat"])

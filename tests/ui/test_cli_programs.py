@@ -12,7 +12,7 @@ from json_rows import write_rows
 from openai_server import server_process
 from world_runs import rows
 
-from trainer_adapter.verl.reward import close_service, compute_score
+from trainer_adapter.verl.reward import compute_score
 
 pytestmark = pytest.mark.bubblewrap
 MODEL = "hosted_vllm/test-model"
@@ -74,14 +74,9 @@ def test_from_questions_to_rewards(
     gold = next(
         row for row in pq.read_table("verl/train.parquet").to_pylist() if "shout" in str(row["prompt"])
     )
-    try:
-        rewards = [
-            asyncio.run(
-                compute_score("x", response, gold["reward_model"]["ground_truth"], gold["extra_info"])
-            )
-            for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
-        ]
-    finally:
-        close_service()
+    rewards = [
+        asyncio.run(compute_score("x", response, gold["reward_model"]["ground_truth"], gold["extra_info"]))
+        for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
+    ]
     assert [reward["score"] for reward in rewards] == [1.0, 0.0, 0.0]
     assert [reward["reason"] for reward in rewards] == ["tests passed", "tests failed", "tests failed"]
