@@ -13,6 +13,7 @@ from typing import Any
 
 from service.errors import InputError
 from service.writing import write_text
+from trainer_adapter.record.files import read_metrics
 from trainer_adapter.runs.launching import TrainEnd, end_processes, find_processes, last_step
 from trainer_adapter.runs.resuming import tracked_step
 from trainer_adapter.verl.alarms import alarms_of
@@ -98,15 +99,8 @@ class RunFolder:
         return tracked_step(self.checkpoints)
 
     def alarms(self) -> tuple[str, ...]:
-        """What the metrics of all starts say to look at, a line each."""
-        steps: dict[int, dict[str, Any]] = {}
-        starts = (self.path / "metrics").glob("*.jsonl")
-        for path in sorted(starts, key=lambda path: int(path.stem)):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(ValueError):  # a line that a kill cut short
-                    logged = json.loads(line)
-                    steps[int(logged["step"])] = logged["data"]
-        return tuple(map(str, alarms_of(sorted(steps.items()))))
+        """What the recorded metrics say to look at, a line each."""
+        return tuple(map(str, alarms_of(read_metrics(self.rollouts)[0].items())))
 
     def attempts(self) -> list[TrainAttempt]:
         """The starts so far; a line that a kill cut short is left out."""

@@ -14,6 +14,7 @@ from typing import Any
 from rephraser.sets import load_set
 from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
+from service.questions.images import image_loader
 from service.runs.store import check_name, find_run, finish_run, keep_config, open_run
 from service.writing import write_text
 from trainer_adapter.config import TrainConfig
@@ -23,7 +24,7 @@ from trainer_adapter.record.writing import RolloutWriter
 from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import changed_recipe, read_overrides
 from trainer_adapter.runs.composing import Composition, command, compose_training, template_arguments
-from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
+from trainer_adapter.runs.data import TrainingData, read_again, read_data
 from trainer_adapter.runs.launching import (
     GRACE_S,
     hints,
@@ -38,6 +39,7 @@ from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
 from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import COMMAND, RunFolder, TrainAttempt
+from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.hooks import hooks_of
 from trainer_adapter.verl.prompts import read_words, without_thinking
 
@@ -188,7 +190,10 @@ def _data(
         template = without_thinking(preset.prompt(words, tokenizer=config.model, max_prompt_tokens=limit))
         if resume and (target / "manifest.json").is_file():
             return read_again(config, neighbor_set.header, target, template, answers)
-        return export_data(database, config, neighbor_set, target, template, answers)
+        # A start that was killed before it began may have left an export.
+        images = image_loader(database)
+        export_verl(neighbor_set, target, config, template, load_images=images, overwrite=True)
+        return read_data(target)
 
 
 def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
