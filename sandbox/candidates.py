@@ -123,5 +123,5 @@ def make_candidate(
 def _other_number(problem: WordProblem, draw: random.Random) -> WordProblem:
     """Change one of the numbers to another one of its range."""
     name, numbers = (("count", COUNTS), ("price", PRICES), ("charge", CHARGES))[draw.randrange(3)]
-    others = [number for number in numbers if number != getattr(problem, name)]
+    others: list[Any] = [number for number in numbers if number != getattr(problem, name)]
     return replace(problem, **{name: draw.choice(others)})
