@@ -20,7 +20,6 @@ from service.writing import write_file, write_text
 from trainer_adapter.record.counting import (
     count_prompts,
     current_counts,
-    read_footers,
     replace_step,
 )
 from trainer_adapter.record.files import (
@@ -165,8 +164,7 @@ class RolloutWriter:
 
     def _count(self, step: int, headers: Any, content: str) -> None:
         if self._counts is None:  # what an earlier start left
-            footers = read_footers(self.folder, {})
-            self._counts, problems = current_counts(self.folder, self.run, footers)
+            self._counts, _, problems = current_counts(self.folder, self.run)
             for problem in problems:
                 _LOG.warning("%s", problem)
         self._counts = counts = replace_step(self._counts, step, count_prompts(step, headers, content))
