@@ -56,15 +56,6 @@ class TrainingData:
         neighbors = sum(size * count for size, count in self.neighbors_per_question.items())
         return self.questions + (neighbors if self.layout == "flat" else 0)
 
-    @property
-    def most_neighbors(self) -> int:
-        """The most neighbors a training question has."""
-        return max(self.neighbors_per_question, default=0)
-
-    def fewer_than(self, neighbors: int) -> int:
-        """Return how many training questions have fewer neighbors."""
-        return sum(count for size, count in self.neighbors_per_question.items() if size < neighbors)
-
     def identity(self) -> dict[str, Any]:
         """Return what makes a run on other data another run; folders are no part of it."""
         return {
