@@ -13,8 +13,7 @@ import torch
 import transformers
 
 from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
-from service.asks.servers import Endpoint
-from service.engines.checkpoint import Checkpoint, engine_id, open_checkpoint
+from service.engines.checkpoint import CheckpointEndpoint
 from service.engines.choosing import Row
 from service.engines.decoding import Decoder
 from service.engines.images import image_tokens, takes_images
@@ -34,7 +33,7 @@ from service.models.settings import Sampling
 _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
 
 
-class TransformersEndpoint(Endpoint):
+class TransformersEndpoint(CheckpointEndpoint):
     """Draws responses in this process.
 
     Response i of a request has the seed of the request plus i, as in vLLM. The batch does not change it.
@@ -48,11 +47,6 @@ class TransformersEndpoint(Endpoint):
         """Set up; nothing is loaded yet."""
         self.config = config
         self._stopping = asyncio.Event()
-
-    @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """The configuration and tokenizer; see `open_checkpoint` for its errors."""
-        return open_checkpoint(self.config.model, self.config.revision)
 
     @cached_property
     def engine(self) -> dict[str, Any]:
@@ -72,10 +66,6 @@ class TransformersEndpoint(Endpoint):
             "chat_template": checkpoint.renderer.template_id,
             **images,
         }
-
-    @cached_property
-    def model(self) -> str:
-        return engine_id(self.engine)
 
     async def open(self) -> None:
         """Load the weights."""
@@ -171,10 +161,6 @@ class TransformersEndpoint(Endpoint):
     @property
     def generated_tokens(self) -> int:
         return self._decoder.generated_tokens
-
-    @property
-    def notices(self) -> Sequence[str]:
-        return self.checkpoint.renderer.notices
 
     async def close(self) -> None:
         """Drop unfinished requests and free the weights' memory."""
