@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SHIPPED = {"A": "policy-a", "C": "policy-c"}
 """Folders of the policies that come with the package, by world: the demo's, and its control."""
 RECORD = "pretraining.json"
-"""What made a policy: world, seed, shape, schedule, versions, seconds, losses, hash of the weights."""
+"""What made a policy: world, seed, schedule, versions, seconds, losses, hash of the weights."""
 
 
 def pretrain_policy(
@@ -43,25 +43,22 @@ def pretrain_policy(
         from dataclasses import replace
 
         from sandbox import pretraining
-        from sandbox.tokenizer import make_tokenizer
     except ImportError as error:
         raise PrerequisiteError(
             f"pre-training a policy needs torch and transformers ({error}): pip install 'tagrpo[local]'."
         ) from error
     schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
-    tokenizer = make_tokenizer()
     reports: list[PretrainingProgress] = []
 
     def note(progress: "PretrainingProgress") -> None:
         reports.append(progress)
         report(progress)
 
-    model = pretraining.pretrain(world, tokenizer, seed=seed, threads=threads, report=note, schedule=schedule)
+    model, tokenizer = pretraining.pretrain(world, seed=seed, threads=threads, report=note, schedule=schedule)
     record = {
         "world": asdict(world),
         "seed": seed,
         "threads": threads,
-        "shape": asdict(pretraining.SHAPE),
         "schedule": asdict(schedule),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seconds": round(reports[-1].seconds, 1),
@@ -96,9 +93,8 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
         )
 
     def write(made: Path) -> None:
-        with resources.as_file(resources.files("sandbox").joinpath("data", name)) as shipped:
-            for path in sorted(shipped.iterdir()):
-                shutil.copyfile(path, made / path.name)
+        for path in sorted((Path(__file__).parent / "data" / name).iterdir()):
+            shutil.copyfile(path, made / path.name)
 
     write_folder(folder, write, overwrite=None, mark=RECORD)
 
