@@ -287,7 +287,7 @@ class TestRuns:
         for changed, reason in (
             ("anchor=own", "anchor=own: this setting affects the results"),
             ("run.seed=7", "run.seed=7: this setting affects the results"),
-            ("verl.data.seed=7", "data.seed: 42 in the run, but 7 given"),
+            ("verl.data.seed=7", "data.seed (42 stored, 7 given)"),
         ):
             assert reason in tagrpo.refused("resume", "x", changed)
         # a run of training is none of neighbors: there is one of those, which needs no name

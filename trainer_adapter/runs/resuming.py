@@ -2,7 +2,7 @@
 
 import re
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from service.writing import write_text
 from trainer_adapter.methods.registry import user_sources
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData
-from trainer_adapter.verl.plugin.overrides import leaves
 from trainer_adapter.verl.plugin.settings import RunSettings
 
 _FREE = {
@@ -100,23 +99,6 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
             and not each.name.startswith(_FREE_GROUPS)
         },
     }
-
-
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return the settings in which two specifications differ, as `key: old there, new now`."""
-    there, now = (
-        {
-            path.removeprefix("settings."): list(value) if isinstance(value, tuple) else value
-            for path, value in leaves(spec)
-        }
-        for spec in (old, new)
-    )
-    changed = []
-    for key in sorted({*there, *now}):
-        if key not in there or key not in now or there[key] != now[key]:
-            was, given = (repr(spec[key]) if key in spec else "not set" for spec in (there, now))
-            changed.append(f"{key}: {was} in the run, but {given} given")
-    return changed
 
 
 TRACKER = "latest_checkpointed_iteration.txt"

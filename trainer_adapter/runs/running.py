@@ -15,7 +15,7 @@ from rephraser.sets import load_set
 from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
 from service.questions.images import image_loader
-from service.runs.store import check_name, find_run, finish_run, keep_config, open_run
+from service.runs.store import changed_settings, check_name, find_run, finish_run, keep_config, open_run
 from service.writing import write_text
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.record.runs import keep_folder
@@ -37,7 +37,7 @@ from trainer_adapter.runs.launching import (
 )
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
-from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
+from trainer_adapter.runs.resuming import loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import COMMAND, RunFolder, TrainAttempt
 from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.hooks import hooks_of
@@ -228,9 +228,9 @@ def _prepare(
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)
     if resume:
-        changed = differences(folder.read_config()["spec"], spec)
+        changed = changed_settings(folder.read_config()["spec"], spec)
         if changed:
-            listed = "".join(f"\n  {line}" for line in changed)
+            listed = "".join(f"\n  {line.removeprefix('settings.')}" for line in changed)
             raise InputError(
                 f"{folder.path}: run {name} started with other settings, so it cannot continue with "
                 f"these:{listed}\nUse its original settings, or choose another --name."
