@@ -228,7 +228,7 @@ def _prepare(
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)
     if resume:
-        changed = changed_settings(folder.read_config()["spec"], spec)
+        changed = changed_settings(folder.read_spec(), spec)
         if changed:
             listed = "".join(f"\n  {line.removeprefix('settings.')}" for line in changed)
             raise InputError(
