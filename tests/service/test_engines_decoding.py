@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.engines.choosing import choose_tokens, log_probs, penalize
-from service.engines.decoding import Decoder, Row, bytes_per_token
+from service.engines.choosing import Row, choose_tokens, log_probs, penalize
+from service.engines.decoding import Decoder, bytes_per_token
 from service.errors import InputError, PrerequisiteError
 from service.models.settings import Sampling
 
@@ -173,9 +173,10 @@ def test_cuts_keep_the_most_probable_tokens(how: dict[str, float], kept: set[int
 
 def test_penalties_are_those_of_vllm() -> None:
     logits = torch.tensor([[2.0, -2.0, 1.0, 0.5]])
-    how = sampling(repetition_penalty=2.0, presence_penalty=0.25, frequency_penalty=0.5)
-    assert penalize(logits, sampling(top_k=3), [[0, 1]], [[2, 2]]) is logits
-    found = penalize(logits, how, [[0, 1]], [[2, 2]])
+    row = Row((0, 1), 9, 0, sampling(top_k=3), frozenset(), tokens=[2, 2])
+    assert penalize(logits, [row]) is logits
+    row.how = sampling(repetition_penalty=2.0, presence_penalty=0.25, frequency_penalty=0.5)
+    found = penalize(logits, [row])
     assert found.tolist() == [[1.0, -4.0, 0.5 - 0.25 - 1.0, 0.5]]
     assert logits.tolist() == [[2.0, -2.0, 1.0, 0.5]]
 

@@ -19,12 +19,6 @@ LIMIT_S = 1.0
 ALGEBRA = r"so it is \boxed{\sin(7)+\sin(7)}", r"2\sin(7)"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _stop_the_grader() -> Iterator[None]:
-    yield
-    reward.close_service()
-
-
 def score(response: Any, gold: Any = "5", **given: Any) -> dict[str, Any]:
     return asyncio.run(compute_score("math", response, gold, time_limit_s=LIMIT_S, **given))
 

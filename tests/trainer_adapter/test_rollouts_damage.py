@@ -180,7 +180,7 @@ def test_files_that_a_network_file_system_shows_late(folder: Path, tmp_path: Pat
     without = shutil.copytree(folder, tmp_path / "without")
     for name in names[:2]:
         (without / name).unlink()
-    counts = current_counts(folder, "ta", {})[0]
+    counts = current_counts(folder, "ta")[0]
     early = counts.filter(np.array(counts["step"].to_pylist()) < 3)
     assert len(early) < len(counts)
     for first, second in ((0, 1), (1, 0), (2, 0), (2, 1)):

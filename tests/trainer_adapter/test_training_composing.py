@@ -11,6 +11,7 @@ import pytest
 from training_configs import composed
 
 from service.errors import InputError
+from service.runs.store import changed_settings
 from trainer_adapter.methods.recipes import RECIPES
 from trainer_adapter.plans.memory import PADDED, plan_memory
 from trainer_adapter.runs.checking import check_fit, compose_with_hydra
@@ -18,7 +19,7 @@ from trainer_adapter.runs.composing import command
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.launching import shell_command
 from trainer_adapter.runs.model_sizes import MODELS
-from trainer_adapter.runs.resuming import differences, make_spec
+from trainer_adapter.runs.resuming import make_spec
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 from trainer_adapter.verl.prompts import PromptTemplate
 
@@ -98,8 +99,8 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     boxed, everything = composed("grpo"), composed("grpo", "run.answers=all")
     assert f"+{key}=true" in boxed.arguments()
     assert f"+{key}=false" in everything.arguments()
-    changed = differences(make_spec(boxed, some_data()), make_spec(everything, some_data()))
-    assert "plug_in.answers: 'boxed' in the run, but 'all' given" in changed
+    changed = changed_settings(make_spec(boxed, some_data()), make_spec(everything, some_data()))
+    assert "plug_in.answers ('boxed' stored, 'all' given)" in changed
     mine = "reward.custom_reward_function.path=mine.py"
     assert composed("grpo", mine).value(key, "not told") == "not told"  # it may take no such argument
     assert composed("grpo", mine, f"+{key}=false").value(key) is False
@@ -197,18 +198,17 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     first = spec()
     assert spec(folder="/elsewhere", resume=True) == first
     assert spec("trainer.save_freq=5", "run.poll_interval_s=1.0") == first
-    assert differences(first, spec("run.seed=7", "loss.kl_coef=0")) == [
-        "plug_in.seed: 42 in the run, but 7 given",
-        "recipe.loss.kl_coef: 0.001 in the run, but 0.0 given",
-        "recipe.name: 'ta_grpo' in the run, but 'ta_grpo[loss.kl_coef=0]' given",
-        f"recipe.summary: {first['recipe']['summary']!r} in the run, but 'ta_grpo with loss.kl_coef=0' given",
+    assert changed_settings(first, spec("run.seed=7", "loss.kl_coef=0"))[:3] == [
+        "plug_in.seed (42 stored, 7 given)",
+        "recipe.loss.kl_coef (0.001 stored, 0.0 given)",
+        "recipe.name ('ta_grpo' stored, 'ta_grpo[loss.kl_coef=0]' given)",
     ]
-    assert differences(first, spec(content_hash="d" * 64)) == [
-        f"data.content_hash: {'c' * 64!r} in the run, but {'d' * 64!r} given"
+    assert changed_settings(first, spec(content_hash="d" * 64)) == [
+        f"data.content_hash ('{'c' * 59}... stored, '{'d' * 59}... given)"
     ]
     # with a schedule over the whole length, a longer run is another one; at a constant rate it goes on
     longer = ["trainer.total_epochs=4"]
-    assert differences(first, spec(*longer)) == ["trainer.total_epochs: 2 in the run, but 4 given"]
+    assert changed_settings(first, spec(*longer)) == ["settings.trainer.total_epochs (2 stored, 4 given)"]
     constant = [f"{ACTOR}.optim.lr_scheduler_type=constant", f"{ACTOR}.optim.lr_warmup_steps_ratio=0"]
     assert spec(*constant) == spec(*constant, *longer)
     assert spec(constant[0]) != spec(constant[0], *longer)

@@ -19,7 +19,6 @@ from trainer_adapter.runs.checking import check_lengths
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData, read_data
 from trainer_adapter.runs.running import _settle_thinking
-from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.export_rows import Layout
 from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
@@ -47,15 +46,8 @@ def exported(
         Neighbor(f"c{place}", text, "llm", "paraphrase", "h", "m", "accepted", 0.99, False)
         for place, text in enumerate(neighbors, start=1)
     )
-    export_verl(
-        [SetEntry(make_question("Add 2 and 3.", "5"), around)],
-        folder,
-        layout=layout,
-        template=PromptTemplate(instruction="", **template),
-        data_source="toy",
-        set_ref="toy@1",
-        content_hash="abc",
-    )
+    entries = [SetEntry(make_question("Add 2 and 3.", "5"), around)]
+    export_entries(folder, entries, PromptTemplate(instruction="", **template), layout=layout)
     return read_data(folder)
 
 

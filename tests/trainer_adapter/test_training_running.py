@@ -98,8 +98,8 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
         trained(wanted(model, "run.seed=7", "loss.kl_coef=0"))
     message = str(refused.value)
     assert "run x started with other settings" in message
-    assert "\n  plug_in.seed: 42 in the run, but 7 given" in message
-    assert "\n  recipe.loss.kl_coef: 0.001 in the run, but 0.0 given" in message
+    assert "\n  plug_in.seed (42 stored, 7 given)" in message
+    assert "\n  recipe.loss.kl_coef (0.001 stored, 0.0 given)" in message
     with opened() as database:
         publish(database, "math", run="source", n=1)
     with pytest.raises(InputError, match="has exported math@1 with another set"):

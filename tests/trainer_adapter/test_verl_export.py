@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from verl_exports import export_entries
 
 from evaluator.grading import AnswerKind
 from rephraser.sets.types import Neighbor, SetEntry
@@ -15,10 +16,10 @@ from rephraser.verdict.successes import Successes
 from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
 from trainer_adapter.runs.data import read_data
-from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport, export_verl
+from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport
 from trainer_adapter.verl.export_rows import AnswerForm, Layout
 from trainer_adapter.verl.prompts import PromptTemplate
-from trainer_adapter.verl.reward import close_service, compute_score
+from trainer_adapter.verl.reward import compute_score
 
 SHORT = PromptTemplate(instruction="Box it.", max_prompt_tokens=200)
 
@@ -44,14 +45,10 @@ LONE = entry("Halve 8.", "4")
 ENTRIES = (SUM, LONE)
 
 
-def export(directory: Path, entries: tuple[SetEntry, ...] = ENTRIES, **changes: Any) -> VerlExportReport:
-    options: dict[str, Any] = {
-        "template": SHORT,
-        "data_source": "toy",
-        "set_ref": "toy@1",
-        "content_hash": "abc",
-    }
-    return export_verl(entries, directory, **(options | changes))
+def export(
+    folder: Path, entries: tuple[SetEntry, ...] = ENTRIES, template: PromptTemplate = SHORT, **changes: Any
+) -> VerlExportReport:
+    return export_entries(folder, entries, template, **changes)
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -122,16 +119,13 @@ def test_flat_has_one_row_a_prompt(tmp_path: Path) -> None:
 
 
 def graded(response: str, gold: str, about: dict[str, Any]) -> float:
-    try:
-        return float(asyncio.run(compute_score("x", response, gold, about))["acc"])
-    finally:
-        close_service()  # other tests of this process take other limits
+    return float(asyncio.run(compute_score("x", response, gold, about))["acc"])
 
 
 @pytest.mark.parametrize("layout", ["grouped", "flat"])
 def test_kind_and_tolerance_travel_to_the_reward(tmp_path: Path, layout: Layout) -> None:
     answers = AnswerForm(AnswerKind.TOLERANCE, "0.1")
-    export(tmp_path / "out", layout=layout, answers=answers, validation_share=0.5)
+    export(tmp_path / "out", layout=layout, answer_kind="tolerance", tolerance="0.1", validation_share=0.5)
     for file in ("train.parquet", "validation.parquet"):
         for row in rows(tmp_path / "out" / file):
             about = row["extra_info"]
@@ -191,7 +185,7 @@ def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighb
             {"template": PromptTemplate(max_prompt_tokens=20)},
             r"longer than 20 tokens \(the shortest",
         ),
-        (ENTRIES, {"answers": AnswerForm(AnswerKind.CHOICE)}, "its answer '5' is not a valid choice"),
+        (ENTRIES, {"answer_kind": "choice"}, "its answer '5' is not a valid choice"),
         ((LONE,), {"validation_share": 0.1}, "leaves none of 1 questions"),
     ],
 )

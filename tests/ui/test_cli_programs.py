@@ -12,7 +12,7 @@ from json_rows import write_rows
 from openai_server import server_process
 from world_runs import rows
 
-from trainer_adapter.verl.reward import close_service, compute_score
+from trainer_adapter.verl.reward import compute_score
 
 pytestmark = pytest.mark.bubblewrap
 MODEL = "hosted_vllm/test-model"
