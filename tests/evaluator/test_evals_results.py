@@ -13,15 +13,14 @@ from runs import open_empty
 from sqlalchemy import select, update
 
 from evaluator.config import EvalConfig
-from evaluator.evals import grading
-from evaluator.evals.counts import Block, block_item
-from evaluator.evals.grading import grade_run
+from evaluator.evals import samples as stored
+from evaluator.evals.counts import Block
 from evaluator.evals.overview import choose_version, runs_overview
 from evaluator.evals.problems import PlacedProblem, make_problem, run_problems
-from evaluator.evals.results import load_result
+from evaluator.evals.results import GOLD, UNKNOWN, load_result, majority_values, make_votes, read_answers
 from evaluator.evals.runs import find_eval_run, model_slug, open_eval_run
+from evaluator.evals.samples import grade_run
 from evaluator.evals.tables import GradeRow
-from evaluator.evals.votes import GOLD, UNKNOWN, majority_values, make_votes, read_answers
 from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob, Grader
 from evaluator.passk import curve
 from evaluator.signal.sources.eval_runs import load_runs
@@ -170,7 +169,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader
 def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
     db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grading, "SAMPLES_PER_COMMIT", 4)
+    monkeypatch.setattr(stored, "SAMPLES_PER_COMMIT", 4)
     run = add_eval_run(db, "r", [(3, 1, 0), (3, 3, 0)], graded=[0, 0])
 
     class Stop(Exception):

@@ -19,10 +19,8 @@ from evaluator.evals.problems import make_problem, number_copies
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.exchange import importing
 from evaluator.exchange.exporting import SamplesFormat, export_samples
-from evaluator.exchange.files import open_responses
-from evaluator.exchange.importing import import_responses
-from evaluator.exchange.matching import By, FromFile, InBenchmark, Matcher, survey
-from evaluator.exchange.responses import ResponseFile
+from evaluator.exchange.files import ResponseFile, open_responses
+from evaluator.exchange.importing import By, FromFile, InBenchmark, Matcher, import_responses, survey
 from evaluator.grading import AnswerKind
 from service.database import Database
 from service.errors import InputError

@@ -16,8 +16,7 @@ import psutil
 import pytest
 
 from evaluator.grading import Clustering, ClusterJob, GradeCase, Grader, GradeValue
-from evaluator.grading.clustering import Grouping, Pair
-from evaluator.grading.grader import look
+from evaluator.grading.grader import Grouping, Pair, look
 from service.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]

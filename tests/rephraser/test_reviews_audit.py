@@ -9,11 +9,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import Audit, audit_rates, get_audit, list_audits, open_audit
-from rephraser.reviews.queue import ReviewProgress, audit_progress, audit_queue, open_queue, read_items
-from rephraser.reviews.rates import STRATA, AuditMember, allocate, cohens_kappa, draw, error_rates, group_rate
+from rephraser.reviews.audit import (
+    STRATA,
+    Audit,
+    AuditMember,
+    allocate,
+    audit_progress,
+    audit_queue,
+    audit_rates,
+    cohens_kappa,
+    draw,
+    error_rates,
+    get_audit,
+    group_rate,
+    list_audits,
+    open_audit,
+)
 from rephraser.reviews.sheet import read_sheet, write_sheet
-from rephraser.reviews.store import Decision, DecisionWord, record_reviews
+from rephraser.reviews.store import (
+    Decision,
+    DecisionWord,
+    ReviewProgress,
+    open_queue,
+    read_items,
+    record_reviews,
+)
 from rephraser.tables import ReviewRow, candidate_id
 from service.database import Database
 from service.errors import InputError, TagrpoError

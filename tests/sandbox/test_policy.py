@@ -58,9 +58,11 @@ def test_pre_training_repeats_itself_bit_by_bit() -> None:
     losses: list[float] = []
 
     def train(seed: int) -> dict[str, Any]:
-        shape, schedule = Shape(width=32, inner=64, layers=1, heads=2), Schedule(steps=40, batch=16)
-        made = pretrain(
-            WORLDS["A"], tokenizer, seed=seed, threads=1, shape=shape, schedule=schedule,
+        made, _ = pretrain(
+            WORLDS["A"],
+            seed=seed,
+            threads=1,
+            schedule=Schedule(steps=5, batch=16),
             report=lambda progress: losses.append(progress.loss),
         )
         return dict(made.state_dict())

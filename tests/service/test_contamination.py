@@ -9,13 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
-from service.questions.contamination.finding import (
+from service.questions.contamination import (
     Overlap,
     OverlapSettings,
     SourceText,
     find_overlaps,
-    overlaps_with,
-    store_check,
     words,
 )
 

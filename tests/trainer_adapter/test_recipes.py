@@ -16,7 +16,8 @@ from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe, read_recipe
 from trainer_adapter.methods.registry import call, find_formula
 from trainer_adapter.methods.step_advantages import step_advantages
-from trainer_adapter.runs.resuming import differences, make_spec
+from trainer_adapter.runs.resuming import make_spec
+from trainer_adapter.verl.contract import differences
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.settings import recipe_of
 

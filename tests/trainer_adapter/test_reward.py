@@ -3,7 +3,6 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 

@@ -10,6 +10,7 @@ import pytest
 from tiny_model import save_tiny_model, save_tiny_tokenizer
 from tiny_vision import save_tiny_vision_model
 from training_configs import composed
+from verl_exports import export_entries
 from vision_proof import export_pictured
 
 from rephraser.sets.types import Neighbor, SetEntry

@@ -63,12 +63,9 @@ def test_from_questions_to_rewards(
     right = "```python\ndef shout(text): return text.upper() + '!'\n```"
     row = next(row for row in exported if "shout" in str(row["prompt"]))
     truth, about = row["reward_model"]["ground_truth"], row["extra_info"]
-    try:
-        rewards = [
-            asyncio.run(compute_score("x", response, truth, about))
-            for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
-        ]
-    finally:
-        close_service()
+    rewards = [
+        asyncio.run(compute_score("x", response, truth, about))
+        for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
+    ]
     assert [reward["score"] for reward in rewards] == [1.0, 0.0, 0.0]
     assert [reward["reason"] for reward in rewards] == ["tests passed", "tests failed", "tests failed"]
