@@ -13,7 +13,7 @@ from ui.cli.settings import db
 
 with lazy_imports():
     from rephraser import sets
-    from service.database import copying, engine, place, schema, upkeep
+    from service.database import copying, engine, place, schema, sqlite
     from service.questions import images
 
 
@@ -57,7 +57,7 @@ def backup(target: Path) -> None:
         raise InputError(
             f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL`."
         )
-    copied = upkeep.back_up(db.place, target)
+    copied = sqlite.back_up(db.place, target)
     terminal.show({"database": db.place, "backup": target, "bytes": copied})
 
 
@@ -91,9 +91,8 @@ def upgrade(vacuum: bool = False) -> None:
     Args:
         vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
-    engine.Database.open(db.place, create=False, upgrade=True).close()
     record: dict[str, object] = {"database": db.place, "revision": schema.HEAD_REVISION}
-    if vacuum:
-        before, after = upkeep.vacuum(db.place)
-        record |= {"bytes_before": before, "bytes_after": after}
+    with engine.Database.open(db.place, create=False, upgrade=True) as database:
+        if vacuum:
+            record["bytes_before"], record["bytes_after"] = database.vacuum()
     terminal.show(record)

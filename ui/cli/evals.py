@@ -19,12 +19,11 @@ from ui.cli.runs import error_words, show_estimates
 from ui.cli.settings import db, resume_command
 
 with lazy_imports():
-    from evaluator import grading
-    from evaluator.benchmarks import catalogue, golds, loading, types
-    from evaluator.evals import evaluating, results, running, runs
+    from evaluator import grading, judging
+    from evaluator.benchmarks import catalogue, loading
+    from evaluator.evals import results, running, runs
     from evaluator.exchange import exporting, importing
     from evaluator.exchange import files as exchange_files
-    from evaluator.judging import scoring
     from evaluator.reports.documents import document
     from rephraser.sets import problems as neighbor_problems
     from service.asks import request
@@ -61,13 +60,13 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    problem_sets = evaluating.load_benchmarks(config)  # a wrong name leaves no new database
+    problem_sets = running.load_benchmarks(config)  # a wrong name leaves no new database
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored:
             if stored is not None and not problem_sets:
                 problem_sets = [neighbor_problems.load_neighbors(config, stored)]
-            estimates = evaluating.estimate(config, stored, problem_sets, output.note)
+            estimates = running.estimate(config, stored, problem_sets, output.note)
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         show_estimates(record, estimates.values(), config.max_usd)
         return
@@ -85,7 +84,7 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     with db.open(create=config.neighbors is None) as database:
         problem_sets = problem_sets or [neighbor_problems.load_neighbors(config, database)]
         reports: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
-        worked = asyncio.run(evaluating.evaluate(config, database, problem_sets, **reports))
+        worked = asyncio.run(running.evaluate(config, database, problem_sets, **reports))
     output.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
@@ -171,14 +170,14 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRu
         with database.read() as session:
             chosen = runs.find_eval_run(session, config.run)
         if dry_run:
-            estimate = scoring.estimate_judging(config, database)
+            estimate = judging.estimate_judging(config, database)
             show_estimates({"run": chosen.name, **estimate.to_json()}, [estimate], config.max_usd)
             return
         with terminal.progress(chosen.name) as bar:
             if config.model is None:
-                record = scoring.score_by_rules(config, chosen, database, bar)
+                record = judging.score_by_rules(config, chosen, database, bar)
             else:
-                record = asyncio.run(scoring.score_by_judge(config, database, bar, output.note))
+                record = asyncio.run(judging.score_by_judge(config, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
     output.end_if_interrupted(stopped)
     listed = record.pop("changes")
@@ -318,10 +317,10 @@ def benchmarks(
             bar(name, count, len(chosen))
             try:
                 loaded = load(name)
-            except (types.ChangedBenchmarkError, PrerequisiteError) as error:
+            except (loading.ChangedBenchmarkError, PrerequisiteError) as error:
                 checks.append({"name": name, "ok": False, "problem": str(error)})
                 continue
-            failures = golds.check_golds(loaded, grader)
+            failures = loading.check_golds(loaded, grader)
             result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
             result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
             checks.append({**result, "gold_failures": failures})

@@ -14,10 +14,10 @@ with lazy_imports():
     from evaluator import grading
     from rephraser import contamination as overlaps
     from rephraser.run import store as rephrase_runs
-    from rephraser.views import suspects as suspect_views
+    from rephraser.views import questions as question_views
     from service import questions
-    from service.questions import browsing, store
-    from service.questions.contamination import finding
+    from service.questions import contamination as duplicates
+    from service.questions import store
     from service.runs import store as runs
 
 
@@ -155,14 +155,14 @@ def list_(
             sets = [
                 {"set": each.name, "kind": each.spec["kind"], "questions": members - held, "held": held}
                 | {"source": _source(each.spec), "created_at": each.created_at}
-                for each, members, held in browsing.list_sets(session)
+                for each, members, held in store.list_sets(session)
             ]
         empty = "no question sets yet; import one with `tagrpo questions import`"
         terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
     else:
         filters: dict[str, Any] = {"level": level, "subject": subject, "search": search, "held": held}
         with db.reading() as session:
-            members, total, behind = browsing.page(session, name, **filters, limit=limit, after=after)
+            members, total, behind = store.page(session, name, **filters, limit=limit, after=after)
         terminal.rows(
             "questions",
             [member.to_json() for member in members],
@@ -181,7 +181,7 @@ def _source(spec: Mapping[str, Any]) -> str:
 def _list_suspects(run: str | None, limit: int) -> None:
     with db.reading() as session:
         run_id = run and rephrase_runs.find_neighbor_run(session, run).id
-        listed = suspect_views.find_suspects(session, run_id=run_id)
+        listed = question_views.find_suspects(session, run_id=run_id)
     terminal.rows(
         "suspects",
         listed if terminal.as_json else listed[:limit],
@@ -202,8 +202,8 @@ def show(id: str) -> None:
         id: Id of a question, or its first characters.
     """
     with db.reading() as session:
-        question = browsing.find_question(session, id)
-        places = browsing.places(session, question.id)
+        question = store.find_question(session, id)
+        places = store.places(session, question.id)
     sets = [{"set": name, "row": position, "held": held} for name, position, held in places]
     terminal.show({**question.to_json(), "sets": sets})
 
@@ -260,7 +260,7 @@ def contamination(
         ratio: Minimum fuzzy similarity of matching texts, 50 to 100.
     """
     load = rows.loader(benchmark)
-    settings = finding.OverlapSettings(ngram, threshold, ratio)
+    settings = duplicates.OverlapSettings(ngram, threshold, ratio)
     with terminal.progress("contamination") as report, db.open() as database, grading.Grader() as grader:
         loaded = [load(name) for name in benchmark]
         sources = (database, set_name, neighbors, loaded)

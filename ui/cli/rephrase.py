@@ -30,7 +30,7 @@ with lazy_imports():
     from rephraser.run import rejudge as rejudging
     from rephraser.run import store as run_store
     from rephraser.views import candidates, runs
-    from service.questions import browsing
+    from service.questions import store as question_store
 
 FLAGS = "--name --solver --n --limit --max-usd"
 Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
@@ -181,7 +181,7 @@ def list_(
         return
     with db.reading() as session:
         chosen = run_store.find_neighbor_run(session, run)
-        question_id = None if question is None else browsing.find_question(session, question).id
+        question_id = None if question is None else question_store.find_question(session, question).id
         filters = candidates.CandidateFilters(chosen.id, question_id, status, strategy, finding)
         cards, total, later = candidates.page_run(session, chosen, filters, limit=limit, after=after)
     name = chosen.name
@@ -206,7 +206,7 @@ def show(candidate: Candidate, raw: bool = False) -> None:
     """
     with db.reading() as session:
         stored = review_store.find_candidate(session, candidate)
-        question = browsing.find_question(session, stored.question_id)
+        question = question_store.find_question(session, stored.question_id)
         record = candidates.candidate_record(session, stored, question, raw=raw)
     terminal.show(record)
 

@@ -16,12 +16,12 @@ from ui.cli.settings import Session, db
 
 with lazy_imports():
     from evaluator.benchmarks import catalogue
-    from evaluator.evals import human, problems, results, runs, samples
+    from evaluator.evals import problems, results, runs, samples
     from evaluator.exchange import agreement
-    from evaluator.reports import comparing, layout, notes
+    from evaluator.reports import comparing, layout
     from evaluator.reports import methods as pooling
     from evaluator.reports import report as reports
-    from evaluator.reports.documents import document, rendering
+    from evaluator.reports.documents import document
     from service import writing
     from service.questions import images as question_images
     from ui.charts import eval_curves, saving
@@ -78,7 +78,7 @@ class Counted:
             own=self.own_grader,
             judge=self.judge,
         )
-        return methods, notes.contamination_notes(session, methods)
+        return methods, layout.contamination_notes(session, methods)
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,9 @@ class ReportFile:
         """Write or print the report."""
         form = self.format if self.out is None else settings.form_of(self.out, self.format, BY_SUFFIX)
         if form is None:
-            terminal.emit(rendering.finite(record), report)
+            terminal.emit(document.finite(record), report)
             return
-        text = rendering.render_csv(rows) if form == "csv" else rendering.RENDERERS[form](report)
+        text = document.render_csv(rows) if form == "csv" else document.RENDERERS[form](report)
         if self.out is None:
             output.say(text.rstrip("\n"))
         else:
@@ -154,7 +154,8 @@ def report(
     document, rows = layout.report_document(built, warnings), layout.records(built)
     tau = measured.tau if measured.name == "g-pass@k" else None
     record = {"metric": measured.name, "tau": tau, "interval": built.interval, "k": built.ks}
-    record |= {"grades": counted.grades, "judge": counted.judge, "paper": built.paper}
+    record |= {"grades": counted.grades, "judge": counted.judge}
+    record["paper"] = built.paper.name if built.paper else None
     if chart is not None:
         saving.save_chart(eval_curves.curve_chart(layout.curve_rows(built), metric=measured.name), chart)
         output.note(f"chart written to {chart}")
@@ -286,7 +287,7 @@ def label(
             raise BadParameter("name the problem and the response to grade")
         with db.reading() as session:
             chosen = runs.find_eval_run(session, run)
-            rows = human.list_human_grades(session, chosen.id)
+            rows = samples.list_human_grades(session, chosen.id)
             effect = results.human_record(session, chosen)
         if catalogue.is_secret(chosen.spec["problems"]):
             rows = [{**row, "comment": None} for row in rows]
@@ -313,13 +314,13 @@ def label(
             )
         [header] = page
         if withdraw:
-            withdrawn = human.withdraw_human_grade(session, header.id, reviewer=who)
+            withdrawn = samples.withdraw_human_grade(session, header.id, reviewer=who)
             if withdrawn is None:
                 raise NotFoundError(f"{who} has no grade of this response to withdraw.")
             recorded = f"{withdrawn} by {who} withdrawn"
         else:
             value: Literal["correct", "wrong"] = "correct" if correct else "wrong"
-            new = human.add_human_grade(session, header.id, value, reviewer=who, comment=comment)
+            new = samples.add_human_grade(session, header.id, value, reviewer=who, comment=comment)
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
         effect = results.human_record(session, chosen)
     graded = {"problem": place.position, "sample": sample, "grader": header.value, "recorded": recorded}

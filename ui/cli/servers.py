@@ -18,7 +18,7 @@ from ui.cli.lazy import lazy_imports
 from ui.cli.settings import AnswersName, OwnGrader, db
 
 with lazy_imports():
-    from evaluator import grading
+    from evaluator.grading import grader as graders
     from service.database import engine
     from service.questions import store as question_store
     from service.runs import store as run_store
@@ -88,7 +88,7 @@ def ui(
 def _note_if_empty(path: Path, start: str) -> None:
     try:
         with engine.Database.open(path, read_only=True) as opened, opened.read() as session:
-            if not (run_store.list_runs(session) or question_store.count_members(session)):
+            if not (run_store.list_runs(session) or question_store.list_sets(session)):
                 output.note(f"{path}: the database is empty. Fill it with `{start}`, or see `--demo`.")
     except DatabaseError as error:  # as the pages show it
         output.note(str(error))
@@ -138,7 +138,7 @@ def serve(
     if unknown_reward is not None and not math.isfinite(unknown_reward):
         raise InputError(f"--unknown-reward {unknown_reward}: give a number.")
     try:
-        from evaluator.serving import app, desk
+        from evaluator import serving as grade_server
     except ImportError as error:
         raise PrerequisiteError(
             f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
@@ -155,9 +155,10 @@ def serve(
     if token is None and not no_token and not is_loopback(host):
         token = secrets.token_urlsafe(24)
         words = f"; token: {token}"
-    graded_by = desk.Desk(grading.Grader(workers, time_limit_s, memory_limit_mb, own=grader), deadline_s)
+    own = graders.Grader(workers, time_limit_s, memory_limit_mb, own=grader)
+    graded_by = graders.Desk(own, deadline_s)
     socket, address = bind(Address(host, port))
-    served = app.grading_app(
+    served = grade_server.grading_app(
         graded_by,
         most_cases=queue,
         most_body_bytes=body_mb * 10**6,
@@ -165,5 +166,5 @@ def serve(
         boxed_only=answers == "boxed",
         token=token,
     )
-    app.serve(socket, served, graded_by, partial(_announce, "grader", address.url + words))
+    grade_server.serve(socket, served, graded_by, partial(_announce, "grader", address.url + words))
     output.note("ended")

@@ -24,7 +24,7 @@ from ui.cli.lazy import lazy_imports
 with lazy_imports():
     from sqlalchemy import orm
 
-    from evaluator.benchmarks import loading, types
+    from evaluator.benchmarks import loading
     from service.database import engine
     from service.database import place as places
     from ui.cli import configs
@@ -197,7 +197,7 @@ class BenchmarkRows:
     options_seed: int = 0
     allow_changed: bool = False
 
-    def loader(self, names: Sequence[str]) -> "Callable[[str], types.LoadedBenchmark]":
+    def loader(self, names: Sequence[str]) -> "Callable[[str], loading.LoadedBenchmark]":
         """Return what loads each of these benchmarks; nothing is read yet."""
         rows = {"options_seed": self.options_seed, "allow_changed": self.allow_changed}
         return loading.benchmark_loader(names, self.source or (), **rows)
