@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, tuple_, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import Block, block_item, read_block, samples_missing
@@ -19,7 +19,7 @@ from evaluator.grading.versions import answers_of, grader_id
 from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Grouped, add_tasks
-from service.asks.tables import AskBodyRow, AskRow, TaskRow
+from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
 from service.asks.work import work_on_run
 from service.database import Database
 from service.hashing import content_hash
@@ -54,14 +54,12 @@ async def run_eval(
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
     grading = Grouped(partial(_grade_blocks, grader))
+    store_blocks = partial(_store_blocks, run.id, grader_row)
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
         block = read_block(item)
-        entry = await asker.store.read_together(_read_problems, (block.run_problem_id, block.first))
-        if entry is None:
-            return
-        problem, images = entry
+        problem, images = await asker.store.read_together(_read_problems, block.run_problem_id)
         samples: list[NewSample] = []
         while len(samples) < block.count:
             first, left = block.first + len(samples), block.count - len(samples)
@@ -101,7 +99,7 @@ async def run_eval(
             for sample in samples
         ]
         grades = await grading.do(cases)
-        if await asker.store.write_together(_store_blocks, (samples, grades, grader_row)):
+        if await asker.store.write_together(store_blocks, (item, samples, grades)):
             graded.update(grade.value for grade in grades)
 
     try:
@@ -143,19 +141,12 @@ def _grade_blocks(grader: Grader, blocks: Sequence[Sequence[GradeCase]]) -> list
     return [[next(grades) for _ in block] for block in blocks]
 
 
-def _read_problems(
-    session: Session, places: Sequence[tuple[int, int]]
-) -> list[tuple[RunProblem, tuple[Image, ...]] | None]:
-    """Return the problems of blocks, by (problem of a run, first ordinal), with their images.
-
-    None for a block that a process stored which was killed before it had finished the task.
-    """
-    there = _are_stored(session, places)
-    ids = {id for (id, _), stored in zip(places, there, strict=True) if not stored}
-    problems = {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
+def _read_problems(session: Session, ids: Sequence[int]) -> list[tuple[RunProblem, tuple[Image, ...]]]:
+    """Return problems of a run with their images."""
+    problems = {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(set(ids)))}
     images = load_images(session, (image for each in problems.values() for image in each.images))
     entries = {id: (each, tuple(images[image] for image in each.images)) for id, each in problems.items()}
-    return [None if stored else entries[id] for (id, _), stored in zip(places, there, strict=True)]
+    return [entries[id] for id in ids]
 
 
 @dataclass(frozen=True)
@@ -172,38 +163,38 @@ class NewSample:
     completion_tokens: int | None = None
 
 
-_DrawnBlock = tuple[Sequence[NewSample], Sequence[Grade], int]
-"""Samples of a block, their grades, and the row of the grader's version."""
+_DrawnBlock = tuple[str, Sequence[NewSample], Sequence[Grade]]
+"""The item of a task with its samples and their grades."""
 
 
-def _store_blocks(session: Session, blocks: Sequence[_DrawnBlock]) -> list[bool]:
-    """Write blocks with their grades; return which are new, as another process may have stored one."""
-    places = [(samples[0].run_problem_id, samples[0].ordinal) for samples, _, _ in blocks]
-    there = _are_stored(session, places)
-    fresh = [block for block, stored in zip(blocks, there, strict=True) if not stored]
-    samples = [sample for block in fresh for sample in block[0]]
+def _store_blocks(
+    run_id: str, grader_row: int, session: Session, blocks: Sequence[_DrawnBlock]
+) -> list[bool]:
+    """Write blocks with their grades and finish their tasks.
+
+    Returns which are new: another process may have stored a block of a process that was silent for too long.
+    """
+    tasks = (
+        TaskRow.run_id == run_id,
+        TaskRow.item.in_([item for item, _, _ in blocks]),
+        TaskRow.state != DONE,
+    )
+    finishing = update(TaskRow).where(*tasks).values(state=DONE, worker=None, error=None)
+    new = set(session.scalars(finishing.returning(TaskRow.item)))
+    samples = [sample for item, block, _ in blocks if item in new for sample in block]
+    grades = [grade for item, _, block in blocks if item in new for grade in block]
     if samples:
-        grades = [(grade, row) for _, grades, row in fresh for grade in grades]
+        ids = insert_samples(session, samples)
         rows = [
             grade_row(id, sample.run_problem_id, grader_row, grade)
-            for id, sample, (grade, grader_row) in zip(
-                insert_samples(session, samples), samples, grades, strict=True
-            )
+            for id, sample, grade in zip(ids, samples, grades, strict=True)
         ]
         insert_grades(session, rows)
         # Texts are stored once: as samples.
         asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
         session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))
         session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(key=None))
-    return [not stored for stored in there]
-
-
-def _are_stored(session: Session, places: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return which samples are there, by (problem of a run, ordinal); a block is stored as a whole."""
-    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
-    columns = select(SampleRow.run_problem_id, SampleRow.ordinal)
-    stored = {tuple(row) for row in session.execute(columns.where(place.in_(places)))}
-    return [each in stored for each in places]
+    return [item in new for item, _, _ in blocks]
 
 
 def insert_samples(session: Session, samples: Sequence[NewSample]) -> range:

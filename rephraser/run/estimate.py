@@ -1,12 +1,11 @@
 """Estimate a run's requests and cost from its questions or a finished trial."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from rephraser.config import RephraseConfig
-from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_questions
+from rephraser.run.execution import plan_spec, premise_model, wanted_questions
 from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
@@ -37,9 +36,7 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     From a trial of k questions everything is scaled, give or take 2/sqrt(k): what questions cost varies about
     as much as it is. From the questions alone the least is one round, the most all rounds for all of them.
     """
-    spec = plan_spec(config, db)
-    if (candidates := read_source(config, db)) is not None:
-        spec = replace(spec, source=candidates.content)
+    spec, _ = plan_spec(config, db)
     asked: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
     if config.premises is not None:
         asked.append(premise_model(config, config.premises))

@@ -57,12 +57,9 @@ async def rephrase(
         with Database.open("tagrpo.db") as db:
             run, outcome = asyncio.run(rephrase(config, db, lambda *_: None))
     """
-    planned = plan_spec(config, db)  # what cannot be used is refused before a model is reached
-    candidates = read_source(config, db)
+    planned, candidates = plan_spec(config, db)  # what cannot be used is refused before a model is reached
     async with OpenModels(engine_logs(db), config) as models:
         spec = await _open(config, planned, models)
-        if candidates is not None:
-            spec = replace(spec, source=candidates.content)
         with db.write() as session:
             ids = [question.id for question in wanted_questions(session, spec, config.limit)]
             run, before = open_run(
@@ -105,11 +102,15 @@ def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list
     return questions
 
 
-def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
-    """Return the spec of a run as far as it is known before a model is open; nothing is sent."""
-    proposer = config.proposer
+def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, FileCandidates | None]:
+    """Return the spec of a run as far as it is known before a model is open, and a file's candidates.
+
+    The candidates are those of the whole question set, so that a trial can grow.
+    """
+    proposer, candidates = config.proposer, None
     with db.read() as session:
         kinds = set_kinds(session, config.questions)
+        members = load_question_set(session, config.questions) if proposer.kind == "file" else []
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:
         raise InputError(
@@ -119,21 +120,23 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     if programs and proposer.kind == "rules":
         raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
     seed = None if config.seed is None else 0  # runs of any seed share the answers of solvers
-    asked: dict[str, Any] = {"model": proposer.kind}
+    settings: dict[str, Any] = {"model": proposer.kind}
     if isinstance(proposer, LlmProposer):
         references = proposer.strategies or (("programs",) if programs else ("perspectives",))
         strategies = tuple(load_strategy(reference) for reference in references)
-        asked = {
+        settings = {
             "model": proposer.model,
             "sampling": Sampling(**pick(proposer, Sampling)),
             "content_attempts": proposer.content_attempts,
             "output": "tags" if proposer.reply == "auto" else proposer.reply,
         }
     elif isinstance(proposer, FileProposer):
+        candidates = read_candidates(proposer, members, config.limit)
+        settings["source"] = candidates.content
         strategies = (Strategy(proposer.strategy, "1", "candidates from a file", ""),)
     else:
         strategies = (Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),)
-    return RunSpec(
+    spec = RunSpec(
         questions=config.questions,
         proposer=proposer.kind,
         strategies=strategies,
@@ -155,8 +158,9 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         premises=None if config.premises is None else PremiseSpec(config.premises.model, seed=seed),
         token_limit=config.token_limit,
         min_distance=proposer.min_distance,
-        **asked,
+        **settings,
     )
+    return spec, candidates
 
 
 def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:
@@ -193,19 +197,6 @@ def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
     if isinstance(proposer, LlmProposer) and (proposer.model, premises.base_url) == (premises.model, ()):
         return remote_model(proposer, premises.model)
     return remote_model(premises, premises.model)
-
-
-def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
-    """Return a file's candidates for the usable questions of a set, None without a file.
-
-    For all, so that a trial can grow; rows of none of the first `limit` belong to no question of its run.
-    """
-    proposer = config.proposer
-    if not isinstance(proposer, FileProposer):
-        return None
-    with db.read() as session:
-        members = load_question_set(session, config.questions)
-    return read_candidates(proposer, members, config.limit)
 
 
 def make_rule(verdict: VerdictRule, base: OverlapRule = OverlapRule()) -> OverlapRule:

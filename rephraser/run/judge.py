@@ -21,7 +21,7 @@ from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import CheckedRow
 from rephraser.tables import candidate_row
-from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
+from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from service.asks.request import Choice
 from service.database import utc_now
@@ -191,9 +191,7 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
     candidate, premises = case.candidate, case.candidate.premises
     counts = count_classes(*case.answers, clustering)
     rule = rule_for_programs(spec.rule) if case.question.kind is AnswerKind.CODE else spec.rule
-    judgement = judge(counts, rule, premise_dropped=premises is not None and bool(premises.dropped))
-    last = case.closed or case.look + 1 >= len(rule.looks)
-    evidence = {
+    evidence: dict[str, Any] = {
         "counts": {
             "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
             **{key: list(v) if isinstance(v, tuple) else v for key, v in asdict(counts).items()},
@@ -207,18 +205,32 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
             for solver in spec.solvers
         },
         "findings": candidate.findings,
-        "rule": rule_spec(rule),
-        "overlap": judgement.overlap,
-        "new_top": judgement.new_top,
-        "original_top": judgement.original_top,
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
     if spec.premises is not None and premises is not None:
         asked = {"id": spec.premises.id, "model": spec.premises.model, "outcome": premises.outcome}
         evidence["premises"] = {**asked, **vars(premises)}
+    last = case.closed or case.look + 1 >= len(rule.looks)
+    return judge_counts(run_id, candidate.id, counts, evidence, rule, last=last)
+
+
+def judge_counts(
+    run_id: str,
+    candidate_id: str,
+    counts: AnswerCounts,
+    evidence: Mapping[str, Any],
+    rule: OverlapRule,
+    *,
+    last: bool = True,
+) -> dict[str, Any]:
+    """Return the row of a verdict by a rule, with what led to it; only the `last` may stay undecided."""
+    dropped = evidence.get("premises", {}).get("dropped")
+    judgement = judge(counts, rule, premise_dropped=bool(dropped))
+    numbers = {name: getattr(judgement, name) for name in ("overlap", "new_top", "original_top")}
+    evidence = {**evidence, "rule": rule_spec(rule), **numbers}
     final = last or judgement.verdict is not Verdict.UNDECIDED
-    return _verdict_row(run_id, candidate.id, judgement.verdict, judgement.reason, final, evidence)
+    return _verdict_row(run_id, candidate_id, judgement.verdict, judgement.reason, final, evidence)
 
 
 def count_classes(

@@ -1,13 +1,13 @@
 """Rephrase a question: propose, check, compare answers, and again until enough candidates are accepted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.grading import AnswerKind
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
+from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.run.judge import (
     Answers,
@@ -19,18 +19,26 @@ from rephraser.run.judge import (
 )
 from rephraser.run.requests import (
     EARLIER_SHOWN,
+    RESPONSE_SCHEMA,
     Earlier,
+    ask_seed,
+    build_messages,
     failure_reason,
-    premise_request,
-    proposing_request,
-    solving_request,
 )
-from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
+from rephraser.run.spec import (
+    ANSWER,
+    PREMISES,
+    PROPOSE,
+    PremiseSpec,
+    RunSpec,
+    SolverSpec,
+    proposal_ordinal,
+)
 from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_look
 from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
-from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
-from service.asks.request import Answer
+from service.asks.ask import ENOUGH, Asker, Failed, Stopped
+from service.asks.request import Answer, Request, prompt_request
 from service.asks.store import Grouped
 from service.questions import Question
 from service.questions.images import Image
@@ -156,18 +164,28 @@ class QuestionWork:
         self, strategy: int, count: int, round_number: int, avoid: Sequence[Earlier]
     ) -> list[CheckedCandidate]:
         """Return up to `count` new candidates by one strategy; unusable replies are asked for again."""
+        spec, question = self._spec, self._question
         earlier, proposed = list(avoid), list[CheckedCandidate]()
-        for attempt in range(self._spec.content_attempts if count else 0):
-            request = proposing_request(
-                self._run.run_id,
-                self._spec,
-                self._question,
-                self._images,
-                round_number=round_number,
-                strategy=strategy,
-                attempt=attempt,
-                count=count - len(proposed),
+        for attempt in range(spec.content_attempts if count else 0):
+            assert spec.sampling is not None
+            messages = build_messages(
+                spec.strategies[strategy],
+                question.text,
+                count - len(proposed),
                 avoid=earlier[-EARLIER_SHOWN:],
+                structured=spec.output == "json",
+                images=self._images,
+            )
+            request = Request(
+                spec.model_identity,
+                messages,
+                sampling=spec.sampling.decoding,
+                seed=ask_seed(spec.seed, question.id, round_number, strategy, attempt),
+                draw=(round_number * 100 + strategy) * 100 + attempt,
+                response_schema=RESPONSE_SCHEMA if spec.output == "json" else None,
+                scope=self._run.run_id,
+                kind=PROPOSE,
+                about=question.id,
             )
             [answer] = await self._finish([self._asker.ask(request)])
             if answer is None:
@@ -176,7 +194,7 @@ class QuestionWork:
             choice = answer.choices[0]
             texts, outcome = parse_candidates(
                 choice.text,
-                question=self._question.text,
+                question=question.text,
                 count=count - len(proposed),
                 truncated=choice.finish_reason == "length",
             )
@@ -246,21 +264,6 @@ class QuestionWork:
             premises = await self._ask_premises(asking, candidate)
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
-        async for look, verdict in self._looks(candidate):
-            if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
-                return
-
-    async def last_verdict(self, candidate: CheckedCandidate) -> dict[str, Any] | None:
-        """Return the last verdict that stored answers allow; None without any."""
-        verdict = None
-        with suppress(NotStored):
-            async for _, verdict in self._looks(candidate):
-                if verdict["final"]:
-                    break
-        return verdict
-
-    async def _looks(self, candidate: CheckedCandidate) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-        """Yield the verdict of each look, which asks for the answers that it needs."""
         question = self._question
         if self._original is None:
             samples = self._spec.rule.original_samples
@@ -270,7 +273,9 @@ class QuestionWork:
         for look, samples in enumerate(self._spec.rule.looks):
             drawn = {} if closed else await self._answers(candidate.id, candidate.text, samples)
             case = Case(question, candidate, look, original, drawn, closed)
-            yield look, await self._run.judging.do(case)  # with those of other candidates
+            verdict = await self._run.judging.do(case)  # with those of other candidates
+            if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
+                return
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""
@@ -287,11 +292,26 @@ class QuestionWork:
         return {solver.id: answers[solver.id][:share] for solver, share in shares}
 
     async def _block(self, solver: SolverSpec, subject_id: str, text: str, start: int) -> list[str | None]:
-        """Return the answers of one block; a server that sends fewer is asked again for the rest."""
+        """Return the answers of one block; a server that sends fewer is asked again for the rest.
+
+        A block has `samples_per_request` answers whatever a rule needs of the last one, so that runs with
+        other rules share it.
+        """
         answers: list[str | None] = []
-        while len(answers) < solver.samples_per_request:
-            request = solving_request(
-                solver, subject_id, text, self._images, start=start, first=start + len(answers)
+        block_seed = ask_seed(solver.seed, solver.id, subject_id, start, 0)
+        while (done := len(answers)) < solver.samples_per_request:
+            request = prompt_request(
+                solver.model_identity,
+                solver.prompt_spec,
+                solver.sampling,
+                text,
+                self._images,
+                seed=ask_seed(block_seed, done) if done else block_seed,
+                n=solver.samples_per_request - done,
+                draw=start + done,
+                scope=solver.id,
+                kind=ANSWER,
+                about=subject_id,
             )
             answer = await self._asker.ask(request)
             answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]
@@ -300,7 +320,16 @@ class QuestionWork:
     async def _ask_premises(self, spec: PremiseSpec, candidate: CheckedCandidate) -> Premises:
         """Return what a model says about the premises; nothing readable if it never said any."""
         for attempt in range(self._spec.content_attempts):
-            request = premise_request(spec, self._question.text, candidate.id, candidate.text, attempt)
+            request = Request(
+                spec.model,
+                premise_messages(self._question.text, candidate.text),
+                sampling=spec.sampling.decoding,
+                seed=ask_seed(spec.seed, spec.id, candidate.id, attempt),
+                draw=attempt,
+                scope=spec.id,
+                kind=PREMISES,
+                about=candidate.id,
+            )
             [answer] = await self._finish([self._asker.ask(request)])
             if answer is None:
                 break
