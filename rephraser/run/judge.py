@@ -32,8 +32,8 @@ SHOWN_CLASS_LENGTH = 200
 TRUNCATED = ""
 """Stands for the answer of a response that was cut off before it gave one."""
 
-Answers = dict[str, list[str | None]]
-"""Extracted answers by solver id, in order, without those whose request failed for good.
+Answers = list[list[str | None]]
+"""Extracted answers of each solver, in order, without those whose request failed for good.
 
 None: the response has no answer; `TRUNCATED`: it was cut off before one.
 """
@@ -61,17 +61,13 @@ class CheckedCandidate:
 
 @dataclass(frozen=True)
 class Case:
-    """A candidate with all answers of one look.
-
-    `closed`: too few of the question's own answers can be read, so no more are asked for.
-    """
+    """A candidate with all answers of one look."""
 
     question: Question
     candidate: CheckedCandidate
     look: int  # how many looks were taken before
     original: Answers
     drawn: Answers
-    closed: bool
 
     @property
     def answers(self) -> tuple[list[str | None], list[str | None]]:
@@ -81,7 +77,7 @@ class Case:
 
 def flat(answers: Answers) -> list[str | None]:
     """Return the answers of all solvers."""
-    return [answer for drawn in answers.values() for answer in drawn]
+    return [answer for drawn in answers for answer in drawn]
 
 
 def check_structure(
@@ -198,11 +194,8 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
             "unknown_pairs": clustering.unknown,
         },
         "by_solver": {
-            solver.model: {
-                "original": len(case.original[solver.id]),
-                "candidate": len(case.drawn.get(solver.id, ())),
-            }
-            for solver in spec.solvers
+            solver.model: {"original": len(original), "candidate": len(drawn)}
+            for solver, original, drawn in zip(spec.solvers, case.original, case.drawn, strict=True)
         },
         "findings": candidate.findings,
         "solvers": [solver.id for solver in spec.solvers],
@@ -211,7 +204,7 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
     if spec.premises is not None and premises is not None:
         asked = {"id": spec.premises.id, "model": spec.premises.model, "outcome": premises.outcome}
         evidence["premises"] = {**asked, **vars(premises)}
-    last = case.closed or case.look + 1 >= len(rule.looks)
+    last = too_many_unread(case.original, spec) or case.look + 1 >= len(rule.looks)
     return judge_counts(run_id, candidate.id, counts, evidence, rule, last=last)
 
 

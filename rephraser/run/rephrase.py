@@ -271,25 +271,22 @@ class QuestionWork:
         original = await asyncio.shield(self._original)
         closed = too_many_unread(original, self._spec)
         for look, samples in enumerate(self._spec.rule.looks):
-            drawn = {} if closed else await self._answers(candidate.id, candidate.text, samples)
-            case = Case(question, candidate, look, original, drawn, closed)
+            drawn = await self._answers(candidate.id, candidate.text, 0 if closed else samples)
+            case = Case(question, candidate, look, original, drawn)
             verdict = await self._run.judging.do(case)  # with those of other candidates
             if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
                 return
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""
-        shares = list(zip(self._spec.solvers, self._spec.shares(samples), strict=True))
-        blocks = [
-            (solver, start)
-            for solver, share in shares
-            for start in range(0, share, solver.samples_per_request)
-        ]
-        drawn = await self._finish([self._block(solver, subject_id, text, start) for solver, start in blocks])
-        answers: Answers = {solver.id: [] for solver in self._spec.solvers}
-        for (solver, _), block in zip(blocks, drawn, strict=True):
-            answers[solver.id] += block or []
-        return {solver.id: answers[solver.id][:share] for solver, share in shares}
+
+        async def draw(solver: SolverSpec, share: int) -> list[str | None]:
+            starts = range(0, share, solver.samples_per_request)
+            blocks = await self._finish([self._block(solver, subject_id, text, start) for start in starts])
+            return [answer for block in blocks for answer in block or ()][:share]
+
+        shares = zip(self._spec.solvers, self._spec.shares(samples), strict=True)
+        return await self._finish([draw(solver, share) for solver, share in shares])
 
     async def _block(self, solver: SolverSpec, subject_id: str, text: str, start: int) -> list[str | None]:
         """Return the answers of one block; a server that sends fewer is asked again for the rest.

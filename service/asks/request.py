@@ -92,7 +92,8 @@ class Request:
             "scope": self.scope,
             "model": self.model,
             "messages": [
-                [each.role, each.content, [_part(part) for part in each.parts]] for each in self.messages
+                [each.role, each.content, [part if isinstance(part, str) else part.id for part in each.parts]]
+                for each in self.messages
             ],
             "prompt": self.prompt,
             "sampling": dict(self.sampling),
@@ -105,10 +106,6 @@ class Request:
         return hashlib.blake2b(
             canonical_json(asked).encode("utf-8", "surrogatepass"), digest_size=16
         ).digest()
-
-
-def _part(part: str | Image) -> str:
-    return part if isinstance(part, str) else part.id
 
 
 def prompt_request(

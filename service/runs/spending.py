@@ -91,15 +91,11 @@ class Account:
 
 def read_account(session: Session, run_id: str) -> Account:
     """Return how much the runs that share a run's cap have spent."""
-    cap = session.execute(
-        select(CapRow.id, CapRow.max_pico, CapRow.committed_pico)
-        .join(RunRow, RunRow.cap_id == CapRow.id)
-        .where(RunRow.id == run_id)
-    ).first()
+    cap = session.scalar(select(CapRow).join(RunRow, RunRow.cap_id == CapRow.id).where(RunRow.id == run_id))
+    sharing = RunRow.id == run_id if cap is None else RunRow.cap_id == cap.id
+    spent, _ = sum_costs(session, AskRow.run_id.in_(select(RunRow.id).where(sharing)))
     if cap is None:
-        spent, _ = sum_costs(session, AskRow.run_id == run_id)
         return Account(None, spent, spent)
-    spent, _ = sum_costs(session, AskRow.run_id.in_(select(RunRow.id).where(RunRow.cap_id == cap.id)))
     return Account(cap.max_pico / PICO_PER_USD, spent, cap.committed_pico / PICO_PER_USD)
 
 
