@@ -139,7 +139,7 @@ class Model(Access):
 
     @model_validator(mode="after")
     def _check_engine(self) -> "Model":
-        for name in (*ENGINE_SETTINGS["local"], *ENGINE_SETTINGS["vllm"]):
+        for name in dict.fromkeys(_LOCAL + _VLLM):
             if getattr(self, name) is not None and name not in ENGINE_SETTINGS[self.sampler]:
                 raise ValueError(f"{name} does not apply to sampler={self.sampler}.")
         if self.base_url and self.sampler != "remote":
@@ -150,14 +150,12 @@ class Model(Access):
 
 
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
-ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {
-    "remote": (),
-    "local": ("revision", "dtype", "device", "batch_size"),
-    "vllm": (
-        *("revision", "dtype", "tensor_parallel", "max_model_len"),
-        *("gpus", "ray_address", "gpu_memory_utilization"),
-    ),
-}
+_LOCAL = ("revision", "dtype", "device", "batch_size")
+_VLLM = (
+    *("revision", "dtype", "tensor_parallel", "max_model_len"),
+    *("gpus", "ray_address", "gpu_memory_utilization"),
+)
+ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {"remote": (), "local": _LOCAL, "vllm": _VLLM}
 """The settings of each kind of engine."""
 
 
