@@ -154,7 +154,7 @@ def extract_answer(choice: Choice, kind: AnswerKind) -> str | None:
     return answer.text if answer is not None else TRUNCATED if cut_off else None
 
 
-def too_many_unread(answers: Answers, spec: RunSpec) -> bool:
+def cannot_read(answers: Answers, spec: RunSpec) -> bool:
     """Return whether too few of a question's own answers can be read for any verdict."""
     most = spec.rule.max_unparsed_share * spec.rule.original_samples
     return sum(not answer for answer in flat(answers)) > most
@@ -204,7 +204,7 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
     if spec.premises is not None and premises is not None:
         asked = {"id": spec.premises.id, "model": spec.premises.model, "outcome": premises.outcome}
         evidence["premises"] = {**asked, **vars(premises)}
-    last = too_many_unread(case.original, spec) or case.look + 1 >= len(rule.looks)
+    last = cannot_read(case.original, spec) or case.look + 1 >= len(rule.looks)
     return judge_counts(run_id, candidate.id, counts, evidence, rule, last=last)
 
 

@@ -9,31 +9,9 @@ from evaluator.grading import AnswerKind
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.parsing import ParseResult, parse_candidates
-from rephraser.run.judge import (
-    Answers,
-    Case,
-    CheckedCandidate,
-    check_structure,
-    extract_answer,
-    too_many_unread,
-)
-from rephraser.run.requests import (
-    EARLIER_SHOWN,
-    RESPONSE_SCHEMA,
-    Earlier,
-    ask_seed,
-    build_messages,
-    failure_reason,
-)
-from rephraser.run.spec import (
-    ANSWER,
-    PREMISES,
-    PROPOSE,
-    PremiseSpec,
-    RunSpec,
-    SolverSpec,
-    proposal_ordinal,
-)
+from rephraser.run.judge import Answers, Case, CheckedCandidate, cannot_read, check_structure, extract_answer
+from rephraser.run.requests import RESPONSE_SCHEMA, Earlier, ask_seed, build_messages, failure_reason
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_look
 from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
@@ -45,6 +23,9 @@ from service.questions.images import Image
 
 Source = Callable[[str, str, int], Sequence[str]]
 """Returns the first `count` candidates of a question, given its id, its text and the count."""
+
+EARLIER_SHOWN = 6
+"""How many earlier candidates the proposer gets to keep away from."""
 
 FEWEST_JUDGED = 20
 """How many candidates must be judged before a low acceptance rate stops a run."""
@@ -132,7 +113,7 @@ class QuestionWork:
             filled = [each.strategy for each in stored if each.status in self._spec.counting]
             strategies = zip(self._spec.strategies, self._spec.slots(), strict=True)
             missing = [max(0, wanted - filled.count(made_by.name)) for made_by, wanted in strategies]
-            closed = self._original is not None and too_many_unread(await self._original, self._spec)
+            closed = self._original is not None and cannot_read(await self._original, self._spec)
             useless = range(len(missing)) if closed else self._failed_strategies
             slots = [0 if place in useless else count for place, count in enumerate(missing)]
             return {"slots": slots, "avoid": {str(ordinal): reasons.get(ordinal) for ordinal in latest}}
@@ -259,17 +240,16 @@ class QuestionWork:
             await self._finish([self._compare(each) for each in candidates if not each.rejected])
 
     async def _compare(self, candidate: CheckedCandidate) -> None:
-        asking, program = self._spec.premises, self._question.kind is AnswerKind.CODE
-        if asking is not None and candidate.premises is None and not program:
-            premises = await self._ask_premises(asking, candidate)
+        question = self._question
+        if self._spec.premises and candidate.premises is None and question.kind is not AnswerKind.CODE:
+            premises = await self._ask_premises(candidate)
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
-        question = self._question
         if self._original is None:
             samples = self._spec.rule.original_samples
             self._original = asyncio.create_task(self._answers(question.id, question.text, samples))
         original = await asyncio.shield(self._original)
-        closed = too_many_unread(original, self._spec)
+        closed = cannot_read(original, self._spec)
         for look, samples in enumerate(self._spec.rule.looks):
             drawn = await self._answers(candidate.id, candidate.text, 0 if closed else samples)
             case = Case(question, candidate, look, original, drawn)
@@ -314,8 +294,10 @@ class QuestionWork:
             answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]
         return answers
 
-    async def _ask_premises(self, spec: PremiseSpec, candidate: CheckedCandidate) -> Premises:
+    async def _ask_premises(self, candidate: CheckedCandidate) -> Premises:
         """Return what a model says about the premises; nothing readable if it never said any."""
+        spec = self._spec.premises
+        assert spec is not None
         for attempt in range(self._spec.content_attempts):
             request = Request(
                 spec.model,

@@ -72,9 +72,6 @@ def build_messages(
     return Message("system", strategy.text), message_with_images("\n\n".join(lines), question, images)
 
 
-EARLIER_SHOWN = 6
-"""How many earlier candidates the proposer gets to keep away from."""
-
 REASON_LENGTH = 240  # characters
 HINTS = 3
 
