@@ -15,13 +15,7 @@ from rephraser.proposing.strategies import Strategy, load_strategy
 from rephraser.run.judge import judge_cases
 from rephraser.run.rephrase import Rephrasing
 from rephraser.run.requests import ask_seed
-from rephraser.run.spec import (
-    BOXED_INSTRUCTION,
-    PROGRAM_INSTRUCTION,
-    PremiseSpec,
-    RunSpec,
-    SolverSpec,
-)
+from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, PremiseSpec, RunSpec, SolverSpec
 from rephraser.run.store import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
@@ -239,12 +233,7 @@ async def rephrase_run(
         rephrasing = Rephrasing(run.id, spec, judging, no_model, stop_below)
         try:
             return await work_on_run(
-                db,
-                run.id,
-                rephrasing.rephrase,
-                models,
-                partial(report, "questions"),
-                retry_final=retry_final,
+                db, run.id, rephrasing.rephrase, models, partial(report, "questions"), retry_final=retry_final
             )
         finally:
             judging.close()
