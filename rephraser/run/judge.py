@@ -7,15 +7,7 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from evaluator.grading import (
-    GRADER_VERSION,
-    AnswerKind,
-    Clustering,
-    ClusterJob,
-    GradeCase,
-    Grader,
-    find_answer,
-)
+from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, GradeCase, Grader, find_answer
 from rephraser.checks.premises import Premises
 from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.run.spec import RunSpec
@@ -23,6 +15,7 @@ from rephraser.run.store import CheckedRow
 from rephraser.tables import candidate_row
 from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
+from service.answer_kinds import AnswerKind
 from service.asks.request import Choice
 from service.database import utc_now
 from service.program_gold import read_gold
