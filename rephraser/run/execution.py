@@ -171,11 +171,12 @@ async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> Ru
     if isinstance(config.proposer, LlmProposer):
         endpoint = await models.open(config.proposer)
         as_json = config.proposer.reply == "auto" and endpoint.enforces_schema
-        spec = replace(spec, engine=endpoint.local_engine, output="json" if as_json else spec.output)
+        output: Any = "json" if as_json else spec.output
+        spec = replace(spec, engine=endpoint.engine and endpoint.description, output=output)
     solvers = []
     for solver, model in zip(spec.solvers, config.solver, strict=True):
         endpoint = await models.open(model)
-        opened = replace(solver, engine=endpoint.local_engine)
+        opened = replace(solver, engine=endpoint.engine and endpoint.description)
         endpoint.check(
             prompt_request(opened.model_identity, opened.prompt_spec, opened.sampling, "1 + 1 = ?")
         )

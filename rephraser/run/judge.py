@@ -46,10 +46,8 @@ class CheckedCandidate:
     @classmethod
     def stored(cls, row: Row[Any]) -> "CheckedCandidate":
         """Return a candidate of `candidates_query` that passed the structural checks."""
-        lists = row.evidence.get("premises")
-        states = ("kept", "changed", "dropped")
-        premises = None if lists is None else Premises(*(tuple(lists[state]) for state in states))
-        return cls(row.candidate_id, row.text, row.ordinal, row.evidence["findings"], premises=premises)
+        findings = [each for each in row.evidence["findings"] if not each["name"].startswith("premise_")]
+        return cls(row.candidate_id, row.text, row.ordinal, findings)
 
 
 @dataclass(frozen=True)

@@ -241,7 +241,7 @@ class QuestionWork:
 
     async def _compare(self, candidate: CheckedCandidate) -> None:
         question = self._question
-        if self._spec.premises and candidate.premises is None and question.kind is not AnswerKind.CODE:
+        if self._spec.premises is not None and question.kind is not AnswerKind.CODE:
             premises = await self._ask_premises(candidate)
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
