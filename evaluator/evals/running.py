@@ -22,7 +22,7 @@ from service.asks.store import Grouped, add_tasks
 from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
 from service.asks.work import work_on_run
 from service.database import Database
-from service.hashing import content_hash
+from service.hashing import derive_seed
 from service.questions.images import Image, load_images
 from service.runs.store import Run
 from service.telling import TellStage
@@ -69,7 +69,7 @@ async def run_eval(
                 spec.sampling,
                 problem.text,
                 images,
-                seed=sample_seed(spec.sampling.seed, problem.problem_id, first),
+                seed=derive_seed("sample-seed", spec.sampling.seed, problem.problem_id, first),
                 n=left,
                 # A problem can be in two groups of a neighbor set, and a provider may take no seed.
                 draw=problem.position * MAX_SAMPLES + first,
@@ -127,13 +127,6 @@ def plan_blocks(session: Session, run_id: str, n: int, samples_per_request: int)
         for first in range(ends[problem], n, samples_per_request)
     ]
     add_tasks(session, run_id, list(map(block_item, blocks)))
-
-
-def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
-    """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
-    if seed is None:
-        return None
-    return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
 
 
 def _grade_blocks(grader: Grader, blocks: Sequence[Sequence[GradeCase]]) -> list[list[Grade]]:

@@ -14,7 +14,6 @@ from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
 from rephraser.run.judge import judge_cases
 from rephraser.run.rephrase import Rephrasing
-from rephraser.run.requests import ask_seed
 from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, PremiseSpec, RunSpec, SolverSpec
 from rephraser.run.store import KIND
 from rephraser.verdict import OverlapRule
@@ -27,6 +26,7 @@ from service.config import pick
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
+from service.hashing import derive_seed
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
 from service.questions import Question, load_question_set
@@ -226,7 +226,7 @@ async def rephrase_run(
     def source(question_id: str, text: str, count: int) -> Sequence[str]:
         if candidates is not None:
             return candidates.by_question.get(question_id, ())[:count]
-        return propose_by_rules(text, count, seed=ask_seed(spec.seed, question_id) or 0)
+        return propose_by_rules(text, count, seed=derive_seed("seed", spec.seed, question_id) or 0)
 
     with Grader(workers=grader_workers) as grader:
         no_model = None if spec.proposer == "llm" else source

@@ -10,7 +10,7 @@ from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.run.judge import Answers, Case, CheckedCandidate, cannot_read, check_structure, extract_answer
-from rephraser.run.requests import RESPONSE_SCHEMA, Earlier, ask_seed, build_messages, failure_reason
+from rephraser.run.requests import RESPONSE_SCHEMA, Earlier, build_messages, failure_reason
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_look
 from rephraser.tables import candidate_id
@@ -18,6 +18,7 @@ from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, Stopped
 from service.asks.request import Answer, Request, prompt_request
 from service.asks.store import Grouped
+from service.hashing import derive_seed
 from service.questions import Question
 from service.questions.images import Image
 
@@ -161,7 +162,7 @@ class QuestionWork:
                 spec.model_identity,
                 messages,
                 sampling=spec.sampling.decoding,
-                seed=ask_seed(spec.seed, question.id, round_number, strategy, attempt),
+                seed=derive_seed("seed", spec.seed, question.id, round_number, strategy, attempt),
                 draw=(round_number * 100 + strategy) * 100 + attempt,
                 response_schema=RESPONSE_SCHEMA if spec.output == "json" else None,
                 scope=self._run.run_id,
@@ -275,7 +276,7 @@ class QuestionWork:
         other rules share it.
         """
         answers: list[str | None] = []
-        block_seed = ask_seed(solver.seed, solver.id, subject_id, start, 0)
+        block_seed = derive_seed("seed", solver.seed, solver.id, subject_id, start, 0)
         while (done := len(answers)) < solver.samples_per_request:
             request = prompt_request(
                 solver.model_identity,
@@ -283,7 +284,7 @@ class QuestionWork:
                 solver.sampling,
                 text,
                 self._images,
-                seed=ask_seed(block_seed, done) if done else block_seed,
+                seed=derive_seed("seed", block_seed, done) if done else block_seed,
                 n=solver.samples_per_request - done,
                 draw=start + done,
                 scope=solver.id,
@@ -303,7 +304,7 @@ class QuestionWork:
                 spec.model,
                 premise_messages(self._question.text, candidate.text),
                 sampling=spec.sampling.decoding,
-                seed=ask_seed(spec.seed, spec.id, candidate.id, attempt),
+                seed=derive_seed("seed", spec.seed, spec.id, candidate.id, attempt),
                 draw=attempt,
                 scope=spec.id,
                 kind=PREMISES,

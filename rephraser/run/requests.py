@@ -8,7 +8,6 @@ from sqlalchemy import Row
 
 from rephraser.proposing.strategies import Strategy
 from service.asks.request import Message, message_with_images
-from service.hashing import content_hash
 from service.questions.images import Image
 
 RESPONSE_SCHEMA: dict[str, Any] = {
@@ -102,8 +101,3 @@ def failure_reason(candidate: Row[Any]) -> str | None:
     if hints:
         reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
-
-
-def ask_seed(seed: int | None, *parts: str | int) -> int | None:
-    """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
-    return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1
