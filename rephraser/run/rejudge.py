@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import update_standings
 from rephraser.run.judge import judge_counts
@@ -40,14 +41,9 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
             f"run {run.name!r} counted its answers with question_samples={own.original_samples} and "
             f"looks={list(own.looks)}. Choose among these looks, or start a run with other numbers."
         )
-    evidence_of: dict[str, list[dict[str, Any]]] = defaultdict(list)  # one for each look
     with db.read() as session:
         candidates = session.execute(candidates_query(run.id)).all()
-        verdicts = select(VerdictRow.candidate_id, VerdictRow.evidence).where(VerdictRow.run_id == run.id)
-        for candidate_id, evidence in session.execute(verdicts.order_by(VerdictRow.id)):
-            looks = evidence_of[candidate_id]
-            if "counts" in evidence and evidence["counts"] not in [each["counts"] for each in looks]:
-                looks.append(evidence)
+        looks = _read_looks(session, run.id)
         questions = read_questions(session, [each.question_id for each in candidates[:1]])
     if any(question.kind is AnswerKind.CODE for question, _ in questions):
         rule = rule_for_programs(rule)
@@ -58,7 +54,7 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
     changes, fresh = list[dict[str, Any]](), list[dict[str, Any]]()
     for each in compared:
         verdict = None
-        for samples, evidence in zip(own.looks, evidence_of[each.candidate_id], strict=False):
+        for samples, evidence in zip(own.looks, looks[each.candidate_id], strict=False):
             if samples in rule.looks and (verdict is None or verdict["status"] == Verdict.UNDECIDED):
                 counts = _COUNTS.validate_python(evidence["counts"])
                 verdict = judge_counts(run.id, each.candidate_id, counts, evidence, rule)
@@ -85,3 +81,14 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
         "changes": changes,
         "stored": 0 if dry_run else len(fresh),
     }
+
+
+def _read_looks(session: Session, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the evidence of each look at a run's candidates, in order; judging again repeats its counts."""
+    looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    verdicts = select(VerdictRow.candidate_id, VerdictRow.evidence).where(VerdictRow.run_id == run_id)
+    for candidate_id, evidence in session.execute(verdicts.order_by(VerdictRow.id)):
+        earlier = looks[candidate_id]
+        if "counts" in evidence and evidence["counts"] not in [each["counts"] for each in earlier]:
+            earlier.append(evidence)
+    return looks
