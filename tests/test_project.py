@@ -7,6 +7,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import yaml
 from packaging.requirements import Requirement
 
 from rephraser.proposing.strategies import SHIPPED
+from service.database.base import Base
+from service.database.schema import TABLES
 from trainer_adapter.verl.hooks import TESTED_VERSIONS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -181,12 +184,31 @@ def test_the_citation_names_the_paper_and_no_version_of_its_own() -> None:
     assert len(paper["authors"]) == 7
 
 
-def test_every_room_is_typed_and_has_its_tests() -> None:
+def test_every_room_is_typed_and_has_its_tests_and_every_prompt_is_shipped() -> None:
     for room in ROOMS:
         assert (ROOT / room / "py.typed").is_file()
         assert list((ROOT / "tests" / room).glob("test_*.py"))
+    assert {path.stem for path in (ROOT / "rephraser" / "proposing" / "prompts").iterdir()} == set(SHIPPED)
 
 
-def test_no_prompt_is_left_out_of_the_shipped_ones() -> None:
-    files = {path.stem for path in (ROOT / "rephraser" / "proposing" / "prompts").iterdir()}
-    assert files == set(SHIPPED)
+def test_the_glossary_has_every_word_and_table_once_and_its_places_are_there() -> None:
+    page = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("| ")][1:]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    words = [word for row in rows for word in row[0].split(", ")]
+    assert len(set(words)) == len(words) > 25
+    for module in TABLES:
+        import_module(module)
+    _, _, tables, places = (
+        [code for row in rows for code in re.findall("`([^`]+)`", row[n])] for n in range(4)
+    )
+    assert sorted(tables) == sorted(Base.metadata.tables)
+    assert len(places) == len(rows)
+    assert [place for place in places if not (ROOT / place).exists()] == []
+
+
+def test_every_path_that_contributors_are_sent_to_is_there() -> None:
+    page = (ROOT / "docs" / "contributing.md").read_text(encoding="utf-8")
+    paths = re.findall(rf"`((?:{'|'.join(ROOMS)}|tests|benchmarks|docs)/[^` ]*)`", page)
+    assert len(paths) > 30
+    assert [path for path in paths if not list(ROOT.glob(path))] == []

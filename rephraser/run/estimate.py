@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rephraser.config import RephraseConfig
-from rephraser.run.execution import plan_spec, premise_model, wanted_questions
+from rephraser.run.execution import plan_spec, premise_model, wanted_ids
 from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
@@ -13,7 +13,7 @@ from service.database import Database
 from service.engines.opening import price_of
 from service.models.access import Model
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
-from service.questions import Question
+from service.questions import Question, load_question_set
 from service.runs.store import list_runs, run_question_ids
 
 REWRITE_LENGTH = between(0.8, 1.6)  # of a rewrite, in lengths of its question
@@ -29,7 +29,7 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     """
     spec, _ = plan_spec(config, db)
     with db.read() as session:
-        questions = wanted_questions(session, spec, config.limit)
+        ids = wanted_ids(session, spec, config.limit)
         trials = [
             (len(run_question_ids(session, run.id)), run.name, run)
             for run in list_runs(session, KIND)
@@ -37,7 +37,8 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
         ]
         if trials:
             count, _, trial = max(trials, key=lambda sized: sized[:2])
-            return scaled(session, trial, count, len(questions), len(questions) / count)
+            return scaled(session, trial, count, len(ids), len(ids) / count)
+        questions = load_question_set(session, spec.questions)[: config.limit]
     models: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
     if config.premises is not None:
         models.append(premise_model(config, config.premises))

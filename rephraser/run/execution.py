@@ -29,8 +29,8 @@ from service.errors import InputError
 from service.hashing import derive_seed
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
-from service.questions import Question, load_question_set
-from service.questions.store import set_kinds
+from service.questions import load_question_set
+from service.questions.store import usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run
 from service.telling import TellStage
@@ -55,7 +55,7 @@ async def rephrase(
     async with OpenModels(engine_logs(db), config) as models:
         spec = await _open(config, planned, models)
         with db.write() as session:
-            ids = [question.id for question in wanted_questions(session, spec, config.limit)]
+            ids = wanted_ids(session, spec, config.limit)
             run, before = open_run(
                 session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=ids
             )
@@ -85,15 +85,15 @@ async def rephrase(
     return run, outcome
 
 
-def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[Question]:
-    """Return the usable questions of a run's set, at most `limit`."""
-    questions = load_question_set(session, spec.questions)[:limit]
-    if not questions:
+def wanted_ids(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+    """Return the ids of the usable questions of a run's set, at most `limit`."""
+    ids = [*usable_kinds(session, spec.questions, limit)]
+    if not ids:
         raise InputError(
             f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
             f"{spec.questions} --held` lists the reasons."
         )
-    return questions
+    return ids
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, FileCandidates | None]:
@@ -103,7 +103,7 @@ def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, FileCandid
     """
     proposer, candidates = config.proposer, None
     with db.read() as session:
-        kinds = set_kinds(session, config.questions)
+        kinds = set(usable_kinds(session, config.questions).values())
         members = load_question_set(session, config.questions) if proposer.kind == "file" else []
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:

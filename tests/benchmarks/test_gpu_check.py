@@ -31,13 +31,7 @@ def test_the_script_ends_at_the_first_fault(
     python = tmp_path / "python"
     python.write_text(STAND_IN.format(gradient=gradient, failing=failing), encoding="utf-8")
     python.chmod(0o755)
-    done = subprocess.run(
-        [SCRIPT],
-        env={**os.environ, "PYTHON": str(python)},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        check=False,
-    )
+    environment, pipe = {**os.environ, "PYTHON": str(python)}, subprocess.PIPE
+    done = subprocess.run([SCRIPT], env=environment, stdout=pipe, stderr=subprocess.STDOUT, text=True)
     assert (done.returncode, done.stdout.splitlines()[-1]) == (code, last)
     assert "sampler=vllm" in done.stdout or code

@@ -1,6 +1,5 @@
 """The study of a real model: what it packs, which rows it keeps, and what its report says."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +37,10 @@ def test_a_folder_travels_in_pieces_and_a_damaged_piece_is_named(
 
 
 def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
+    answers = [("1", "Level 1"), ("2", "Level 5"), ("", "Level 2"), ("3", "Level 3")]
     rows = [
         {"id": f"q{number}", "question": f"What is {number}?", "answer": answer, "level": level}
-        for number, (answer, level) in enumerate(
-            [("1", "Level 1"), ("2", "Level 5"), ("", "Level 2"), ("3", "Level 3")]
-        )
+        for number, (answer, level) in enumerate(answers)
     ]
     for name in ("math_train", "math500"):
         write_jsonl(tmp_path / f"{name}.jsonl", rows)
@@ -81,12 +79,8 @@ def test_a_point_is_the_last_checkpoint_within_its_responses(
 ) -> None:
     run = tmp_path / "run"
     (run / "rollouts").mkdir(parents=True)
-    (run / "rollouts" / "metrics.jsonl").write_text(
-        "".join(
-            json.dumps({"step": number, "metrics": {"tagrpo/batch/responses": count}}) + "\n"
-            for number, count in enumerate(drawn, 1)
-        )
-    )
+    metrics = [{"step": n, "metrics": {"tagrpo/batch/responses": count}} for n, count in enumerate(drawn, 1)]
+    write_jsonl(run / "rollouts" / "metrics.jsonl", metrics)
     for number in range(1, len(drawn) + 1):
         (run / "checkpoints" / f"global_step_{number}" / "actor" / "huggingface").mkdir(parents=True)
     tracker = run / "checkpoints" / "latest_checkpointed_iteration.txt"
@@ -97,21 +91,9 @@ def test_a_point_is_the_last_checkpoint_within_its_responses(
 
 
 def row(recipe: str, seed: int, problem: int, correct: int, **more: Any) -> Row:
-    return {
-        "recipe": recipe,
-        "rate": 1e-5,
-        "seed": seed,
-        "step": 40,
-        "responses": 5120,
-        "seconds": 60.0,
-        "benchmark": "math500",
-        "problem": str(problem),
-        "correct": correct,
-        "boxed": correct // 2,
-        "drawn": 8,
-        "truncated": 1,
-        **more,
-    }
+    about = {"recipe": recipe, "rate": 1e-5, "seed": seed, "step": 40, "responses": 5120, "seconds": 60.0}
+    counts = {"correct": correct, "boxed": correct // 2, "drawn": 8, "truncated": 1}
+    return {**about, "benchmark": "math500", "problem": str(problem), **counts, **more}
 
 
 def test_the_report_compares_pairs_and_the_control() -> None:

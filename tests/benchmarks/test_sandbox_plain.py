@@ -89,15 +89,11 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     def asked(number: int) -> list[dict[str, str]]:
         return [{"role": "user", "content": f"Ann buys {number} pens at 3 dollars each."}]
 
-    rows = [
-        {
-            "prompt": asked(number),
-            "neighbors": [asked(number + 20 * n) for n in (1, 2, 3)],
-            "reward_model": {"ground_truth": str(3 * number)},
-        }
-        for number in range(2, 19)
-    ]
-    pq.write_table(pa.Table.from_pylist(rows), world.export / "train.parquet")
+    numbers = range(2, 19)
+    neighbors = [[asked(number + 20 * n) for n in (1, 2, 3)] for number in numbers]
+    truths = [{"ground_truth": str(3 * number)} for number in numbers]
+    columns = {"prompt": [*map(asked, numbers)], "neighbors": neighbors, "reward_model": truths}
+    pq.write_table(pa.table(columns), world.export / "train.parquet")
     lines = [json.dumps({"question": asked(n)[0]["content"], "answer": str(3 * n)}) for n in (30, 31)]
     world.heldout.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return world

@@ -12,10 +12,7 @@ from benchmarks import harness
 from benchmarks.__main__ import main as list_benchmarks
 from benchmarks.__main__ import scripts
 
-SIZES = {
-    "speed.rollouts": "--rollouts 8192 --text-bytes 200",
-    "studies.sandbox_study_table": "",
-}
+SIZES = {"speed.rollouts": "--rollouts 8192 --text-bytes 200", "studies.sandbox_study_table": ""}
 ON_DATA = {
     "speed.grading_speed": "--rows 40 --skip-hostile --repeats 1",
     "studies.forecast": "--pilots 1 --questions 20 --worlds phrasing,run",

@@ -5,12 +5,11 @@ from pathlib import Path
 import pytest
 
 LONGEST = (
-    "test_demo.py",
     "test_real_model.py",
-    "test_sandbox_training.py",
-    "test_verl_proof.py",
     "test_training_run.py",
-    "test_verl_resume.py",
+    "test_verl_proof.py",
+    "test_sandbox_training.py",
+    "test_demo.py",
 )
 
 

@@ -180,7 +180,7 @@ def test_a_batch_job_outlives_kills_of_its_process(place: str, tmp_path: Path) -
             *("eval", "run", str(sums), "--db", place, "--model", "openai/test-model", "--base-url", url),
             *("--n", "4", "samples_per_request=2", "batch=true", "batch_poll_s=0.05"),
         ]
-        for _ in range(3):  # the first one sends it, the others find and await it
+        for _ in range(2):  # the first one sends it, the other one finds and awaits it
             process = Forked(*arguments, code=QUICK_BATCH)
             while not stats(url)["batches"] and process.poll() is None:
                 time.sleep(0.02)
@@ -222,8 +222,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-@pytest.mark.parametrize("make", [evaluate, rephrase])
+@pytest.mark.parametrize(("make", "number"), [(evaluate, signal.SIGINT), (rephrase, signal.SIGTERM)])
 def test_a_signal_stores_what_is_in_flight(
     make: Callable[[Path], Command], number: signal.Signals, tmp_path: Path
 ) -> None:

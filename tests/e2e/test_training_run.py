@@ -211,7 +211,7 @@ def test_hostile_responses_are_graded_recorded_and_trained_on(finished: Path) ->
     assert any(each.truncated and len(each.response) > 1_000_000 for each in rollouts)
 
 
-def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None:
+def test_verl_killed_in_the_middle_of_a_step_is_reported_and_each_start_is_kept(killed: Killed) -> None:
     ended = killed.after_verl
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
     assert (ended["step"], ended["checkpoint"]) == (3, 2)
@@ -219,23 +219,17 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported(killed: Killed) -> None
     assert "resume from the checkpoint of step 2 with `tagrpo resume second --hide-log`" in killed.errors[0]
     assert killed.still_there == []
     assert not any(ray_folder.exists() for _, ray_folder in killed.marks)
+    attempts = RunFolder(killed.folder).attempts()
+    assert [(each.number, each.returncode) for each in attempts] == [(1, -9), (2, None), (3, 0)]
+    assert [(each.step, each.checkpoint) for each in attempts] == [(3, 2), (5, 4), (STEPS, STEPS)]
+    logs = sorted((killed.folder / "metrics").glob("*.jsonl"))
+    assert [json.loads(path.read_text().splitlines()[0])["step"] for path in logs] == [1, 3, 5]
 
 
 def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: Killed) -> None:
     assert len(killed.outlived) > 5  # verl and Ray go on when tagrpo alone is killed
     assert not [one for one in killed.outlived if alive(one)]
     assert "stopped leftover processes of a killed run" in killed.errors[1]
-
-
-def test_each_start_of_a_killed_run_is_kept(killed: Killed) -> None:
-    attempts = RunFolder(killed.folder).attempts()
-    assert [(each.number, each.returncode) for each in attempts] == [(1, -9), (2, None), (3, 0)]
-    assert [(each.step, each.checkpoint) for each in attempts] == [(3, 2), (5, 4), (STEPS, STEPS)]
-    begun = [
-        next(json.loads(line)["step"] for line in path.read_text().splitlines())
-        for path in sorted((killed.folder / "metrics").glob("*.jsonl"))
-    ]
-    assert begun == [1, 3, 5]
 
 
 def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
@@ -259,7 +253,7 @@ def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
     assert not ray_folder.exists()
 
 
-def test_a_killed_run_ends_as_one_that_was_not(finished: Path, killed: Killed) -> None:
+def test_a_killed_run_ends_as_one_that_was_not(place: Path, finished: Path, killed: Killed) -> None:
     first, second = recorded(finished), recorded(killed.folder)
     assert first.keys() == second.keys()
     for at, one in first.items():
@@ -274,9 +268,7 @@ def test_a_killed_run_ends_as_one_that_was_not(finished: Path, killed: Killed) -
         for name in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm"):
             assert values[name] == pytest.approx(again[step][name], rel=1e-5, abs=1e-7), (step, name)
     assert through[STEPS]["actor/kl_loss"] > 0
-
-
-def test_rollouts_of_a_killed_step_are_counted_once(place: Path, killed: Killed) -> None:
+    # Rollouts of a killed step are counted once.
     assert killed.rollouts == [3 * RESPONSES, STEPS * RESPONSES]
     assert not list((killed.folder / "rollouts").glob(".*.partial"))
     with Database.open(place / "tagrpo.db") as database, database.read() as session:

@@ -1,6 +1,7 @@
 """Proofs on real runs of verl: what is trained is what the recipe says, on every path, again and again.
 
-One run that goes through every recipe serves nearly all tests.
+One run goes through every recipe and serves nearly all tests. Another is resumed from it, and a third has two
+ranks and neighbors that say what the question says.
 """
 
 import json
@@ -10,8 +11,10 @@ from typing import Any
 
 import pytest
 import torch
-from verl_proof import LONGEST, MINI_BATCH, QUESTIONS, ROLLOUTS, fitted, run, start
+from verl_proof import LONGEST, MARKS, MINI_BATCH, QUESTIONS, ROLLOUTS, fitted, run, start
 from verl_proof_reading import (
+    assert_same_step,
+    embeddings,
     load_model,
     off,
     plain_log_probs,
@@ -23,17 +26,22 @@ from verl_run import VerlRun
 
 from trainer_adapter.methods.recipes import RECIPES
 
-FAILED_STEP, FAILED_SESSION = 3, 5
-
-
+RESUMED = [
+    *("grpo_matched", "grpo_matched", "ta_grpo", "ta_grpo", "grpo_replay", "grpo_replay"),
+    *("ta_grpo_v1", "ta_grpo_v1", "grpo_replay"),  # once more, by the run that is resumed
+]
+TA_STEP, OWN_STEP = 3, 7
+FAILED_STEP, FAILED_SESSION = 10, 5
 NAMES = [
-    *["ta_grpo"] * 3,
-    *(name for name in RECIPES if name != "grpo_replay"),
+    *RESUMED,
+    "ta_grpo",
+    *(name for name in RECIPES if name not in RESUMED),
     *["ta_rescue"] * 3,  # in one step of a model that guesses no question may need a rescue
     *["grpo_predicted"] * 4,  # no question is left out before it comes again
-    *["grpo_replay"] * 2,
 ]
 """The recipe of each step of the run."""
+
+SAVED = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra,hf_model]"
 
 
 @pytest.fixture(scope="module")
@@ -44,32 +52,47 @@ def long_run(place: Path) -> VerlRun:
         NAMES,
         "trainer.test_freq=1000",
         f"trainer.validation_data_dir={place / 'validation'}",
+        "trainer.save_freq=2",
+        f"trainer.default_local_dir={place / 'checkpoints'}",
+        SAVED,
         TAGRPO_PROBE_FAILING=json.dumps([FAILED_STEP, FAILED_SESSION]),
     )
 
 
-def test_old_and_reference_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun) -> None:
-    rows, model = verl_rows(place, "long", 1), load_model(place / "model")
-    variants = []
+def checkpoint(place: Path, step: int) -> Path:
+    return place / "checkpoints" / f"global_step_{step}"
+
+
+def model_of(place: Path, step: int) -> Path:
+    """Return the model that a step of the run has left."""
+    return checkpoint(place, step) / "actor" / "huggingface"
+
+
+@pytest.mark.parametrize("step", [TA_STEP, OWN_STEP])
+def test_old_and_reference_log_probs_are_those_on_the_question_or_with_anchor_own_on_the_prompt(
+    place: Path, long_run: VerlRun, step: int
+) -> None:
+    rows, variants = verl_rows(place, "long", step), []
+    trained, first = load_model(model_of(place, step - 1)), load_model(place / "model")
     for row, response in enumerate(rows["responses"]):
         about = rows["extra_fields"][row]["tagrpo"]
         variants.append(about["variant"])
-        on_question = plain_log_probs(model, question_prompt(place, rows, row), response)
-        on_own = plain_log_probs(model, about["prompt_ids"], response)
-        for name in ("old_log_probs", "ref_log_prob"):
-            assert off(rows[name][row], on_question) < 1e-5
-            assert (off(rows[name][row], on_own) > 1e-3) == (about["variant"] > 0)
-        assert off(torch.from_numpy(about["log_probs"]), on_own) < 1e-5
+        prompts = question_prompt(place, rows, row), about["prompt_ids"]
+        for name, model in (("old_log_probs", trained), ("ref_log_prob", first)):
+            on_question, on_own = (plain_log_probs(model, prompt, response) for prompt in prompts)
+            anchor, other = (on_own, on_question) if step == OWN_STEP else (on_question, on_own)
+            assert off(rows[name][row], anchor) < 1e-5
+            assert (off(rows[name][row], other) > 1e-3) == (about["variant"] > 0)
+        drawn_by = plain_log_probs(trained, about["prompt_ids"], response)
+        assert off(torch.from_numpy(about["log_probs"]), drawn_by) < 1e-5
     assert len(variants) == QUESTIONS * ROLLOUTS
     assert set(variants) == {0, 1, 2}
 
 
 def test_new_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun) -> None:
-    seen, model = (
-        torch.load(place / "long" / "loss_1_0_0.pt", weights_only=False),
-        load_model(place / "model"),
-    )
-    rows = verl_rows(place, "long", 1)
+    seen = torch.load(place / "long" / f"loss_{TA_STEP}_0_0.pt", weights_only=False)
+    model = load_model(model_of(place, TA_STEP - 1))
+    rows = verl_rows(place, "long", TA_STEP)
     questions = {tuple(question_prompt(place, rows, row)) for row in range(len(rows["keys"]))}
     assert len(seen["prompts"]) == MINI_BATCH * ROLLOUTS
     for row, (prompt, response) in enumerate(zip(seen["prompts"], seen["responses"], strict=True)):
@@ -80,7 +103,7 @@ def test_new_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun)
 
 @pytest.mark.parametrize(
     ("step", "number", "real"),
-    [(2, 0, 12), (2, 1, 12), (FAILED_STEP, 0, 10), (FAILED_STEP, 1, 10)],
+    [(TA_STEP, 0, 12), (TA_STEP, 1, 12), (FAILED_STEP, 0, 10), (FAILED_STEP, 1, 10)],
 )
 def test_the_loss_is_equation_4_over_real_responses(
     place: Path, long_run: VerlRun, step: int, number: int, real: int
@@ -149,12 +172,6 @@ def test_advantages_in_verls_batch_are_the_pure_functions(
         assert float(sums.abs().max()) < 1e-9
 
 
-def test_every_step_changes_the_weights(long_run: VerlRun) -> None:
-    assert [step["step"] for step in long_run.steps] == list(range(1, len(NAMES) + 1))
-    for step, name in zip(long_run.steps, NAMES, strict=True):
-        assert step["actor/grad_norm"] > 0, name
-
-
 def test_dead_questions_are_rescued_by_their_neighbors_and_no_others(place: Path, long_run: VerlRun) -> None:
     rescued = 0
     for number in (place_in for place_in, name in enumerate(NAMES) if name == "ta_rescue"):
@@ -221,12 +238,8 @@ def test_dynamic_sampling_keeps_the_groups_that_disagree(place: Path, long_run: 
 
 
 def test_questions_without_a_gradient_are_left_out_where_they_come_again(long_run: VerlRun) -> None:
-    skipped = [
-        metrics["tagrpo/filter/skipped"]
-        for name, metrics in zip(NAMES, long_run.steps, strict=True)
-        if name == "grpo_predicted"
-    ]
-    assert len(skipped) == NAMES.count("grpo_predicted")
+    steps = [number for number, name in enumerate(NAMES) if name == "grpo_predicted"]
+    skipped = [long_run.steps[number]["tagrpo/filter/skipped"] for number in steps]
     assert skipped[0] == 0
     assert sum(skipped) > 0
 
@@ -259,6 +272,107 @@ def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> 
     assert len(asked) == 20
     assert all("What is" in text for text in asked)
     assert "val-core/sums/acc/mean@1" in long_run.steps[-1]
+
+
+def test_every_step_changes_the_weights(long_run: VerlRun) -> None:
+    assert [step["step"] for step in long_run.steps] == list(range(1, len(NAMES) + 1))
+    assert [
+        name for step, name in zip(long_run.steps, NAMES, strict=True) if not step["actor/grad_norm"] > 0
+    ] == []
+
+
+@pytest.fixture(scope="module")
+def resumed_run(place: Path, long_run: VerlRun) -> VerlRun:
+    resumed = f"trainer.resume_from_path={checkpoint(place, OWN_STEP - 1)}"
+    return run(place, "resumed", RESUMED, "trainer.resume_mode=resume_path", resumed, SAVED)
+
+
+@pytest.fixture(scope="module")
+def parallel_run(place: Path) -> VerlRun:
+    ranks = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2", "ray_kwargs.ray_init.num_cpus=20")
+    return run(place, "parallel", ["ta_grpo", "ta_grpo"], *ranks, data="repeated")
+
+
+@pytest.mark.parametrize("step", [OWN_STEP, OWN_STEP + 1, OWN_STEP + 2])
+def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(
+    place: Path, long_run: VerlRun, resumed_run: VerlRun, step: int
+) -> None:
+    assert_same_step(step_of(place, "long", step), step_of(place, "resumed", step), 1e-5)
+    replayed = {name for name in long_run.steps[step - 1] if name.startswith("tagrpo/replay/")}
+    for metric in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm", *replayed):
+        one, other = long_run.steps[step - 1][metric], resumed_run.steps[step - OWN_STEP][metric]
+        assert one == pytest.approx(other, rel=1e-5, abs=1e-7)
+
+
+def test_groups_without_a_gradient_give_way_to_mixed_ones_of_earlier_steps(
+    place: Path, long_run: VerlRun
+) -> None:
+    """Each replayed response has the advantage of its step, old log-probs and a weight of this one."""
+    steps = [number for number, name in enumerate(RESUMED, 1) if name == "grpo_replay"]
+    replayed, weighed = 0, []
+    for step in steps:
+        kept, rows = step_of(place, "long", step), verl_rows(place, "long", step)
+        metrics = long_run.steps[step - 1]
+        assert len(rows["keys"]) == len(kept["correct_B"]) == QUESTIONS * ROLLOUTS
+        dead = round(metrics["tagrpo/zero/group/share"] * QUESTIONS)
+        assert metrics["tagrpo/replay/groups"] + metrics["tagrpo/replay/missing"] == dead
+        strangers = {key.rsplit("_", 2)[0] for key in rows["keys"] if not key.startswith(f"{step}-")}
+        assert len(strangers) == metrics["tagrpo/replay/groups"]
+        for row, key in enumerate(rows["keys"]):
+            weights = rows["rollout_is_weights"][row]
+            if key.startswith(f"{step}-"):
+                assert off(weights, torch.ones(())) < 1e-4
+                continue
+            earlier = verl_rows(place, "long", int(key.partition("-")[0]))
+            drawn = earlier["keys"].index(key)
+            for name in ("responses", "prompts", "advantages", "ref_log_prob"):
+                assert torch.equal(rows[name][row], earlier[name][drawn]), name
+            ratio = torch.exp(rows["old_log_probs"][row] - earlier["old_log_probs"][drawn])
+            assert off(weights, ratio.clamp(max=2.0)) < 1e-4
+            weighed.append(weights)
+            replayed += 1
+    assert replayed >= ROLLOUTS
+    assert off(torch.cat(weighed), torch.ones(())) > 1e-2
+    assert long_run.steps[steps[-1] - 1]["tagrpo/replay/kept"] > 0
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_neighbors_that_repeat_the_question_on_two_ranks_are_matched_grpo_on_one(
+    place: Path, long_run: VerlRun, parallel_run: VerlRun, step: int
+) -> None:
+    repeated = step_of(place, "parallel", step)
+    assert set(repeated["variant_B"].tolist()) == {0, 1, 2}
+    repeated["variant_B"] = torch.zeros_like(repeated["variant_B"])
+    assert_same_step(step_of(place, "long", step), repeated, 1e-5)
+    one, other = long_run.steps[step - 1], parallel_run.steps[step - 1]
+    assert one["actor/grad_norm"] == pytest.approx(other["actor/grad_norm"], rel=1e-4)
+
+
+def test_words_that_only_neighbors_use_are_left_alone_but_for_anchor_own(
+    place: Path, long_run: VerlRun
+) -> None:
+    first, anchored, before, own = (embeddings(model_of(place, step)) for step in (2, 4, 6, 8))
+
+    def tokens(*steps: int) -> tuple[set[int], set[int]]:
+        """Return the tokens of the prompts and those that were drawn."""
+        rows = [verl_rows(place, "long", step) for step in steps]
+        abouts = [extra["tagrpo"] for each in rows for extra in each["extra_fields"]]
+        asked = {token for about in abouts for token in about["prompt_ids"].tolist()}
+        return asked, {
+            token for each in rows for response in each["responses"] for token in response.tolist()
+        }
+
+    first_mark = len(first) - MARKS
+    asked, drawn = tokens(3, 4)
+    drawn |= tokens(1, 2)[1]  # the optimizer's momentum still moves what was drawn before
+    unseen = [token for token in asked if token >= first_mark and token not in drawn]
+    assert len(unseen) >= 20
+    assert torch.equal(anchored[unseen], first[unseen])
+    assert not torch.equal(anchored[:first_mark], first[:first_mark])
+    asked, drawn = tokens(7, 8)
+    unseen = [token for token in asked if token >= first_mark and token not in drawn]
+    assert len(unseen) >= 20
+    assert ((own[unseen] - before[unseen]).abs().max(-1).values > 0).all()
 
 
 def test_training_stops_where_the_reward_worker_died(place: Path) -> None:

@@ -1,6 +1,9 @@
-"""The demo's plan: which commands, in which order, for which recipes and seeds."""
+"""The demo: which commands, in which order, for which recipes and seeds; one at a time holds its folder."""
 
+import json
 import shlex
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +11,13 @@ import pytest
 from typer.core import TyperGroup
 
 from sandbox.__main__ import parser
+from sandbox.demo.folder import STATE, open_demo_folder
 from sandbox.demo.plan import FULL, QUICK, DemoPlan, Training, comparisons
 from sandbox.demo.steps import Step, demo_steps, step_keys
 from service.errors import InputError
 from ui.cli.app import SETTINGS, commands
 
+ROOT = Path(__file__).parents[2]
 PLAN = DemoPlan(Path("some") / "folder")
 LARGE = replace(PLAN, recipes=("grpo_matched", "ta_grpo", "ta_grpo_star"), seeds=2)
 
@@ -51,11 +56,7 @@ def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
 
 
 def test_models_are_compared_with_the_base_and_with_the_first_recipe() -> None:
-    assert comparisons(PLAN) == [
-        ("grpo-s1", "base"),
-        ("ta_grpo-s1", "base"),
-        ("ta_grpo-s1", "grpo-s1"),
-    ]
+    assert comparisons(PLAN) == [("grpo-s1", "base"), ("ta_grpo-s1", "base"), ("ta_grpo-s1", "grpo-s1")]
     assert ("ta_grpo_star-s2", "grpo_matched-s2") in comparisons(LARGE)
     assert ("ta_grpo_star-s2", "grpo_matched-s1") not in comparisons(LARGE)
 
@@ -80,3 +81,58 @@ def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() ->
 def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, object], said: str) -> None:
     with pytest.raises(InputError, match=said):
         replace(PLAN, **change)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def plan(tmp_path: Path) -> DemoPlan:
+    return DemoPlan(tmp_path / "demo", QUICK)
+
+
+def test_other_settings_and_a_missing_database_are_refused_by_name(plan: DemoPlan) -> None:
+    with open_demo_folder(plan) as held:
+        held.finish("python -m sandbox policy ./policy", 1)
+    other = replace(plan, size=replace(QUICK, responses=60))
+    changed = r"started with other settings \(responses was 512, now 60\)"
+    with pytest.raises(InputError, match=changed), open_demo_folder(other):
+        pass
+    with open_demo_folder(plan) as held:  # no step has used the database yet
+        held.finish("tagrpo questions import x --db ./tagrpo.db", 1)
+    with pytest.raises(InputError, match=r"tagrpo\.db: the database is missing"), open_demo_folder(plan):
+        pass
+
+
+@pytest.mark.slow
+def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
+    script = (
+        "import sys; from pathlib import Path\n"
+        "from sandbox.demo.plan import QUICK, DemoPlan\n"
+        "from sandbox.demo.folder import open_demo_folder\n"
+        "with open_demo_folder(DemoPlan(Path(sys.argv[1]), QUICK)):\n"
+        "    print('held', flush=True); sys.stdin.read()\n"
+    )
+    command = [sys.executable, "-c", script, str(plan.folder)]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "held\n"
+        with pytest.raises(InputError, match="another demo is running here"), open_demo_folder(plan):
+            pass
+        other.kill()
+    with open_demo_folder(plan) as held:  # a killed one holds nothing
+        assert held.done == {}
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ("{", "cannot be read"),
+        ("[]", "not a demo's state file"),
+        (json.dumps({"format": "tagrpo demo", "format_version": 99}), "of this version"),
+    ],
+)
+def test_a_state_that_cannot_be_used_is_named(plan: DemoPlan, content: str, said: str) -> None:
+    plan.folder.mkdir()
+    (plan.folder / STATE).write_text(content)
+    with pytest.raises(InputError, match=said), open_demo_folder(plan):
+        pass

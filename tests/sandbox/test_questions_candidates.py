@@ -67,24 +67,21 @@ def test_the_truth_agrees_with_arithmetic() -> None:
     questions = draw_questions(5, 256, 8)[0]
     for one in draw_candidates(questions, 7, 0.8, seed=0):
         n, p, f = one.question.problem.numbers
-        right, stated = n * p + f, sorted((n, p, f))
-        said = numbers_of(one.text)
-        if one.broken is None:
-            assert (said, one.answer) == (stated, str(right))
-        elif one.broken is Break.NUMBER_CHANGED:
+        right, stated, said = n * p + f, sorted((n, p, f)), numbers_of(one.text)
+        told = (sorted((n, p, f, right)), right)
+        asked = {
+            None: (stated, right),
+            Break.NUMBERS_EXCHANGED: (stated, n * f + p),
+            Break.CHARGE_DROPPED: (sorted((n, p)), n * p),
+            Break.EACH_DROPPED: (stated, p + f),
+            Break.PRICE_ASKED: (sorted((n, f, right)), p),
+            Break.DIFFERENCE_ASKED: (stated, n * p - f),
+            Break.ANSWER_TOLD: told,
+            Break.ANSWER_GIVEN: told,
+        }
+        if one.broken is Break.NUMBER_CHANGED:
             assert said != stated
-            assert one.answer != str(right)
-        elif one.broken is Break.NUMBERS_EXCHANGED:
-            assert (said, one.answer) == (stated, str(n * f + p))
-        elif one.broken is Break.CHARGE_DROPPED:
-            assert (said, one.answer) == (sorted((n, p)), str(n * p))
-        elif one.broken is Break.EACH_DROPPED:
-            assert (said, one.answer) == (stated, str(p + f))
-        elif one.broken is Break.PRICE_ASKED:
-            assert (said, one.answer) == (sorted((n, f, right)), str(p))
-        elif one.broken is Break.DIFFERENCE_ASKED:
-            assert (said, one.answer) == (stated, str(n * p - f))
         else:
-            assert (said, one.answer) == (sorted((n, p, f, right)), str(right))
+            assert (said, one.answer) == (asked[one.broken][0], str(asked[one.broken][1]))
         if one.broken not in (None, Break.ANSWER_TOLD, Break.ANSWER_GIVEN):
             assert one.answer != str(right)

@@ -42,7 +42,9 @@ def score(cli: CommandLine) -> dict[str, Any]:
     return found
 
 
-def test_a_run_without_a_solver_catches_what_shows_in_the_numbers(cli: CommandLine) -> None:
+def test_a_run_without_a_solver_catches_what_shows_in_the_numbers_and_other_files_are_refused(
+    cli: CommandLine,
+) -> None:
     prepare(cli)
     found = score(cli)
     assert sum(found["broken"]["outcomes"].values()) == 30
@@ -56,39 +58,39 @@ def test_a_run_without_a_solver_catches_what_shows_in_the_numbers(cli: CommandLi
     assert (share["low"], share["high"]) == pytest.approx(exact_interval(share["count"], 30))
     assert (found["unproposed"], found["unknown"]) == (0, 0)
 
+    row = '{"candidate_id": "c_0", "break": null}\n'
+    Path("other.jsonl").write_text(row)
+    Path("bad.jsonl").write_text(row + "{}\n")
+    cli.refuses(
+        {
+            "sandbox score checked --truth other.jsonl": "has no candidate from this truth file",
+            "sandbox score checked --truth bad.jsonl": "bad.jsonl:2: not a row of a truth file",
+            "sandbox candidates w --out x.jsonl --truth x.jsonl": "must be two different files",
+            "sandbox candidates w --out c.jsonl --truth new.jsonl": "exists",
+            "sandbox questions v --world Z": "there is no world 'Z'",
+        }
+    )
+    assert not Path("new.jsonl").exists()
+    with pytest.raises(InputError, match="cannot be read"):
+        read_truth(Path("nowhere.jsonl"))
+
 
 @pytest.mark.sqlite  # reads the file
 def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_path: Path) -> None:
     prepare(cli)
     truth = read_truth(Path("t.jsonl"))
     with sqlite3.connect("t.db") as connection:
-        passed = [row[0] for row in connection.execute("SELECT candidate_id FROM verdicts WHERE final")]
-        passed = [
-            identity
-            for identity in passed
-            if connection.execute(
-                "SELECT status FROM verdicts WHERE candidate_id = ?", (identity,)
-            ).fetchone()[0]
-            == "unverified"
-        ]
+        query = "SELECT candidate_id FROM verdicts WHERE final AND status = 'unverified'"
+        passed = [row[0] for row in connection.execute(query)]
         (run_id,) = connection.execute("SELECT id FROM runs").fetchone()
     broken = [identity for identity in passed if truth[identity]]
     good = [identity for identity in passed if not truth[identity]]
     decided = {broken[0]: "rejected", good[0]: "rejected", good[1]: "undecided", good[2]: "accepted"}
     with Database.open(tmp_path / "t.db") as database, database.write() as session:
         for identity, status in decided.items():
-            evidence: dict[str, Any] = {"findings": [{"name": "unit_missing", "severity": "warning"}]}
-            session.add(
-                VerdictRow(
-                    candidate_id=identity,
-                    run_id=run_id,
-                    status=status,
-                    reason="by hand",
-                    final=True,
-                    evidence=evidence,
-                    created_at="2026-01-01T00:00:00Z",
-                )
-            )
+            evidence = {"findings": [{"name": "unit_missing", "severity": "warning"}]}
+            row = {"candidate_id": identity, "run_id": run_id, "status": status, "reason": "by hand"}
+            session.add(VerdictRow(**row, final=True, evidence=evidence, created_at="2026-01-01T00:00:00Z"))
         session.flush()
         update_standings(session, decided)
     cli.ok("rephrase", "review", good[3], "--reject", "--reason", "no")
@@ -98,26 +100,6 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
     assert {name: found["good"]["outcomes"][name] for name in wanted} == wanted
     assert found["good"]["rejected"]["count"] == 2
     assert found["good"]["kept_out"]["count"] == 3
-
-
-def test_refusals(cli: CommandLine) -> None:
-    prepare(cli)
-    Path("other.jsonl").write_text('{"candidate_id": "c_0", "break": null}\n')
-    assert "has no candidate from this truth file" in cli.refused(
-        "sandbox", "score", "checked", "--truth", "other.jsonl"
-    )
-    Path("bad.jsonl").write_text('{"candidate_id": "c_0", "break": null}\n{}\n')
-    assert "bad.jsonl:2: not a row of a truth file" in cli.refused(
-        "sandbox", "score", "checked", "--truth", "bad.jsonl"
-    )
-    assert "must be two different files" in cli.refused(
-        "sandbox", "candidates", "w", "--out", "x.jsonl", "--truth", "x.jsonl"
-    )
-    assert "exists" in cli.refused("sandbox", "candidates", "w", "--out", "c.jsonl", "--truth", "new.jsonl")
-    assert not Path("new.jsonl").exists()
-    assert "there is no world 'Z'" in cli.refused("sandbox", "questions", "v", "--world", "Z")
-    with pytest.raises(InputError, match="cannot be read"):
-        read_truth(Path("nowhere.jsonl"))
 
 
 def test_candidates_and_their_truth_are_written_both_or_none(cli: CommandLine) -> None:

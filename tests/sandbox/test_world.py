@@ -8,14 +8,7 @@ import pytest
 from evaluator.grading import Grader
 from sandbox.corpus import draw_examples
 from sandbox.phrasings import PHRASINGS
-from sandbox.problems import (
-    RESERVED,
-    Kind,
-    WordProblem,
-    answer,
-    draw_story,
-    split_numbers,
-)
+from sandbox.problems import RESERVED, Kind, WordProblem, answer, draw_story, split_numbers
 from sandbox.traces import (
     STRATEGIES,
     dominant_strategy,

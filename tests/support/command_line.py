@@ -2,7 +2,9 @@
 
 import io
 import json
+import shlex
 import sys
+from collections.abc import Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -60,6 +62,12 @@ class CommandLine:
         done = self.ok(*arguments, code=2)
         assert (done.out, "Traceback" in done.err) == ("", False), done
         return words(done.err)
+
+    def refuses(self, messages: Mapping[str, str]) -> None:
+        """Run commands, each a line of words, that have to be refused with their messages."""
+        for line, message in messages.items():
+            error = self.refused(*shlex.split(line))
+            assert message in error, (line, error)
 
     def json(self, *arguments: object, code: int = 0) -> dict[str, Any]:
         """Run a command with --json and return its object."""

@@ -10,14 +10,8 @@ from pathlib import Path
 from typing import Any
 
 FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
 )
 SUPPORT = Path(__file__).parent
 WAIT_MS = 30_000
@@ -112,10 +106,8 @@ class View:
     def settle(self) -> "View":
         """Wait until the script has run and nothing is being loaded."""
         self.tab.wait_for_selector(IDLE, state="attached")
-        self.tab.wait_for_function(
-            "([idle, busy]) => document.querySelector(idle) && !document.querySelector(busy)",
-            arg=[IDLE, BUSY],
-        )
+        ready = "([idle, busy]) => document.querySelector(idle) && !document.querySelector(busy)"
+        self.until(ready, IDLE, BUSY)
         return self
 
     def draw_charts(self) -> "View":

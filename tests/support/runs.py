@@ -132,13 +132,13 @@ def add_run(
                     "ordinal": proposal_ordinal(item.round, 0, 0, ordinal),
                 }
             )
-            evidence: dict[str, Any] = {} if item.right is None else _evidence(*item.right)
+            found: dict[str, Any] = {} if item.right is None else evidence(*item.right)
             if item.findings:
-                evidence["findings"] = [
+                found["findings"] = [
                     {"name": name, "severity": Finding(name, name).severity, "detail": name}
                     for name in item.findings
                 ]
-            verdicts += [_verdict(identity, status, now, evidence) for status in item.verdicts]
+            verdicts += [_verdict(identity, status, now, found) for status in item.verdicts]
     with db.write() as session:
         store_questions(session, questions)
         _ignore(session, CandidateRow, candidates)
@@ -208,7 +208,8 @@ def _verdict(candidate: str, status: str, now: str, evidence: dict[str, Any]) ->
     }
 
 
-def _evidence(question: int, candidate: int) -> dict[str, Any]:
+def evidence(question: int, candidate: int) -> dict[str, Any]:
+    """Return the evidence of a verdict with these correct answers (of 32 and of 12)."""
     counts = {
         "classes": ["gold", "other"],
         "original": [question, 31 - question],

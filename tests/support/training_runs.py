@@ -39,30 +39,17 @@ def publish_sums(place: Path, answer: int) -> None:
 
 def words(name: str, model: str, steps: int, *more: str) -> tuple[str, ...]:
     """Return the command that trains `steps` steps and saves every second one."""
+    batch, rollout = "verl.data.train_batch_size=2", "verl.actor_rollout_ref.rollout"
+    actor, trainer = "verl.actor_rollout_ref.actor", "verl.trainer"
     return (
         *("train", "run", "ta_grpo", "--set", "sums", "validation_share=0.3", "--model", model),
         *("--cpu", "--name", name, "--hide-log", "--json", "neighbors=2", "responses=2"),
-        *(
-            "verl.data.max_prompt_length=192",
-            "verl.data.max_response_length=2",
-            "verl.data.train_batch_size=2",
-        ),
-        *(
-            "verl.actor_rollout_ref.actor.ppo_mini_batch_size=2",
-            "verl.actor_rollout_ref.rollout.val_kwargs.n=1",
-        ),
-        *("verl.actor_rollout_ref.rollout.dtype=float64", "verl.actor_rollout_ref.actor.optim.lr=1e-3"),
-        *(
-            f"verl.trainer.total_training_steps={steps}",
-            f"verl.trainer.total_epochs={steps}",
-            "verl.trainer.save_freq=2",
-        ),
-        *(
-            f"verl.trainer.test_freq={steps}",
-            "verl.trainer.val_before_train=false",
-            "run.poll_interval_s=0.1",
-        ),
-        "run.record_tokens=true",
+        *("verl.data.max_prompt_length=192", "verl.data.max_response_length=2", batch),
+        *(f"{actor}.ppo_mini_batch_size=2", f"{actor}.optim.lr=1e-3"),
+        *(f"{rollout}.val_kwargs.n=1", f"{rollout}.dtype=float64"),
+        *(f"{trainer}.total_training_steps={steps}", f"{trainer}.total_epochs={steps}"),
+        *(f"{trainer}.save_freq=2", f"{trainer}.test_freq={steps}", f"{trainer}.val_before_train=false"),
+        *("run.poll_interval_s=0.1", "run.record_tokens=true"),
         "verl.+reward.custom_reward_function.reward_kwargs.time_limit_s=1",
         *more,
     )
@@ -70,13 +57,11 @@ def words(name: str, model: str, steps: int, *more: str) -> tuple[str, ...]:
 
 def start(place: Path, *arguments: str, **environment: str) -> subprocess.Popen[str]:
     """Start the command line in `place`."""
-    inherited = {
-        name: value for name, value in os.environ.items() if not name.startswith(("VERL_", "RAY_"))
-    } | {
-        "HF_HUB_OFFLINE": "1",
-        "PYTHONPATH": str(ROOT),
-        "RAY_worker_niceness": "0",  # of 15 by default, which starves a run on a machine that does more
-    }
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(("VERL_", "RAY_"))}
+    inherited |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    inherited["RAY_worker_niceness"] = (
+        "0"  # of 15 by default, which starves a run on a machine that does more
+    )
     return subprocess.Popen(
         [*_COMMAND, *arguments],
         cwd=place,

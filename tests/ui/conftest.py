@@ -11,6 +11,7 @@ from command_line import CommandLine, run_here
 from runs import open_empty
 from world_runs import world_server, write_sums
 
+from service.database import Database
 from service.runs.store import Run
 
 Make = Callable[[Path], object]
@@ -125,3 +126,13 @@ def _forget_pages() -> Iterator[None]:
         settings.use(None)
     if (database := sys.modules.get("ui.pages.state.database")) is not None:
         database.forget()
+
+
+@pytest.fixture
+def page_db(tmp_path: Path) -> Iterator[Database]:
+    """Return an empty database that the pages show."""
+    from ui.pages.state import settings
+
+    with open_empty(tmp_path / "t.db") as opened:
+        settings.use(settings.PageSettings(tmp_path / "t.db"))
+        yield opened

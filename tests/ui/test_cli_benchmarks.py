@@ -67,18 +67,16 @@ def test_json_holds_source_and_failures(cli: CommandLine, monkeypatch: pytest.Mo
     assert (code, len(json.loads(out)["benchmarks"])) == (3, len(BENCHMARKS))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("aime2024", 'Did you mean "aime24"?'),
-        ("aime24 --from none.jsonl", "no such file"),
-        ("--from none.jsonl", "cannot match 1 --from to "),
-        ("aime24 aime25 --from a.jsonl", "match 1 --from to 2 benchmarks"),
-        ("none.toml", "cannot be read"),
-    ],
-)
-def test_bad_usage_exits_with_2(cli: CommandLine, arguments: str, message: str) -> None:
-    assert message in cli.refused(*arguments.split())
+def test_bad_usage_exits_with_2(cli: CommandLine) -> None:
+    cli.refuses(
+        {
+            "aime2024": 'Did you mean "aime24"?',
+            "aime24 --from none.jsonl": "no such file",
+            "--from none.jsonl": "cannot match 1 --from to ",
+            "aime24 aime25 --from a.jsonl": "match 1 --from to 2 benchmarks",
+            "none.toml": "cannot be read",
+        }
+    )
 
 
 def test_rows_of_gpqa_are_not_printed(cli: CommandLine) -> None:

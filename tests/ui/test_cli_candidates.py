@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import runs
 from candidates import ADD, ASKED, HALF, HALVED, ODD, PENDING, SUM, WRONG
 from command_line import CommandLine, squeezed
 from runs import add_ask, add_run, completion
@@ -16,20 +17,9 @@ from service.database import Database
 from service.runs.store import Run
 
 EVIDENCE = {
-    "counts": {
-        "classes": ["5", "6"],
-        "original": [28, 3],
-        "candidate": [9, 2],
-        "gold": 0,
-        "original_unparsed": 1,
-        "candidate_unparsed": 1,
-        "unknown_pairs": 2,
-    },
+    **runs.evidence(28, 9),
     "by_solver": {"test/solver": {"original": 32, "candidate": 12}},
     "overlap": 11,
-    "new_top": 0,
-    "original_top": 28,
-    "solvers": ["solver_1"],
     "versions": {"grader": "1", "checks": "1"},
 }
 
@@ -81,15 +71,16 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
 
     with Database.open(db) as database:
         add_run(database, "two", ASKED[:1])
-    for arguments, said in (
-        ((), "Choose one: run, two"),
-        (("--finding", "number_ded", "--run", "run"), "Similar: number_added"),
-        (("--strategy", "rename", "--run", "run"), "Available: format, perspectives"),
-        (("--run", "nope"), "there is no run 'nope'"),
-        (("--after", "c_zz", "--run", "run"), "no candidate has an id"),
-        (("--reviews", "--status", "accepted"), "--reviews allows only --run"),
-    ):
-        assert said in cli.refused("list", *arguments)
+    cli.refuses(
+        {
+            "list": "Choose one: run, two",
+            "list --finding number_ded --run run": "Similar: number_added",
+            "list --strategy rename --run run": "Available: format, perspectives",
+            "list --run nope": "there is no run 'nope'",
+            "list --after c_zz --run run": "no candidate has an id",
+            "list --reviews --status accepted": "--reviews allows only --run",
+        }
+    )
 
 
 def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db: Path) -> None:
@@ -100,20 +91,17 @@ def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db:
         "text Add 2 and 3.",
         f"question id={SUM.id}, text=What is 2+3?, answer=5, level=Level 3, subject=Algebra, kind=latex",
         "strategy perspectives",
-        "classes 5, 6",
+        "classes gold, other",
         "original 28, 3",
-        "candidate 9, 2",
+        "candidate 9, 3",
         "overlap 11",
     ):
         assert expected in lines
 
     found = cli.json("show", ADD)
     assert found["question"]["id"] == SUM.id
-    assert [verdict["status"] for verdict in found["runs"][0]["verdicts"]] == [
-        "unverified",
-        "accepted",
-        "accepted",
-    ]
+    statuses = [verdict["status"] for verdict in found["runs"][0]["verdicts"]]
+    assert statuses == ["unverified", "accepted", "accepted"]
     assert found["runs"][0]["verdicts"][2]["evidence"] == EVIDENCE
     assert found["runs"][0]["cost"] is None
     assert "Add 2 and [b]4[/b]." in cli("show", WRONG)[1]

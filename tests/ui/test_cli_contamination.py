@@ -8,7 +8,7 @@ from command_line import CommandLine
 from runs import Proposed, add_run
 
 from service.database import Database
-from service.questions.contamination.store import overlaps_with
+from service.questions.contamination import overlaps_with
 
 HENS = "A farmer has 12 hens and each hen lays 3 eggs a week. How many eggs are laid in 4 weeks?"
 TRAINS = "Two trains leave at noon, 300 km apart, at 60 and 90 km per hour. When do they meet?"
@@ -75,16 +75,14 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
     assert checked() == [("farm@1", 1, 0), ("mine", 0, checked()[1][2])]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("none --benchmark mine.jsonl", 'no question set "none"'),
-        ("mine --benchmark aime2024", 'no benchmark "aime2024"'),
-        ("mine --benchmark aime24 --from mine.jsonl", "AIME 2024 has 30 problems, but this source has 2"),
-        ("mine --benchmark aime24 --benchmark aime25 --from a", "match 1 --from to 2 benchmarks"),
-        ("mine --benchmark mine.jsonl --ngram 0", "--ngram"),
-        ("mine --benchmark mine.jsonl --neighbors x", "there is no neighbor set 'x'"),
-    ],
-)
-def test_bad_usage_exits_with_2(cli: CommandLine, arguments: str, message: str) -> None:
-    assert message in cli.refused("questions", "contamination", *arguments.split())
+def test_bad_usage_exits_with_2(cli: CommandLine) -> None:
+    cli.within("questions", "contamination").refuses(
+        {
+            "none --benchmark mine.jsonl": 'no question set "none"',
+            "mine --benchmark aime2024": 'no benchmark "aime2024"',
+            "mine --benchmark aime24 --from mine.jsonl": "AIME 2024 has 30 problems, but this source has 2",
+            "mine --benchmark aime24 --benchmark aime25 --from a": "match 1 --from to 2 benchmarks",
+            "mine --benchmark mine.jsonl --ngram 0": "--ngram",
+            "mine --benchmark mine.jsonl --neighbors x": "there is no neighbor set 'x'",
+        }
+    )

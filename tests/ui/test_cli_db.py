@@ -27,11 +27,8 @@ def db(cli: CommandLine) -> Path:
 
 
 def test_a_sound_database_is_called_so(cli: CommandLine, db: Path) -> None:
-    done = cli("db", "check", "--db", db)
-    assert (done.code, done.out) == (
-        0,
-        f"database  t.db\nrevision  {HEAD_REVISION}\nsets      0\nno problems found\n",
-    )
+    sound = f"database  t.db\nrevision  {HEAD_REVISION}\nsets      0\nno problems found\n"
+    assert cli.ok("db", "check", "--db", db).out == sound
 
 
 def test_what_is_wrong_is_named(cli: CommandLine, db: Path) -> None:
@@ -66,10 +63,7 @@ def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     assert os.listdir(folder) == ["copy.db"]
     with Database.open(folder / "copy.db", read_only=True) as copy, copy.read() as session:
         assert session.execute(text("SELECT count(*) FROM ballast")).scalar() == 1
-    assert "the file exists" in cli.refused("db", "backup", folder / "copy.db", "--db", db)
-    assert "does not exist. Create it first" in cli.refused(
-        "db", "backup", tmp_path / "no" / "copy.db", "--db", db
-    )
+    assert "already exists" in cli.refused("db", "backup", folder / "copy.db", "--db", db)
 
 
 def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLine, tmp_path: Path) -> None:
@@ -100,9 +94,11 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
     assert db.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
+def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine) -> None:
+    row = {"question": "What is 1 + 1?", "answer": "2"}
+    write_rows("sums.jsonl", row)
+    write_rows("responses.jsonl", {**row, "response": "2"})
+    for command in (
         "eval run nothing --model hosted_vllm/m",
         "eval run absent.jsonl --model hosted_vllm/m",
         "eval run aime24 --from absent.jsonl --model hosted_vllm/m",
@@ -115,11 +111,7 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
         "questions import sums.jsonl --name a/b",
         "sets import absent.jsonl --name x",
         "sets import sums.jsonl --name x",
-    ],
-)
-def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine, command: str) -> None:
-    row = {"question": "What is 1 + 1?", "answer": "2"}
-    write_rows("sums.jsonl", row)
-    write_rows("responses.jsonl", {**row, "response": "2"})
-    cli.refused(*command.split(), "--db", "new.db")
-    assert not Path("new.db").exists()
+        "eval run sums.jsonl --model hosted_vllm/m --base-url http://me:secret@localhost:1/v1",
+    ):
+        cli.refused(*command.split(), "--db", "new.db")
+        assert not Path("new.db").exists(), command

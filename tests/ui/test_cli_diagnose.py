@@ -13,10 +13,11 @@ from eval_runs import add_eval_run
 from json_rows import read_rows, write_rows
 from rollout_shards import write_run
 from runs import Proposed, add_run, open_empty
-from sqlalchemy import select
 
-from evaluator.evals.problems import PlacedProblem, make_problem
-from rephraser.tables import CandidateRow
+from evaluator.config import EvalConfig
+from evaluator.evals.problems import make_problem
+from rephraser.sets import publish
+from rephraser.sets.problems import load_neighbors
 from service.database import Database
 
 QUESTIONS, N, SAMPLES = 20, 2, 8
@@ -26,11 +27,6 @@ QUESTIONS, N, SAMPLES = 20, 2, 8
 def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals of forecasts need not be exact here."""
     monkeypatch.setattr("evaluator.signal.forecast.REPLICATES", 4)
-
-
-@pytest.fixture
-def tagrpo(command_line: CommandLine) -> CommandLine:
-    return command_line
 
 
 @pytest.fixture
@@ -44,7 +40,7 @@ def db(built: Callable[[Any], Path], tmp_path: Path, monkeypatch: pytest.MonkeyP
 def make_database(folder: Path) -> None:
     """Make a database with questions, their candidates, and two eval runs over them: base and end.
 
-    Neighbor 2 of each of the last four questions, which are always solved, is never solved.
+    The neighbor "Add 1 to ..." of each of the last four questions, which are always solved, is never solved.
     """
     rng = random.Random(0)
     asked = [
@@ -53,21 +49,16 @@ def make_database(folder: Path) -> None:
     ]
     with open_empty(folder / "t.db") as database:
         add_run(database, "proposals", asked)
-        with database.read() as session:
-            candidates = {row.text: row for row in session.scalars(select(CandidateRow))}
-        placed, base, end = [], [], []
-        for q, (question, answer, proposed) in enumerate(asked):
-            group = candidates[proposed[0].text].question_id
-            placed.append(PlacedProblem(make_problem(question, answer), group, 0, group))
-            for variant, one in enumerate(proposed, start=1):
-                source = candidates[one.text].id
-                problem = make_problem(one.text, answer)
-                placed.append(PlacedProblem(problem, group, variant, source, one.strategy))
+        publish(database, "math", run="proposals", min_distance=0)
+        placed = load_neighbors(EvalConfig(neighbors="math@1", model="m"), database).placed
+        base, end = [], []
+        for q in range(QUESTIONS):
             for counts, gain in ((base, 0), (end, 2)):
                 for variant in range(1 + N):
                     correct = min(SAMPLES, max(0, round(rng.gauss(q / 3, 1)) + gain))
                     if q >= QUESTIONS - 4:
-                        correct = 0 if variant == 2 else SAMPLES
+                        hard = placed[3 * q + variant].problem.text.startswith("Add")
+                        correct = 0 if hard else SAMPLES
                     counts.append((SAMPLES, correct, 0))
         for name, counts in (("base", base), ("end", end)):
             add_eval_run(
@@ -99,13 +90,13 @@ def rollouts(path: Path, *, responses: bool = True) -> Path:
     return path
 
 
-def test_zero_gradient_by_checkpoint_as_text_and_json(tagrpo: CommandLine, db: Path) -> None:
-    text = words(tagrpo("diagnose", "base", "end", "--only", "zero-gradient").out)
+def test_zero_gradient_by_checkpoint_as_text_and_json(cli: CommandLine, db: Path) -> None:
+    text = words(cli("diagnose", "base", "end", "--only", "zero-gradient").out)
     assert "What share of questions gives no gradient" in text
     assert "G=8, N=2" in text
     assert "How much lower is the share with neighbors?" in text
     assert "needs 24 responses to an original" in text
-    result = tagrpo.json("diagnose", "base", "--only", "zero-gradient", "--g", 4)
+    result = cli.json("diagnose", "base", "--only", "zero-gradient", "--g", 4)
     rows = {row["group"]: row for row in result["zero_gradient"]}
     assert rows["original, G"]["questions"] == QUESTIONS
     assert rows["joint, (N+1)*G"]["responses"] == 12
@@ -113,22 +104,22 @@ def test_zero_gradient_by_checkpoint_as_text_and_json(tagrpo: CommandLine, db: P
     assert rows["original, G"]["low"] < rows["original, G"]["share"] < rows["original, G"]["high"]
 
 
-def test_a_run_without_neighbors(tagrpo: CommandLine, db: Path) -> None:
-    shares = tagrpo.json("diagnose", "plain", "--only", "zero-gradient")["zero_gradient"]
+def test_a_run_without_neighbors(cli: CommandLine, db: Path) -> None:
+    shares = cli.json("diagnose", "plain", "--only", "zero-gradient")["zero_gradient"]
     assert [row["group"] for row in shares] == ["original, G"]
-    assert "0 questions have graded responses to their original and to a neighbor" in tagrpo.refused(
+    assert "0 questions have graded responses to their original and to a neighbor" in cli.refused(
         "diagnose", "plain", "--only", "difficulty"
     )
-    assert list(tagrpo.json("diagnose", "plain")["left_out"]) == ["difficulty"]
+    assert list(cli.json("diagnose", "plain")["left_out"]) == ["difficulty"]
     forecast = ("diagnose", "plain", "--only", "forecast", "--n", 3)
-    assert "--assume-shift-sd" in tagrpo.refused(*forecast)
-    assert "neighbors (assumed)" in tagrpo(*forecast, "--assume-shift-sd", 0.7, "--g", 1).out
+    assert "--assume-shift-sd" in cli.refused(*forecast)
+    assert "neighbors (assumed)" in cli(*forecast, "--assume-shift-sd", 0.7, "--g", 1).out
 
 
 @pytest.mark.slow
-def test_several_parts_of_a_run(tagrpo: CommandLine, db: Path) -> None:
+def test_several_parts_of_a_run(cli: CommandLine, db: Path) -> None:
     price = ("--usd-per-gpu-hour", 3.6, "--tokens-per-second", 1000)
-    result = tagrpo.json("diagnose", "base", "--only", "cost,forecast", "--n", 2, *price)
+    result = cli.json("diagnose", "base", "--only", "cost,forecast", "--n", 2, *price)
     forecast = {row["group"]: row for row in result["forecast"]}
     assert forecast["joint, (N+1)*G"]["n"] == 2
     assert forecast["neighbors, N*G"]["share"] < forecast["one neighbor, G"]["share"]
@@ -139,16 +130,16 @@ def test_several_parts_of_a_run(tagrpo: CommandLine, db: Path) -> None:
     assert joint["tokens"] == pytest.approx((800 + 2 * 1600) / joint["mixed"])
     assert joint["usd"] == pytest.approx(joint["tokens"] * 1e-6)
     assert not {"zero_gradient", "flagged", "diversity"} & set(result)
-    text = words(tagrpo("diagnose", "base", "--only", "forecast,cost").out)
+    text = words(cli("diagnose", "base", "--only", "forecast,cost").out)
     assert "Other values of N and G" in text
     assert "G=24 exceeds the 8 responses of the pilot" in text
     assert "Where is the break-even with TA-GRPO?" in text
 
 
 @pytest.mark.slow
-def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path: Path) -> None:
+def test_odd_neighbors_go_back_to_review(cli: CommandLine, db: Path, tmp_path: Path) -> None:
     sheet = tmp_path / "sheet.jsonl"
-    result = tagrpo.json("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet, code=3)
+    result = cli.json("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet, code=3)
     strategies = {row["strategy"] for row in result["difficulty_strategies"]}
     assert strategies == {"all neighbors", "perspectives", "format"}
     assert len(result["difficulty_neighbors"]) == N * QUESTIONS
@@ -161,12 +152,12 @@ def test_odd_neighbors_go_back_to_review(tagrpo: CommandLine, db: Path, tmp_path
     for row in rows:
         row.update(decision="reject", reason="asks for something else")
     write_rows(sheet, *rows)
-    tagrpo.ok("rephrase", "review", "--sheet", sheet, "--reviewer", "ada")
-    assert "exists" in tagrpo.refused("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet)
+    cli.ok("rephrase", "review", "--sheet", sheet, "--reviewer", "ada")
+    assert "exists" in cli.refused("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet)
 
 
 def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
-    tagrpo: CommandLine, db: Path, tmp_path: Path
+    cli: CommandLine, db: Path, tmp_path: Path
 ) -> None:
     path = tmp_path / "r.jsonl"
     with path.open("w", encoding="utf-8") as file:
@@ -177,14 +168,14 @@ def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
                     id = f"other{q}_{variant}" if variant else None
                     file.write(json.dumps({"question_id": q, "neighbor_id": id, "reward": reward}) + "\n")
     asked = ("diagnose", "--rollouts", path, "--only", "difficulty")
-    assert "none of the 1 flagged neighbors is a candidate in this database" in tagrpo.refused(
+    assert "none of the 1 flagged neighbors is a candidate in this database" in cli.refused(
         *asked, "--review-sheet", tmp_path / "s.jsonl"
     )
-    tagrpo.warned(*asked)
+    cli.warned(*asked)
 
 
-def test_diversity_of_runs(tagrpo: CommandLine, db: Path) -> None:
-    result = tagrpo.json("diagnose", "base", "end", "--only", "diversity", "--g", 4)
+def test_diversity_of_runs(cli: CommandLine, db: Path) -> None:
+    result = cli.json("diagnose", "base", "end", "--only", "diversity", "--g", 4)
     assert result["embedding"].startswith("TF-IDF")
     assert len(result["diversity"]) == 2 * QUESTIONS
     assert {row["checkpoint"] for row in result["diversity_densities"]} == {"base", "end"}
@@ -193,20 +184,20 @@ def test_diversity_of_runs(tagrpo: CommandLine, db: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_training_is_diagnosed_by_name_and_by_folder(tagrpo: CommandLine, tmp_path: Path) -> None:
+def test_a_training_is_diagnosed_by_name_and_by_folder(cli: CommandLine, tmp_path: Path) -> None:
     folder, db = write_run(tmp_path / "ta", (1, 2, 3), questions=6), ("--db", tmp_path / "other.db")
     run_here.ok("train", "rollouts", folder, "--add", *db)
-    by_name = tagrpo.json("diagnose", "ta", "--g", 4, *db)
-    by_folder = tagrpo.json("diagnose", "--rollouts", folder, "--g", 4)
+    by_name = cli.json("diagnose", "ta", "--g", 4, *db)
+    by_folder = cli.json("diagnose", "--rollouts", folder, "--g", 4)
     assert by_name == json.loads(json.dumps(by_folder).replace(str(folder), "ta"))
     assert "ta, step 1" in json.dumps(by_name)
-    assert "Pass it without other runs" in tagrpo.refused("diagnose", "ta", "base", *db)
+    assert "Pass it without other runs" in cli.refused("diagnose", "ta", "base", *db)
 
 
 @pytest.mark.slow
-def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
+def test_a_report_of_rollouts(cli: CommandLine, tmp_path: Path) -> None:
     path = rollouts(tmp_path / "r.jsonl")
-    done = tagrpo.ok("diagnose", "--rollouts", path, "--g", 4)
+    done = cli.ok("diagnose", "--rollouts", path, "--g", 4)
     for question in (
         "What share",
         "Forecast from step 1",
@@ -216,35 +207,29 @@ def test_a_report_of_rollouts(tagrpo: CommandLine, tmp_path: Path) -> None:
         "How much does a group",
     ):
         assert question in done.out
-    without = tagrpo.json("diagnose", "--rollouts", rollouts(tmp_path / "s.jsonl", responses=False), "--g", 4)
+    without = cli.json("diagnose", "--rollouts", rollouts(tmp_path / "s.jsonl", responses=False), "--g", 4)
     assert list(without["left_out"]) == ["diversity"]
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("", "name eval runs or a training run, or give --rollouts PATH"),
-        ("base --rollouts r.jsonl", "name eval runs or a training run, or give --rollouts PATH"),
-        ("base base", "a run appears twice"),
-        ("base plain", "no common question"),
-        ("nothing", "there is no run 'nothing'"),
-        ("base --only costs,forecast", "--only costs: no such part. Available: zero-gradient"),
-        ("base --g 1", "at least 2 responses"),
-        ("base --g 9", "no question has G=9"),
-        ("base --n 5", "5 neighbors"),
-        ("base --n -1", "at least 0"),
-        ("base --assume-shift-sd 0.7", "--assume-shift-sd needs --n N"),
-        ("base --correct-above 1", "requires --rollouts"),
-        ("--rollouts none.jsonl", "no such file"),
-    ],
-)
-def test_what_cannot_be_used_is_refused(tagrpo: CommandLine, db: Path, arguments: str, message: str) -> None:
-    only = () if "--only" in arguments else ("--only", "zero-gradient")
-    assert message in tagrpo.refused("diagnose", *arguments.split(), *only)
-
-
-def test_ungraded_responses_are_refused_with_the_way_out(tagrpo: CommandLine, db: Path) -> None:
+def test_what_cannot_be_used_is_refused(cli: CommandLine, db: Path) -> None:
     with Database.open(db) as database:
         problems = [make_problem(f"Is {q} odd?", str(q)) for q in range(3)]
         add_eval_run(database, "half", [(8, 8, 0)] * 3, problems=problems, graded=[4, 8, 8], seed=7)
-    assert "tagrpo eval score half" in tagrpo.refused("diagnose", "half", "--only", "zero-gradient")
+    cli.within("diagnose", "--only", "zero-gradient").refuses(
+        {
+            "": "name eval runs or a training run, or give --rollouts PATH",
+            "base --rollouts r.jsonl": "name eval runs or a training run, or give --rollouts PATH",
+            "base base": "a run appears twice",
+            "base plain": "no common question",
+            "nothing": "there is no run 'nothing'",
+            "base --only costs,forecast": "--only costs: no such part. Available: zero-gradient",
+            "base --g 1": "at least 2 responses",
+            "base --g 9": "no question has G=9",
+            "base --n 5": "5 neighbors",
+            "base --n -1": "at least 0",
+            "base --assume-shift-sd 0.7": "--assume-shift-sd needs --n N",
+            "base --correct-above 1": "requires --rollouts",
+            "--rollouts none.jsonl": "no such file",
+            "half": "tagrpo eval score half",
+        }
+    )

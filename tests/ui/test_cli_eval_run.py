@@ -16,18 +16,7 @@ pytestmark = pytest.mark.usefixtures("six_sums")
 
 
 def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> None:
-    done = cli.ok(*evaluate(server))
-    assert "test-model.sums: 6 problems, 8 samples per problem" in done.out
-    assert "95%, new problems" in done.out
-    assert {"truncated share 0", "refused share 0"} <= {*squeezed(done.out)}
-    drawn = rows("tagrpo.db", SAMPLES)
-    assert [row[:2] for row in drawn] == [(place, ordinal) for place in range(6) for ordinal in range(8)]
-    correct = sum(row[4] == "correct" for row in drawn)
-    assert f"{100 * correct / 48:.1f}" in done.out.splitlines()[2].split()
-
-
-def test_json_tells_the_same(cli: CommandLine, server: str) -> None:
-    (run,) = json.loads(cli(*evaluate(server, "--json")).out)["runs"]
+    (run,) = cli.json(*evaluate(server))["runs"]
     expected = {"run": "test-model.sums", "benchmark": "sums", "problems": 6, "samples": 48}
     expected |= {"drawn": 48, "graded": 48, "missing": 0, "stopped": None, "usd": None}
     assert {name: run[name] for name in expected} == expected
@@ -35,6 +24,14 @@ def test_json_tells_the_same(cli: CommandLine, server: str) -> None:
     first = run["pass_at_k"][0]
     assert first["value"] == pytest.approx(run["correct"] / 48)
     assert first["new_problems"][0] < first["value"] < first["new_problems"][1]
+    drawn = rows("tagrpo.db", SAMPLES)
+    assert [row[:2] for row in drawn] == [(place, ordinal) for place in range(6) for ordinal in range(8)]
+    assert sum(row[4] == "correct" for row in drawn) == run["correct"]
+    done = cli.ok(*evaluate(server))
+    assert "test-model.sums: 6 problems, 8 samples per problem" in done.out
+    assert "95%, new problems" in done.out
+    assert {"truncated share 0", "refused share 0"} <= {*squeezed(done.out)}
+    assert f"{100 * run['correct'] / 48:.1f}" in done.out.splitlines()[2].split()
 
 
 @pytest.mark.slow
@@ -174,29 +171,28 @@ def test_golds_that_fail_against_themselves_stop_the_run(
     assert "gold answers are not graded correct" in words(allowed.err)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("eval run --model m", "give either benchmarks, or a published neighbor set"),
-        ("eval run sums.jsonl neighbors=x --model m", "give either benchmarks"),
-        ("eval run neighbors=x --from y --model m", "sources apply only to benchmarks"),
-        ("eval run sums.jsonl --model m --preset mine", "--preset is 'mine'; give one of: default, paper"),
-        ("eval run nothing --model m", 'no benchmark "nothing"'),
-        ("eval run sums.jsonl --model noprovider-model", "litellm knows no provider"),
-        ("eval run sums.jsonl --model x sampler=vllm device=cpu", "device does not apply to sampler=vllm"),
-        (f"eval run sums.jsonl --model {MODEL} --base-url http://127.0.0.1:9/v1", "be reached"),
-        ("runs show nothing", "there is no run 'nothing'"),
-        ("eval score nothing", "there is no run 'nothing'"),
-    ],
-)
-def test_a_command_that_cannot_run_is_refused(cli: CommandLine, arguments: str, message: str) -> None:
+def test_a_command_that_cannot_run_is_refused(cli: CommandLine) -> None:
     Database.open("tagrpo.db").close()
-    assert message in cli.refused(*arguments.split())
-
-
-def test_a_number_of_samples_out_of_range_makes_no_run(cli: CommandLine, server: str) -> None:
-    assert "--n is 0; give an integer, 1 to 100,000" in cli.refused(*evaluate(server, n=0))
-    assert not Path("tagrpo.db").exists()
+    cli.refuses(
+        {
+            "eval run --model m": "give either benchmarks, or a published neighbor set",
+            "eval run sums.jsonl neighbors=x --model m": "give either benchmarks",
+            "eval run neighbors=x --from y --model m": "sources apply only to benchmarks",
+            "eval run sums.jsonl --model m --preset mine": "--preset is 'mine'; give one of: default, paper",
+            "eval run nothing --model m": 'no benchmark "nothing"',
+            "eval run sums.jsonl --model noprovider-model": "litellm knows no provider",
+            "eval run sums.jsonl --model x sampler=vllm device=cpu": "device does not apply to sampler=vllm",
+            f"eval run sums.jsonl --model {MODEL} --base-url http://127.0.0.1:9/v1": "be reached",
+            "runs show nothing": "there is no run 'nothing'",
+            "eval score nothing": "there is no run 'nothing'",
+            "eval run sums.jsonl --model x grader=no_such:grade": "add its folder to PYTHONPATH",
+            "eval run sums.jsonl --model x --n 0": "--n is 0; give an integer, 1 to 100,000",
+        }
+    )
+    address = ("--base-url", "http://me:secret@localhost")
+    secret = cli.refused("eval", "run", "sums.jsonl", "--model", MODEL, *address)
+    assert "contains a user name or password" in secret
+    assert "://me:secret" not in secret
 
 
 @pytest.mark.slow
@@ -276,8 +272,6 @@ def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
 def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
     cli.ok(*evaluate(server, "answers=boxed", "--name", "b", n=2))
     assert "answers boxed" in squeezed(cli("runs", "show", "b.sums").out)
-    again = cli.json("eval", "score", "b.sums")
-    assert (again["graded"], again["grader"].endswith("boxed answers only")) == (0, True)
     cli.ok(*evaluate(server, "--name", "a", n=2))
     unlike = cli("eval", "compare", "a.sums", "b.sums")
     assert "count different answers (--answers all and boxed)" in words(unlike.err)
@@ -305,3 +299,25 @@ def test_a_run_may_be_graded_by_a_function_of_the_users_and_is_shown_with_its_se
     assert (as_json["truncated_share"], as_json["spec"]["sampling"]["max_tokens"]) == (1.0, 3)
     (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return False\n")
     assert "grader" in cli.refused(*run)
+
+
+def test_a_run_goes_on_by_its_name_with_its_settings(
+    cli: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = ("--name", "r", "max_requests=2", "price=[1,1]", "samples_per_request=1")
+    cli.warned(*evaluate(server, *given, n=2))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
+    resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")
+    for word, says in {
+        "temperature=1": "this setting affects the results",
+        "max_request=1": "Did you mean max_requests?",
+        "max_requests=0": "give an integer, at least 1",
+    }.items():
+        assert says in cli.refused(*resumed, word)
+    [done] = cli.json(*resumed)["runs"]
+    assert (done["run"], done["samples"], done["missing"]) == ("r.sums", 12, 0)
+    assert done["usd"] > 0  # so the price was kept
+    cli.ok("runs", "rename", "r.sums", "other", "--db", tmp_path / "tagrpo.db")
+    assert "was renamed" in cli.refused("resume", "other", "--db", tmp_path / "tagrpo.db")
+    assert "there is no run 'n=3'" in cli.refused("resume", "n=3", "--db", tmp_path / "tagrpo.db")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, words
+from command_line import CommandLine
 from eval_runs import Counts, add_eval_run
 from runs import open_empty
 
@@ -65,9 +65,8 @@ def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(cli: Comma
 def test_report_prints_the_table_of_the_paper_or_none(cli: CommandLine) -> None:
     done = cli("eval", "report", "base", "Ours=tuned", "--paper", "Qwen3-4B")
     lines = done.out.splitlines()
-    assert lines[0] == (
-        "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:2601.22478 v5, "
-        "Table 1 and Figure 7"
+    assert lines[0].startswith(
+        "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:"
     )
     assert lines[2].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
     assert lines[4].split()[:4] == ["Ours", "-", "-", "100.00"]
@@ -82,24 +81,19 @@ def test_report_prints_the_table_of_the_paper_or_none(cli: CommandLine) -> None:
 
 
 def test_reports_and_comparisons_are_written_by_their_endings(cli: CommandLine) -> None:
-    for name, begins in (
-        ("t.md", "**pass@32"),
-        ("t.tex", "% needs"),
-        ("t.csv", "source,run,label"),
-    ):
+    begins = {"t.md": "**pass@32", "t.tex": "% needs", "t.csv": "source,run,label"}
+    for name, beginning in begins.items():
         done = cli("eval", "report", "base", "tuned", "--out", name)
         assert (done.code, done.out, f"written to {name}" in done.err) == (0, "", True)
         text = Path(name).read_text(encoding="utf-8")
-        assert text.startswith(begins)
+        assert text.startswith(beginning)
         assert "none_found" in text or "where tagrpo found the answers" in text.lower()
     cli.ok("eval", "report", "base", "--out", "t.md", "--overwrite", "--format", "latex")
     assert Path("t.md").read_text(encoding="utf-8").startswith("% needs")
     cli.ok("eval", "compare", "tuned.own", "base.own", "--out", "c.tex")
     assert "\\toprule" in Path("c.tex").read_text(encoding="utf-8")
-    assert (
-        "chart written to c.json"
-        in cli.ok("eval", "report", "base", "tuned", "--chart", "c.json", "--json").err
-    )
+    charted = cli.ok("eval", "report", "base", "tuned", "--chart", "c.json", "--json")
+    assert "chart written to c.json" in charted.err
     assert "tuned" in Path("c.json").read_text(encoding="utf-8")
 
 
@@ -110,9 +104,8 @@ def test_csv_and_json_hold_every_value_at_full_precision(cli: CommandLine) -> No
     assert float(rows[0]["value"]) == 41 / 128
     paper = cli("eval", "report", "base", "--paper", "Qwen3-4B", "--format", "csv").out
     printed = [row for row in csv.DictReader(io.StringIO(paper)) if row["source"].startswith("arXiv")]
-    assert {row["source"] for row in printed} == {
-        *("arXiv:2601.22478 v5, Table 1", "arXiv:2601.22478 v5, Figure 7")
-    }
+    tables = {f"arXiv:2601.22478 v5, {where}" for where in ("Table 1", "Figure 7")}
+    assert {row["source"] for row in printed} == tables
     assert len(printed) == 4 * 8 + 1
     found = cli.json("eval", "report", "base")
     assert (found["metric"], found["interval"], found["k"]) == ("pass@k", "new problems", [32])
@@ -140,31 +133,28 @@ def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
     assert (row["samples"], row["run"], row["value"]) == (64, "base.own+tuned.own", 98 / 256)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ("report nothing", "there is no run 'nothing'"),
-        ("report open", "2 of 12 samples have no grade"),
-        ("report base --k 64", "none of the 4 problems has 64 graded samples"),
-        ("report base --k two", "give integers of at least 1"),
-        ("report base --k 0", "give integers of at least 1"),
-        ("report base --chart c.gif", "not a chart format. End the name in .png"),
-        ("report base --metric maj@k --interval same-problems", "Use --interval new-prob"),
-        ("report base --paper gpt", "no paper reports the model 'gpt'"),
-        ("report base --json --out t.csv", "cannot be combined"),
-        ("report base --out t.pdf", "format is unknown. End the name in .md, .tex, .csv,"),
-        ("report base --out there.md", "--overwrite"),
-        ("report base --chart there.json", "--overwrite"),
-        ("compare base base", "selects several runs of aime24"),
-        ("compare base.own tuned.aime24", "no common benchmark"),
-        ("compare X=base.own X=tuned.aime24", "Write LABEL=RUN for one of them"),
-    ],
-)
-def test_what_cannot_be_done_says_why(cli: CommandLine, arguments: str, message: str) -> None:
-    for name in ("there.md", "there.json"):
-        Path(name).touch()
-    done = cli("eval", *arguments.split())
-    assert (done.code, done.out, message in words(done.err)) == (2, "", True), done.err
+def test_what_cannot_be_done_says_why(cli: CommandLine) -> None:
+    Path("there.md").touch()
+    Path("there.json").touch()
+    cli.within("eval").refuses(
+        {
+            "report nothing": "there is no run 'nothing'",
+            "report open": "2 of 12 samples have no grade",
+            "report base --k 64": "none of the 4 problems has 64 graded samples",
+            "report base --k two": "give integers of at least 1",
+            "report base --k 0": "give integers of at least 1",
+            "report base --chart c.gif": "not a chart format. End the name in .png",
+            "report base --metric maj@k --interval same-problems": "Use --interval new-prob",
+            "report base --paper gpt": "no paper reports the model 'gpt'",
+            "report base --json --out t.csv": "cannot be combined",
+            "report base --out t.pdf": "format is unknown. End the name in .md, .tex, .csv,",
+            "report base --out there.md": "--overwrite",
+            "report base --chart there.json": "--overwrite",
+            "compare base base": "selects several runs of aime24",
+            "compare base.own tuned.aime24": "no common benchmark",
+            "compare X=base.own X=tuned.aime24": "Write LABEL=RUN for one of them",
+        }
+    )
 
 
 def test_compare_prints_differences_and_changed_problems(cli: CommandLine) -> None:

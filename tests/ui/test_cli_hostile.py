@@ -103,13 +103,9 @@ def test_errors_spell_them_out_too(cli: CommandLine) -> None:
 @pytest.mark.sqlite  # its program has an environment of its own
 def test_a_terminal_gets_colours_of_ours_alone(db: Path) -> None:
     """On a terminal rich writes escapes of its own; those of a text stay spelled out."""
-    done = subprocess.run(
-        command("rephrase", "list", "--db", str(db)),
-        capture_output=True,
-        text=True,
-        timeout=60,
-        env={"FORCE_COLOR": "1", "COLUMNS": "300", "PYTHONPATH": str(Path(__file__).parents[2])},
-    )
+    call = command("rephrase", "list", "--db", str(db))
+    environment = {"FORCE_COLOR": "1", "COLUMNS": "300", "PYTHONPATH": str(Path(__file__).parents[2])}
+    done = subprocess.run(call, capture_output=True, text=True, timeout=60, env=environment)
     assert done.returncode == 0, done.stderr
     assert "\x1b[1m" in done.stdout
     left = re.sub(r"\x1b\[[0-9;]*m", "", done.stdout)

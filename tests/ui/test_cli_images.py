@@ -72,22 +72,13 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
     folder = tmp_path_factory.mktemp("images")
     for color in COLORS:
         (folder / f"{color}.img").write_bytes(picture(color, (40, 30), "JPEG" if color == "blue" else "PNG"))
-    asked = [
-        ("What number does the figure stand for? <image>", ["red"]),
-        ("What number does the figure stand for? <image>", ["blue"]),
-        (
-            "<image>The figures stand for two numbers, this one too: <image> What is their sum?",
-            ["red", "lime"],
-        ),
-    ]
-    rows = [
-        {
-            "question": question,
-            "answer": str(sum(NUMBERS[color] for color in colors)),
-            "images": [f"{color}.img" for color in colors],
-        }
-        for question, colors in asked
-    ]
+    figure = "What number does the figure stand for? <image>"
+    figures = "<image>The figures stand for two numbers, this one too: <image> What is their sum?"
+    rows = []
+    for question, *colors in ((figure, "red"), (figure, "blue"), (figures, "red", "lime")):
+        images = [f"{color}.img" for color in colors]
+        answer = str(sum(NUMBERS[color] for color in colors))
+        rows.append({"question": question, "answer": answer, "images": images})
     write_rows(folder / "shapes.jsonl", *rows)
     before = Path.cwd()
     os.chdir(folder)

@@ -37,67 +37,48 @@ def refused(cli: CommandLine, arguments: list[str], message: str) -> None:
 # Options that do not fit
 
 
-def test_an_llm_needs_a_model_and_rules_take_none(cli: CommandLine) -> None:
-    refused(cli, propose(), "proposer.model is missing")
-    refused(
-        cli,
-        propose("proposer=rules", "proposer.strategies=rename"),
-        "is used only with proposer=llm",
-    )
-    refused(
-        cli,
-        propose("proposer=rules", "--model", "gpt-4-turbo"),
-        "--model is used only with proposer=llm",
-    )
-    refused(
-        cli,
-        propose("proposer=rules", "proposer.candidates=f.jsonl"),
-        "is used only with proposer=file",
-    )
-    refused(cli, propose("proposer=file"), "proposer.candidates is missing")
+def test_settings_that_cannot_be(cli: CommandLine) -> None:
+    for more, message in {
+        "": "proposer.model is missing",
+        "proposer=rules proposer.strategies=rename": "is used only with proposer=llm",
+        "proposer=rules --model gpt-4-turbo": "--model is used only with proposer=llm",
+        "proposer=rules proposer.candidates=f.jsonl": "is used only with proposer=file",
+        "proposer=file": "proposer.candidates is missing",
+        "proposer=rules --n 65": "--n is 65; give an integer, 1 to 64",
+        "proposer=rules verdict.accept=40": "accept_overlap 40 can never be reached",
+        "proposer=rules verdict.looks=[16,12]": "increasing",
+        "proposer=rules premises=openai/test-model": "Add one",
+        "proposer=rules --solver openai/test-model --solver openai/test-model": "a solver appears twice",
+        "proposer=file proposer.candidates=absent.jsonl": "absent.jsonl: no such file",
+    }.items():
+        refused(cli, propose(*more.split()), message)
+    for more, message in {
+        "proposer.strategies=nope": "neither a built-in strategy (perspectives, paraphrase",
+        "proposer.strategies=[rename,rename]": "a strategy appears twice",
+        "--n 1 proposer.strategies=[rename,format]": "2 strategies for 1",
+        "proposer.price=[1,2,3]": "proposer.price=[1,2,3]: ",
+        "proposer.price=[nan,1]": "proposer.price=[nan,1]: ",
+    }.items():
+        refused(cli, llm(NOWHERE, *more.split()), message)
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("--n 65", "--n is 65; give an integer, 1 to 64"),
-        ("verdict.accept=40", "accept_overlap 40 can never be reached"),
-        ("verdict.looks=[16,12]", "increasing"),
-        ("premises=openai/test-model", "Add one"),
-        ("--solver openai/test-model --solver openai/test-model", "a solver appears twice"),
-    ],
-)
-def test_settings_of_a_run_that_cannot_be(cli: CommandLine, more: str, message: str) -> None:
-    refused(cli, propose("proposer=rules", *more.split()), message)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
+def test_files_that_cannot_be_used(cli: CommandLine) -> None:
+    for content, message in (
         (b"", "own.txt: the instruction is empty"),
         (b"version: 2\n---\n  \n", "own.txt: the instruction is empty"),
         (b"Say it \xff anew.", "own.txt: byte 7 is not valid UTF-8. Save the file as UTF-8"),
         (b"Say it\nanew.\0", r"own.txt:2: contains the control character '\x00'. Remove it"),
-    ],
-)
-def test_strategy_files_that_cannot_be_used(cli: CommandLine, content: bytes, message: str) -> None:
-    Path("own.txt").write_bytes(content)
-    refused(cli, llm(NOWHERE, "proposer.strategies=own.txt"), message)
-
-
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        ("proposer.strategies=nope", "neither a built-in strategy (perspectives, paraphrase"),
-        ("proposer.strategies=[rename,rename]", "a strategy appears twice"),
-        ("--n 1 proposer.strategies=[rename,format]", "2 strategies for 1"),
-        ("proposer.price=[1,2,3]", "proposer.price=[1,2,3]: "),
-        ("proposer.price=[nan,1]", "proposer.price=[nan,1]: "),
-    ],
-)
-def test_settings_of_a_proposer_that_cannot_be(cli: CommandLine, more: str, message: str) -> None:
-    Path("own.json").write_text("{}")
-    refused(cli, llm(NOWHERE, *more.split()), message)
+    ):
+        Path("own.txt").write_bytes(content)
+        refused(cli, llm(NOWHERE, "proposer.strategies=own.txt"), message)
+    other = '{"question_id": "q_1", "candidate": "b"}'
+    for candidates, message in (
+        ("", "c.jsonl: the file is empty"),
+        (f'{other}\n{{"question": "a"', "c.jsonl:2: not valid JSON"),
+        (other, "none of its 1 rows belongs to a question of this set"),
+    ):
+        Path("c.jsonl").write_text(candidates)
+        refused(cli, from_file("c.jsonl"), message)
 
 
 # Models that cannot be asked
@@ -110,16 +91,10 @@ def test_a_model_that_cannot_be_asked_takes_no_name(cli: CommandLine, server: st
     refused(cli, llm(server, model="openai/other"), "'other'")
     refused(cli, llm(server, model="frobnicate"), "litellm knows no provider for the model 'frobnicate'")
     refused(cli, llm(server, "--max-usd", "1"), "does not know the price of openai/test-model")
-    refused(
-        cli,
-        llm(server, "--solver", "hosted_vllm/absent", f"solver.base_url={server}"),
-        "does not serve the model 'absent'",
-    )
-    refused(
-        cli,
-        llm(server, "--solver", "hosted_vllm/test-model", f"solver.base_url=[{server},{server}]"),
-        f"{server} appears twice",
-    )
+    absent = ("--solver", "hosted_vllm/absent", f"solver.base_url={server}")
+    refused(cli, llm(server, *absent), "does not serve the model 'absent'")
+    twice = ("--solver", "hosted_vllm/test-model", f"solver.base_url=[{server},{server}]")
+    refused(cli, llm(server, *twice), f"{server} appears twice")
     assert stats(server)["requests"] == before
     assert "OPENAI_API_KEY" in cli.refused(*propose("--model", "openai/gpt-4-turbo"))
 
@@ -149,13 +124,8 @@ def test_a_proposer_that_always_refuses_ends_its_run_and_says_so(cli: CommandLin
 @pytest.mark.slow
 def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, server: str, db: Path) -> None:
     Path("own.txt").write_text(f"version: 3\nsummary: mine\n---\n{OWN}")
-    solvers = [
-        "--solver",
-        "openai/test-model",
-        "--solver",
-        "hosted_vllm/test-model",
-        f"solver.base_url={server}",
-    ]
+    solvers = ["--solver", "openai/test-model", "--solver", "hosted_vllm/test-model"]
+    solvers.append(f"solver.base_url={server}")
     settings = ["proposer.strategies=[own.txt,rename]", "--limit", "2", *solvers]
     done = cli.ok(*llm(server, *settings, "--json"))
     summary = json.loads(done.out)
@@ -163,20 +133,15 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
 
     kept = rows(
         db,
-        "SELECT p.question_id, p.strategy, count(*) FROM proposals p JOIN verdicts v "
-        "ON v.candidate_id = p.candidate_id AND v.final AND v.status = 'accepted' GROUP BY 1, 2",
+        "SELECT p.strategy, count(*) FROM proposals p JOIN verdicts v ON v.candidate_id = p.candidate_id "
+        "AND v.final AND v.status = 'accepted' GROUP BY p.question_id, p.strategy",
     )
-    assert sorted(count for _, strategy, count in kept if strategy == "own") == [2, 2]
-    assert sorted(count for _, strategy, count in kept if strategy == "rename") == [1, 1]
+    assert sorted(kept) == [("own", 2), ("own", 2), ("rename", 1), ("rename", 1)]
 
-    drawn = rows(
-        db,
-        "SELECT scope, about, count(*) FROM asks WHERE kind = 'answer' AND about LIKE 'q%' GROUP BY 1, 2",
-    )
+    query = "SELECT count(*) FROM asks WHERE kind = 'answer' AND about LIKE 'q%' GROUP BY scope, about"
     # 32 answers to a question, half of them of each solver, four to a request
-    assert [count for _, _, count in drawn] == [4, 4, 4, 4]
-    accepted = rows(db, "SELECT evidence FROM verdicts WHERE final AND status = 'accepted'")
-    assert len(accepted) == 6
+    assert rows(db, query) == [(4,)] * 4
+    assert rows(db, "SELECT count(*) FROM verdicts WHERE final AND status = 'accepted'") == [(6,)]
 
     spec = cli.json("runs", "show", "r")["spec"]
     own = spec["strategies"][0]
@@ -188,12 +153,9 @@ def test_strategies_share_the_slots_and_solvers_the_answers(cli: CommandLine, se
     other = cli(*llm(server, *settings, "--n", "4", "seed=1"))
     assert (other.code, other.out) == (2, "")
     message = words(other.err)
-    for part in (
-        "n (3 stored, 4 given)",
-        "seed (0 stored, 1 given)",
-        "strategies.1.version ('3' stored, '1' given)",
-    ):
-        assert part in message
+    assert "n (3 stored, 4 given)" in message
+    assert "seed (0 stored, 1 given)" in message
+    assert "strategies.1.version ('3' stored, '1' given)" in message
     assert f"strategies.1.text ('{OWN}' stored, 'Another instruction.' given)" in message
     assert "hash" not in message
 
@@ -249,7 +211,7 @@ def test_a_set_without_usable_questions_says_where_to_look(cli: CommandLine) -> 
 @pytest.mark.slow
 def test_a_run_of_which_too_little_is_accepted_stops_and_goes_on(cli: CommandLine, db: Path) -> None:
     more = Path("more.jsonl")
-    cli.ok("questions", "import", write_sums(more, 40), "--name", "more")
+    cli.ok("questions", "import", write_sums(more, 24), "--name", "more")
     with world_server("--model", "test-model") as url:
         solved = ("--solver", "openai/test-model", f"solver.base_url={url}", "proposer.max_concurrency=2")
         done = cli.warned(*(["rephrase", "run", "more", *llm(url, *solved)[3:]]), "stop_below=1", "--json")
@@ -311,20 +273,6 @@ def test_a_file_by_id_with_lists_and_named_columns(cli: CommandLine, db: Path) -
     assert "2 of 6 rows match no question" in done.err
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("", "c.jsonl: the file is empty"),
-        ('{"question": "a", "candidate": "b"}\n{"question": "a"', "c.jsonl:2: not valid JSON"),
-        ('{"question_id": "q_1", "candidate": "b"}', "none of its 1 rows belongs to a question of this set"),
-    ],
-)
-def test_files_that_cannot_be_used(cli: CommandLine, content: str, message: str) -> None:
-    Path("c.jsonl").write_text(content)
-    refused(cli, from_file("c.jsonl"), message)
-    refused(cli, from_file("absent.jsonl"), "absent.jsonl: no such file")
-
-
 def test_the_strategy_names_the_candidates(cli: CommandLine) -> None:
     source = write_rows(Path("c.jsonl"), {"question": originals()[0], "candidate": owning(originals()[0])})
     refused(cli, from_file(source, "proposer.strategy=Very hard", name="other"), "proposer.strategy")
@@ -342,11 +290,9 @@ def test_hostile_candidates_are_rejected_and_printed_as_they_are(cli: CommandLin
         {"question": third, "candidate": "[bold]Now[/] [/foo] " + owning(third)},
     )
     cli.ok(*from_file("c.jsonl"))
-    listed = cli("rephrase", "list", "--json").out
     # PostgreSQL keeps no NUL: there it becomes U+FFFD.
-    statuses = {
-        item["text"][:5].replace("\ufffd", "\0"): item["status"] for item in json.loads(listed)["candidates"]
-    }
+    listed = cli("rephrase", "list", "--json").out.replace("\ufffd", "\0")
+    statuses = {item["text"][:5]: item["status"] for item in json.loads(listed, strict=False)["candidates"]}
     assert statuses == {first[:5]: "rejected", "NUL \x00": "rejected", "[bold": "unverified"}
     assert "[bold]Now[/] [/foo]" in cli("rephrase", "list").out
 
@@ -406,16 +352,8 @@ def test_premises_go_through_ledger_and_resume(cli: CommandLine, server: str, db
     assert {attempt for _, attempt in asks} >= {0, 1}
     assert "premises" in cli("runs", "show", "r").out
     seen = stats(server)["requests"]
-    cli.ok(
-        "resume",
-        "r",
-        f"proposer.base_url={server}",
-        f"solver.base_url={server}",
-        f"premises.base_url={server}",
-    )
+    cli.ok("resume", "r", *(f"{role}.base_url={server}" for role in ("proposer", "solver", "premises")))
     assert stats(server)["requests"] == seen
-    accepted = rows(
-        db, "SELECT candidate_id FROM verdicts WHERE status = 'accepted' ORDER BY candidate_id LIMIT 1"
-    )
+    accepted = rows(db, "SELECT min(candidate_id) FROM verdicts WHERE status = 'accepted'")
     shown = squeezed(cli("rephrase", "show", accepted[0][0]).out)
     assert {"model openai/test-model", "outcome kept"} <= {*shown}

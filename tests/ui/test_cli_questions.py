@@ -40,10 +40,17 @@ def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: 
     assert {"rows 4", "usable 3"} <= {*squeezed(out)}
     assert "no answer" in out
     assert "warning: 1 held back" in err
+    result = cli.json("import", str(mine), code=3)
+    assert (result["set"], result["rows"], result["usable"], result["created"]) == ("mine", 4, 3, False)
+    assert [(held["row"], held["held"]) for held in result["held"]] == [(2, "no answer")]
+    assert (result["spec"]["columns"]["question"], len(result["spec"]["sha256"])) == ("question", 64)
     mine.write_bytes(mine.read_bytes() + b"{oops\n")
     _, out, err = cli.warned("import", str(mine), "--name", "more", "--skip-bad-rows")
     assert "rows left out: 1" in err
     assert "mine.jsonl:5: not valid JSON" in out
+    mine.write_text(json.dumps(ROWS[0]) + "\n")
+    assert "another name with --name" in cli.refused("import", str(mine))
+    cli.ok("import", str(mine), "--name", "mine-2")
 
 
 def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path: Path) -> None:
@@ -55,44 +62,21 @@ def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path
     cli.ok("import", "boxless.jsonl", "--column", "answer=correct")
 
 
-def test_import_as_json(cli: CommandLine, mine: Path) -> None:
-    code, out, _ = cli("import", str(mine), "--json")
-    result = json.loads(out)
-    assert code == 3
-    assert (result["set"], result["rows"], result["usable"], result["created"]) == ("mine", 4, 3, True)
-    assert [(held["row"], held["held"]) for held in result["held"]] == [(2, "no answer")]
-    assert result["spec"]["columns"]["question"] == "question"
-    assert len(result["spec"]["sha256"]) == 64
-    assert "created no" in squeezed(cli("import", str(mine))[1])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["nothing.jsonl"], "nothing.jsonl: no such file"),
-        (["."], "is a folder"),
-        (["mine.jsonl", "--column", "question=body"], 'no column "body"'),
-        (["mine.jsonl", "--split", "test"], "apply to Hub datasets only"),
-        (["mine.jsonl", "--name", "a b"], "is not a valid name"),
-        (["broken.jsonl"], "broken.jsonl:2: not valid JSON"),
-        (["nul.jsonl"], "nul.jsonl:1: "),
-    ],
-)
-def test_bad_input_exits_with_2_and_leaves_no_set(
-    cli: CommandLine, mine: Path, tmp_path: Path, arguments: list[str], message: str
-) -> None:
+def test_bad_input_exits_with_2_and_leaves_no_set(cli: CommandLine, mine: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.jsonl").write_bytes(mine.read_bytes()[:120])
     (tmp_path / "nul.jsonl").write_bytes(b'{"question": "a\\u0000", "answer": "1"}\n')
-    assert message in cli.refused("import", *arguments)
-    if (tmp_path / "tagrpo.db").exists():
-        assert cli.json("list") == {"sets": []}
-
-
-def test_a_changed_file_is_refused_under_the_old_name(cli: CommandLine, mine: Path) -> None:
-    cli("import", str(mine))
-    mine.write_text(json.dumps(ROWS[0]) + "\n")
-    assert "another name with --name" in cli.refused("import", str(mine))
-    cli.ok("import", str(mine), "--name", "mine-2")
+    cli.refuses(
+        {
+            "import nothing.jsonl": "nothing.jsonl: no such file",
+            "import .": "is a folder",
+            "import mine.jsonl --column question=body": 'no column "body"',
+            "import mine.jsonl --split test": "apply to Hub datasets only",
+            "import mine.jsonl --name 'a b'": "is not a valid name",
+            "import broken.jsonl": "broken.jsonl:2: not valid JSON",
+            "import nul.jsonl": "nul.jsonl:1: ",
+        }
+    )
+    assert not (tmp_path / "tagrpo.db").exists() or cli.json("list") == {"sets": []}
 
 
 def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandLine, mine: Path) -> None:

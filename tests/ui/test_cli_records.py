@@ -45,13 +45,6 @@ def test_text_has_the_values_of_json_in_lines_tables_and_sections(capsys: pytest
     ]
 
 
-def test_long_lists_end_with_what_is_left(capsys: pytest.CaptureFixture[str]) -> None:
-    Terminal().show({"rows": [{"k": k} for k in range(25)], "ids": list(range(21))})
-    out = capsys.readouterr().out
-    assert "19, and 1 more (--json)\n" in out
-    assert out.endswith("19\nand 5 more (--json)\n")
-
-
 def test_a_document_is_printed_without_markup(capsys: pytest.CaptureFixture[str]) -> None:
     blocks = [
         Text("It is **so** & `x<y`."),

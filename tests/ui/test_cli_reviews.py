@@ -9,10 +9,7 @@ from candidates import ADD, HALVED, ODD, SUM, WRONG
 from command_line import CommandLine, squeezed
 from json_rows import read_rows, write_rows
 
-from rephraser.reviews.store import record_changes
-from service.database import Database
 from service.runs.store import Run
-from ui.pages.review.keys import REVIEW_KEYS, Event, Queue
 
 
 @pytest.fixture
@@ -53,27 +50,20 @@ def test_a_single_review(cli: CommandLine, run: Run) -> None:
     assert status(cli, ODD)[2] is False
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ((), "name a candidate"),
-        ((ADD,), "give one of --accept, --reject and --withdraw"),
-        ((ADD, "--accept", "--reject"), "give one of --accept, --reject and --withdraw"),
-        ((ADD, "--reject"), "needs a reason"),
-        ((ADD, "--accept", "--audit", "3"), "there is no audit 3"),
-        ((ADD, "--accept", "--reviewer", " "), "the reviewer has no name"),
-        (("c_zz", "--accept"), "no candidate has an id"),
-        (("--sheet", "nowhere.jsonl"), "cannot be read"),
-        (("--sheet", "nowhere.jsonl", "--accept"), "require a candidate"),
-    ],
-)
-def test_reviews_that_make_no_sense(
-    cli: CommandLine, run: Run, arguments: tuple[str, ...], said: str
-) -> None:
-    code, _, err = cli("review", *arguments)
-    assert code == 2
-    assert said in " ".join(re.sub(r"[│╭╮╰╯─]", " ", err).split())
+def test_reviews_that_make_no_sense(cli: CommandLine, run: Run) -> None:
+    cli.refuses(
+        {
+            "review": "name a candidate",
+            f"review {ADD}": "give one of --accept, --reject and --withdraw",
+            f"review {ADD} --accept --reject": "give one of --accept, --reject and --withdraw",
+            f"review {ADD} --reject": "needs a reason",
+            f"review {ADD} --accept --audit 3": "there is no audit 3",
+            f"review {ADD} --accept --reviewer ' '": "the reviewer has no name",
+            "review c_zz --accept": "no candidate has an id",
+            "review --sheet nowhere.jsonl": "cannot be read",
+            "review --sheet nowhere.jsonl --accept": "require a candidate",
+        }
+    )
     assert status(cli, ADD)[2] is False
 
 
@@ -197,25 +187,13 @@ def test_a_candidate_is_edited_and_its_origin_shown(cli: CommandLine, run: Run) 
 
 
 def test_a_comment_on_accepting_is_exported_with_the_reviews(
-    cli: CommandLine, run: Run, db: Path, tmp_path: Path
+    cli: CommandLine, run: Run, tmp_path: Path
 ) -> None:
     cli("review", ADD, "--accept", "--reason", "by command")
     cli("review", ODD, "--accept", "--reason", "answered when asked")
-    sheet = tmp_path / "sheet.jsonl"
-    row = {"candidate": HALVED, "decision": "accept", "reason": "in a sheet"}
-    sheet.write_text(json.dumps(row) + "\n")
-    cli("review", "--sheet", sheet)
-    page = Queue([WRONG], "ada", None, REVIEW_KEYS)
-    with Database.open(db) as database, database.write() as session:
-        page.handle_keys(
-            "tab", [Event(1, WRONG, "N", "on the page")], lambda new: record_changes(session, new)
-        )
-    comments = {
-        ADD: "by command",
-        ODD: "answered when asked",
-        HALVED: "in a sheet",
-        WRONG: "on the page",
-    }
+    write_rows(tmp_path / "sheet.jsonl", {"candidate": HALVED, "decision": "accept", "reason": "in a sheet"})
+    cli("review", "--sheet", tmp_path / "sheet.jsonl")
+    comments = {ADD: "by command", ODD: "answered when asked", HALVED: "in a sheet"}
     rows = cli.json("list", "--reviews")["reviews"]
     assert {row["candidate"]: row["reason"] for row in rows} == comments
     assert {row["decision"] for row in rows} == {"accepted"}

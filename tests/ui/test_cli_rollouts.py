@@ -74,18 +74,14 @@ def test_rollouts_are_filtered_and_paged() -> None:
     rest = run.json("--limit", "20", "--after", str(first["after"]))
     assert (len(first["rollouts"]), len(rest["rollouts"]), rest["after"]) == (20, 12, None)
     wrong = run.json("ta", "--step", "1", "--variant", "0", "--grade", "wrong")["rollouts"]
-    assert {(one["step"], one["variant"], one["grade"], one["reward"]) for one in wrong} == {
+    assert {(row["step"], row["variant"], row["grade"], row["reward"]) for row in wrong} == {
         (1, 0, "wrong", 0)
     }
     assert len(run.json("--question", first["rollouts"][-1]["question_id"])["rollouts"]) == 16
     assert run.json("--question", "%")["rollouts"] == []  # a beginning of an id, not a pattern
     assert len(run.json("--question", "q_", "--limit", "99")["rollouts"]) == 32
-    for options, count in (
-        (("--step", "2:"), 16),
-        (("--step", "1:2"), 32),
-        (("--step", "9"), 0),
-    ):
-        assert len(run.json(*options, "--limit", "99")["rollouts"]) == count
+    for steps, count in (("2:", 16), ("1:2", 32), ("9", 0)):
+        assert len(run.json("--step", steps, "--limit", "99")["rollouts"]) == count
     assert "more: --after" in run.ok("--limit", "3").out
     assert "not a grade" in run.refused("--grade", "good")
     assert "'x' is not a range" in run.refused("--step", "x")

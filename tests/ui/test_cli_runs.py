@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, squeezed
 from eval_runs import add_eval_run
-from runs import Asked, Proposed, add_ask, add_run, completion, make_spec, open_empty
+from runs import Asked, Proposed, add_ask, add_run, completion, make_spec
 from sqlalchemy import update
 
 from service.asks.tables import FAILED, FAILED_TASK, FINAL, OPEN, TaskRow
@@ -22,22 +22,14 @@ ASKED: list[Asked] = [
 
 
 @pytest.fixture
-def db(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    path = tmp_path / "t.db"
-    monkeypatch.setenv("TAGRPO_DB", str(path))
-    open_empty(path).close()
-    return path
-
-
-@pytest.fixture
-def run(db: Path) -> Run:
+def run(neighbors: CommandLine, db: Path) -> Run:
     with Database.open(db) as database:
         return add_run(database, "math-run", ASKED)
 
 
 @pytest.fixture
-def cli(command_line: CommandLine, db: Path) -> CommandLine:
-    return command_line.within("runs")
+def cli(neighbors: CommandLine) -> CommandLine:
+    return neighbors.within("runs")
 
 
 def test_without_runs(cli: CommandLine) -> None:
@@ -54,18 +46,14 @@ def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: P
         rules = make_spec(proposer="rules", model="rules", solvers=())
         add_run(database, "by-rules", ASKED[1:], spec=rules, finished=False)
     out = cli.ok("list", "--kind", "propose").out
-    finished = run_finished(db, "math-run")
+    with Database.open(db) as database, database.read() as session:
+        finished = find_run(session, "math-run").finished_at
     done = "candidates=5, usd=0"
     assert f"math-run propose test-questions test/proposer {done} {finished}" in squeezed(out)
     assert "by-rules propose test-questions rules candidates=2, usd=0 -" in squeezed(out)
     runs = {entry["run"]: entry for entry in cli.json("list")["runs"]}
     assert runs["math-run"]["run_id"] == run.id
     assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)
-
-
-def run_finished(db: Path, name: str) -> str | None:
-    with Database.open(db) as database, database.read() as session:
-        return find_run(session, name).finished_at
 
 
 def test_show_counts_and_names_what_is_missing(cli: CommandLine, run: Run) -> None:
@@ -103,11 +91,8 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
                 add_ask(session, run.id, None, state=state, error=error, tokens=(0, 0), **answered)
             for position, error in enumerate(errors):
                 state = FAILED_TASK if "filter" in error else OPEN
-                session.execute(
-                    update(TaskRow)
-                    .where(TaskRow.run_id == run.id, TaskRow.position == position)
-                    .values(state=state, error=error)
-                )
+                task = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position == position)
+                session.execute(task.values(state=state, error=error))
 
     _, out, err = cli.warned("show")
     said = " ".join(err.split())

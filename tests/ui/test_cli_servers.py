@@ -13,14 +13,7 @@ from pathlib import Path
 import pytest
 from command_line import CommandLine, words
 from forked import Forked
-from world_runs import (
-    MODEL,
-    SAMPLES,
-    rows,
-    stats,
-    world_server,
-    write_sums,
-)
+from world_runs import MODEL, SAMPLES, rows, stats, world_server, write_sums
 
 SAME = ("--version", "0.11.0", "--max-model-len", "8192")
 

@@ -36,10 +36,7 @@ def test_publish_says_what_it_took(cli: CommandLine) -> None:
     assert {"set math@1", "questions 3", "neighbors 2", "questions by neighbors 0=1, 1=2"} <= {*lines}
     # 3 of 4 judged proposals are accepted: Clopper-Pearson.
     assert "all 3 4 1 0.75 0.1941 0.9937" in lines
-    assert (
-        "unchanged: math@1 already has this content"
-        in cli.ok("publish", "math", "--run", "run", "--n", "1").out
-    )
+    assert "unchanged: math@1 already" in cli.ok("publish", "math", "--run", "run", "--n", "1").out
 
 
 def test_unverified_ones_are_published_on_demand_and_an_open_run_needs_attention(cli: CommandLine) -> None:
@@ -104,16 +101,13 @@ def test_filters_reach_the_selection(cli: CommandLine) -> None:
     options = ("--strategy", "perspectives", "--model", "test/proposer", "--only-with-neighbors")
     cli.ok("publish", "math", "--run", "run", *options, "--include", "undecided")
     shown = cli.json("show", "math")
-    assert shown["spec"]["publish"] == {
-        "n": None,
+    chosen = {
         "include": ["accepted", "undecided"],
         "strategies": ["perspectives"],
         "models": ["test/proposer"],
-        "only_with_neighbors": True,
-        "min_distance": 0.15,
-        "prefer": "any",
-        "adaptive": None,
     }
+    rest = {"n": None, "only_with_neighbors": True, "min_distance": 0.15, "prefer": "any", "adaptive": None}
+    assert shown["spec"]["publish"] == chosen | rest
     assert (shown["counts"]["questions"], shown["counts"]["questions_left_out"]) == (2, 1)
 
 
@@ -180,26 +174,16 @@ def test_export_and_import(cli: CommandLine, tmp_path: Path, to: str, name: str)
     assert cli.json("show", "copy", "--verify", *other)["ok"] is True
 
 
-@pytest.mark.parametrize(
-    ("to", "options", "message"),
-    [
-        ("hf", "--max-prompt-tokens 512", "cannot be combined with --format hf"),
-        ("verl", "--license mit", "cannot be combined with --format verl"),
-        ("verl", "chat_template_kwargs=x", "chat_template_kwargs"),
-    ],
-)
-def test_options_that_an_export_does_not_take(
-    cli: CommandLine, tmp_path: Path, to: str, options: str, message: str
-) -> None:
-    cli.ok("publish", "math", "--run", "run")
-    assert message in cli.refused(
-        "export", "math", "--format", to, "--out", str(tmp_path / "o"), *options.split()
-    )
-    assert not (tmp_path / "o").exists()
-
-
 def test_export_for_verl(cli: CommandLine, tmp_path: Path) -> None:
     cli.ok("publish", "math", "--run", "run", "--include", "unverified")
+    cli.refuses(
+        {
+            "export math --format hf --out o --max-prompt-tokens 512": "cannot be combined with --format hf",
+            "export math --format verl --out o --license mit": "cannot be combined with --format verl",
+            "export math --format verl --out o chat_template_kwargs=x": "chat_template_kwargs",
+        }
+    )
+    assert not (tmp_path / "o").exists()
     to_verl = ("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"))
     grouped = cli.json(*to_verl)
     assert (grouped["layout"], grouped["rows"], grouped["neighbors"]) == ("grouped", 3, 4)
@@ -217,10 +201,11 @@ def test_export_for_verl(cli: CommandLine, tmp_path: Path) -> None:
 
 
 def test_long_prompts_for_verl_need_attention(cli: CommandLine, tmp_path: Path) -> None:
-    with open_empty(tmp_path / "long.db") as database:
-        add_run(database, "run", [("Halve 8.", "4", [Proposed("Half of 8? " * 400), Proposed("Half of 8?")])])
-    long = ("--db", "long.db")
-    cli.ok("publish", "math", "--run", "run", *long)
-    result = cli.warned("export", "math", "--format", "verl", "--out", str(tmp_path / "verl"), *long)
+    with Database.open("t.db") as database:
+        add_run(
+            database, "long", [("Halve 8.", "4", [Proposed("Half of 8? " * 400), Proposed("Half of 8?")])]
+        )
+    cli.ok("publish", "long", "--run", "long")
+    result = cli.warned("export", "long", "--format", "verl", "--out", str(tmp_path / "verl"))
     assert "neighbors 1" in squeezed(result.out)
     assert "1 neighbors and 0 questions" in result.err

@@ -15,7 +15,6 @@ from page_view import locked_ui, tagrpo_ui
 from service.database import Database
 from service.errors import InputError
 from service.web.listening import Address, read_secret
-from ui.pages.server import serving
 from ui.pages.server.serving import has_display, redirect_file
 from ui.shipped_demo.unpacking import demo_database
 
@@ -35,10 +34,8 @@ def refused(database, *options):
 @pytest.mark.slow
 def test_it_prints_its_address_answers_and_ends_on_ctrl_c(database):
     """With `--no-token` a password in the environment does not count."""
-    process = subprocess.Popen(
-        tagrpo_ui(database), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env={**os.environ, "TAGRPO_UI_PASSWORD": "horse"},
-    )  # fmt: skip
+    environment, pipe = {**os.environ, "TAGRPO_UI_PASSWORD": "horse"}, subprocess.PIPE
+    process = subprocess.Popen(tagrpo_ui(database), stdout=pipe, stderr=pipe, text=True, env=environment)
     line = process.stdout.readline()
     url = next(word for word in line.split() if word.startswith("http://127.0.0.1:"))
     with urllib.request.urlopen(url) as answer:
@@ -62,27 +59,22 @@ def test_a_taken_port_is_refused_with_the_way_out(database):
     assert "--port 0" in message
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ("--password --password-file x", "give only one of"),
-        ("--password --no-token", "give only one of"),
-        ("--host 203.0.113.7", "cannot listen on it"),
-        ("--demo", "remove --db"),
-        ("--port 99999", "from 0 to 65535"),
-        ("--password-file /nonexistent", "cannot be read"),
-    ],
-)
-def test_bad_usage_is_code_2_and_one_message(database, options, said):
-    assert said in refused(database, "--port", "0", *options.split())
+def test_bad_usage_is_code_2_and_one_message(database):
+    for options, said in {
+        "--password --password-file x": "give only one of",
+        "--password --no-token": "give only one of",
+        "--host 203.0.113.7": "cannot listen on it",
+        "--demo": "remove --db",
+        "--port 99999": "from 0 to 65535",
+        "--password-file /nonexistent": "cannot be read",
+    }.items():
+        assert said in refused(database, "--port", "0", *options.split())
 
 
 @pytest.mark.slow
 def test_the_password_is_no_argument_and_in_no_output(database):
-    process = subprocess.Popen(
-        locked_ui(database, "--password"),
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-    )  # fmt: skip
+    pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    process = subprocess.Popen(locked_ui(database, "--password"), text=True, **pipes)
     process.stdin.write("correct horse\n")
     process.stdin.flush()
     url = process.stdout.readline().split("at ")[1].split()[0]
@@ -161,17 +153,3 @@ def test_a_missing_streamlit_says_what_to_install(database):
     assert done.returncode == 2
     assert "pip install 'tagrpo[ui]'" in done.stderr
     assert "Traceback" not in done.stderr
-
-
-def test_every_option_is_known_to_streamlit_and_nothing_is_left_open():
-    from streamlit import config
-
-    options = serving._options(Address(), {"localhost"})
-    config.get_config_options()
-    unknown = [name for name in options if name not in config._config_options_template]
-    assert not unknown
-    assert options["browser.gatherUsageStats"] is False
-    assert options["server.enableCORS"] is True
-    assert options["server.enableXsrfProtection"] is True
-    assert options["server.address"] == "127.0.0.1"
-    assert options["server.fileWatcherType"] == "none"

@@ -9,7 +9,6 @@ The fenced blocks of README.md and docs/ run in order, page by page, in an empty
 A command ends with exit code 0 unless its comment says `exit code 3`. Models are asked at the test server.
 """
 
-import json
 import os
 import re
 import runpy
@@ -17,12 +16,12 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import world
 from command_line import run_here
-from doc_pages import FENCE, LINK, NAMES, PAGES, ROOT, SHELLS, blocks, command, commands, lines
 from eval_runs import add_methods
 from json_rows import write_rows
 from pictures import picture
@@ -42,6 +41,13 @@ from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 from ui.cli.configs import find_verb
 
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [str(page.relative_to(ROOT)) for page in PAGES]
+SHELLS = ("bash", "console", "sh")
+
+FENCE = re.compile(r"^```([^\n]*)\n(.*?)^```$", re.M | re.S)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 COMMANDS_PAGE, SETTINGS_PAGE = "docs/reference/commands.md", "docs/reference/settings.md"
 SERVER, SECOND = "http://localhost:8000/v1", "http://localhost:8001/v1"
 PAGES_ABOUT_A_RUN = ("docs/reviews.md", "docs/sets.md")  # they begin with the finished run math-gpt4
@@ -57,6 +63,58 @@ OTHER_TOOLS = {  # options of other programs that pages name
 _SPAN = re.compile(r"(?<!`)`([^`]+)`(?!`)")
 _NUMBER = re.compile(r"\d[\d,.]*")
 _ID = re.compile(r"([qc])_[0-9a-f]{4,24}")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language, the words after it, and its content."""
+
+    language: str
+    words: tuple[str, ...]
+    text: str
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a page without `tagrpo` or `python -m`, and its expected exit code."""
+
+    words: tuple[str, ...]
+    exit_code: int
+    runs: bool
+
+
+def blocks(page: str) -> list[Block]:
+    found = []
+    for info, inside in FENCE.findall((ROOT / page).read_text(encoding="utf-8")):
+        language, *words = info.split() or [""]
+        found.append(Block(language, tuple(words), inside))
+    return found
+
+
+def lines(block: Block) -> list[str]:
+    """Return the lines of a shell block without prompts, with continued lines joined."""
+    joined = block.text.replace("\\\n", " ").splitlines()
+    return [line.removeprefix("$ ").strip() for line in joined]
+
+
+def command(line: str, *, runs: bool) -> Command | None:
+    words = shlex.split(line, comments=True)
+    if words[:3] == ["python", "-m", "sandbox"]:
+        words = words[1:]
+    elif words[:1] != ["tagrpo"]:
+        return None
+    comment = line.partition(" # ")[2]
+    return Command(tuple(words[1:]), 3 if "exit code 3" in comment else 0, runs)
+
+
+def commands(page: str) -> list[Command]:
+    return [
+        found
+        for block in blocks(page)
+        if block.language in SHELLS
+        for line in lines(block)
+        if (found := command(line, runs="no-run" not in block.words)) is not None
+    ]
 
 
 def find_command(words: Sequence[str]) -> tuple[TyperCommand, list[str]]:
@@ -89,36 +147,22 @@ def public_commands(group: TyperGroup, names: tuple[str, ...] = ()) -> Iterator[
             yield " ".join((*names, name))
 
 
-@pytest.mark.parametrize("page", NAMES)
-def test_every_command_of_a_page_exists_with_its_options(page: str) -> None:
-    for found in commands(page):
-        try:
-            resolve(found.words)
-        except Exception as error:
-            pytest.fail(f"{page}: tagrpo {shlex.join(found.words)}: {error!r}")
-
-
-CONFIGS = {
-    "rephrase run": "rephrase",
-    "eval run": "eval",
-    "eval score": "score",
-    "train run": "train",
-    "sets export": "export",
-}
+CONFIGS = {"rephrase run": "rephrase", "eval run": "eval", "eval score": "score", "train run": "train"}
+CONFIGS |= {"sets export": "export"}
 _KEY = re.compile(r"[a-z][\w.]*(?==)")
 
 
 @pytest.mark.parametrize("page", NAMES)
-def test_every_setting_of_a_page_exists(page: str) -> None:
+def test_every_command_of_a_page_exists_with_its_options_and_settings(page: str) -> None:
     """Those of commands that no test runs too."""
-    unknown = [
-        f"{name}: {word}"
-        for words in (found.words for found in commands(page))
-        if (name := " ".join(words[:2])) in CONFIGS
-        for word in words[2:]
-        if (key := _KEY.match(word)) and not is_setting(find_verb(CONFIGS[name]).kind, key[0])
-    ]
-    assert not unknown
+    for words in (found.words for found in commands(page)):
+        try:
+            resolve(words)
+        except Exception as error:
+            pytest.fail(f"{page}: tagrpo {shlex.join(words)}: {error!r}")
+        if verb := CONFIGS.get(" ".join(words[:2])):
+            keys = [key[0] for word in words[2:] if (key := _KEY.match(word))]
+            assert [key for key in keys if not is_setting(find_verb(verb).kind, key)] == [], words
 
 
 def is_setting(config: type[Config], key: str) -> bool:
@@ -189,15 +233,20 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", NAMES)
-def test_links_lead_somewhere(page: str) -> None:
-    prose = FENCE.sub("", (ROOT / page).read_text(encoding="utf-8"))
-    for link in LINK.findall(prose):
+def test_links_targets_and_scripts_of_a_page_are_there(page: str) -> None:
+    content = (ROOT / page).read_text(encoding="utf-8")
+    for link in LINK.findall(FENCE.sub("", content)):
         if link.startswith("https://"):
             continue
         file, _, anchor = link.partition("#")
         target = (ROOT / page).parent / file if file else ROOT / page
         assert target.is_file(), f"{page}: {link}"
         assert not anchor or anchor in anchors(target), f"{page}: {link}"
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    named = re.findall(r"^(?:\$ )?make ([a-z-]+)|`make ([a-z-]+)", content, re.M)
+    assert {"".join(target) for target in named} <= set(targets)
+    for script in re.findall(r"(?<!`)python (\S+\.py)", content):
+        assert (ROOT / script).is_file(), f"{page}: {script}"
 
 
 def test_index_and_site_list_every_page_in_one_order() -> None:
@@ -232,16 +281,6 @@ def test_the_site_gets_fences_that_it_knows(page: str) -> None:
         assert re.fullmatch(r'```(\w+( title="[\w.-]+")?)?', line), f"{page}: {line}"
 
 
-@pytest.mark.parametrize("page", NAMES)
-def test_targets_and_scripts_that_a_page_names_exist(page: str) -> None:
-    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
-    content = (ROOT / page).read_text(encoding="utf-8")
-    for target in re.findall(r"^(?:\$ )?make ([a-z-]+)|`make ([a-z-]+)", content, re.M):
-        assert "".join(target) in targets
-    for script in re.findall(r"(?<!`)python (\S+\.py)", content):
-        assert (ROOT / script).is_file(), f"{page}: {script}"
-
-
 @pytest.fixture(scope="module")
 def servers() -> Iterator[dict[str, str]]:
     """Run the small world's server twice, with the models of the pages; give their URLs by those of pages."""
@@ -274,11 +313,11 @@ def prepare(page: str, folder: Path) -> None:
         rescues = write_rescues(folder / "runs" / "rescue" / "rollouts", steps=1)
         run_here.ok("train", "rollouts", str(rescues), "--add")
     if page == "docs/train.md":  # it begins with the run math-gpt4 too, over questions that are asked
-        split = [row["question"].split() for row in rows[:8]]
-        ways = [[Proposed(" ".join(order)) for order in (words[::-1], sorted(words))] for words in split]
-        asked = [
-            (row["question"], row["answer"], proposed) for row, proposed in zip(rows[:8], ways, strict=True)
-        ]
+        asked = []
+        for row in rows[:8]:
+            words = row["question"].split()
+            proposed = [Proposed(" ".join(order)) for order in (words[::-1], sorted(words))]
+            asked.append((row["question"], row["answer"], proposed))
         with Database.open(Path("tagrpo.db")) as database:
             add_run(database, "math-gpt4", asked)
     if page not in PAGES_ABOUT_A_RUN:
@@ -287,14 +326,12 @@ def prepare(page: str, folder: Path) -> None:
     asked = [("2+3=?", "5", proposed), ("Double 8.", "16", [Proposed("8+8?"), Proposed("2 times 8?")])]
     with Database.open(Path("tagrpo.db")) as database:
         add_run(database, "math-gpt4", asked)
-        unverified = [
-            (question, gold, [Proposed(f"So: {question}", ("unverified",))]) for question, gold, _ in asked
-        ]
+        unverified = [(text, gold, [Proposed(f"So: {text}", ("unverified",))]) for text, gold, _ in asked]
         add_run(database, "rules", unverified, spec=make_spec(solvers=()))
         with database.read() as session:
             candidate = session.scalar(text("SELECT min(id) FROM candidates"))
     decision = {"candidate": candidate, "decision": "reject", "reason": "asks for the area"}
-    (folder / "decisions.jsonl").write_text(json.dumps(decision) + "\n", encoding="utf-8")
+    write_rows(folder / "decisions.jsonl", decision)
 
 
 def existing(match: re.Match[str]) -> str:
@@ -378,7 +415,7 @@ def test_the_python_of_a_page_runs_and_prints_what_it_says(page: str, tmp_path: 
         script.write_text(code, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         done = subprocess.run(
-            [sys.executable, str(script)],
+            [sys.executable, script],
             capture_output=True,
             text=True,
             timeout=120,

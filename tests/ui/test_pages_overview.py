@@ -5,23 +5,12 @@ import time
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs
 
-import pytest
 from active_runs import add_active_run
 from eval_runs import add_eval_run
 from pages import numbers, open_page, said, tables
 from rollout_shards import add_training, make_step
 
-from service.database import Database
 from trainer_adapter.record import RolloutWriter
-from ui.pages.state import settings
-
-
-@pytest.fixture
-def db(tmp_path):
-    path = tmp_path / "t.db"
-    with Database.open(path) as opened:
-        settings.use(settings.PageSettings(path))
-        yield opened
 
 
 def shown(**parameters):
@@ -30,14 +19,8 @@ def shown(**parameters):
     return app
 
 
-def test_an_empty_database_says_what_to_do(db):
-    app = shown()
-    assert any("tagrpo questions import FILE" in code.value for code in app.code)
-    assert not numbers(app)
-
-
-def test_numbers_and_runs_are_shown(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0), (4, 2, 0)], benchmark="aime24", usd=2.5)
+def test_numbers_and_runs_are_shown(page_db):
+    add_eval_run(page_db, "base.aime24", [(4, 1, 0), (4, 2, 0)], benchmark="aime24", usd=2.5)
     app = shown()
     assert numbers(app)["runs"] == "1"
     assert numbers(app)["spent"] == "2.50 USD"
@@ -48,8 +31,8 @@ def test_numbers_and_runs_are_shown(db):
     assert [list(table[name]) for name in ("done", "open", "failed")] == [["2"], ["0"], ["0"]]
 
 
-def test_money_without_a_price_is_said_to_be_a_lower_bound(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
+def test_money_without_a_price_is_said_to_be_a_lower_bound(page_db):
+    add_eval_run(page_db, "base.aime24", [(4, 1, 0)], benchmark="aime24", usd=None)
     app = shown()
     assert "spent, at least" in numbers(app)
     assert list(tables(app)[-1]["cost, USD"]) == [""]
@@ -63,26 +46,26 @@ def links_of(app):
     }
 
 
-def test_the_links_of_an_evaluation_lead_to_its_own_curve_and_responses(db):
+def test_the_links_of_an_evaluation_lead_to_its_own_curve_and_responses(page_db):
     for seed, name in enumerate(("base.aime24", "base.amc12", "base.aime25")):
-        add_eval_run(db, name, [(4, 1, 0)], benchmark=name.removeprefix("base."), seed=seed)
-    add_eval_run(db, "base.amc12-again", [(4, 2, 0)], benchmark="amc12", seed=9)
+        add_eval_run(page_db, name, [(4, 1, 0)], benchmark=name.removeprefix("base."), seed=seed)
+    add_eval_run(page_db, "base.amc12-again", [(4, 2, 0)], benchmark="amc12", seed=9)
     found = links_of(shown(run="base.amc12"))
     assert found["Its curve"][1] == {"run": ["base"]}
     assert found["Its responses"][1] == {"view": ["samples"], "of": ["base"], "point": ["amc12"]}
     assert links_of(shown(run="base.amc12-again"))["Its responses"][1]["of"] == ["base.amc12-again"]
 
 
-def test_a_run_of_the_address_that_is_not_there_is_an_error_box(db):
-    add_eval_run(db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
+def test_a_run_of_the_address_that_is_not_there_is_an_error_box(page_db):
+    add_eval_run(page_db, "base.aime24", [(4, 1, 0)], benchmark="aime24")
     app = open_page("overview", run="<b>none</b>")
     assert "There is no run" in app.error[0].value
     assert "<b>" not in app.error[0].value
 
 
-def test_active_runs_show_their_progress_and_stopped_ones_are_named(db):
-    add_active_run(db, "now", datetime.now(UTC))
-    add_active_run(db, "before", datetime.now(UTC) - timedelta(hours=3))
+def test_active_runs_show_their_progress_and_stopped_ones_are_named(page_db):
+    add_active_run(page_db, "now", datetime.now(UTC))
+    add_active_run(page_db, "before", datetime.now(UTC) - timedelta(hours=3))
     words = said(shown())
     facts = words.split("**now**")[1].split("Stopped")[0]
     for fact in ("neighbors", "requests/min", "tokens/s", " left", "0.00 USD"):
@@ -93,7 +76,7 @@ def test_active_runs_show_their_progress_and_stopped_ones_are_named(db):
     assert "now (60 open)" not in words
 
 
-def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):
+def test_a_training_whose_steps_come_in_is_shown_with_its_pace(page_db, tmp_path):
     spec = {"settings": {"trainer.total_training_steps": 20}}
     with RolloutWriter(tmp_path / "ta", "ta", spec=spec) as writer:
         for step in (4, 5):
@@ -101,7 +84,7 @@ def test_a_training_whose_steps_come_in_is_shown_with_its_pace(db, tmp_path):
     for step, before in ((4, 120), (5, 60)):
         at = time.time() - before
         os.utime(tmp_path / "ta" / f"step-{step:08d}.parquet", (at, at))
-    add_training(db, tmp_path / "ta")
+    add_training(page_db, tmp_path / "ta")
     app = shown()
     words = said(app)
     assert "16 responses per step" in words

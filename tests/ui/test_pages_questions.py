@@ -10,26 +10,17 @@ from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spe
 from rephraser import sets
 from service.database import Database
 from service.runs.store import list_runs
-from ui.pages.state import settings
 from ui.pages.text import answers
 from ui.pages.text.markup import safe_md
-
-
-@pytest.fixture
-def use(tmp_path):
-    return lambda path: settings.use(settings.PageSettings(path))
 
 
 def list_questions(folder):
     """45 questions; each third one has a rejected neighbor."""
     db = open_empty(folder / "t.db")
+    verdicts = ["rejected" if n % 3 == 0 else "accepted" for n in range(45)]
     asked = [
-        (
-            f"What is ${n} + 1$?",
-            str(n + 1),
-            [Proposed(f"Add one to {n}.", ("rejected" if n % 3 == 0 else "accepted",))],
-        )
-        for n in range(45)
+        (f"What is ${n} + 1$?", str(n + 1), [Proposed(f"Add one to {n}.", (verdict,))])
+        for n, verdict in enumerate(verdicts)
     ]
     add_run(db, "first", asked[:30], subject="Algebra", level="Level 1")
     add_run(db, "second", asked[30:], subject="Geometry", level="Level 2")
@@ -64,14 +55,6 @@ opened = partial(open_page, "questions")
 
 def opens(app):
     return [button.key for button in app.button if button.label == "Open"]
-
-
-def test_no_questions_say_how_to_import_some(use, tmp_path):
-    open_empty(tmp_path / "none.db").close()
-    use(tmp_path / "none.db")
-    app = opened()
-    import_one = f"tagrpo questions import FILE --name NAME --db {tmp_path / 'none.db'}"
-    assert import_one in [one.value for one in app.code]
 
 
 @pytest.mark.parametrize(
@@ -139,18 +122,13 @@ def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
     assert rows["cost of the request"] == "0.0050 USD"
 
 
-def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtered(use, tmp_path):
-    world = World(
-        tmp_path,
-        make_spec(rounds=1, content_attempts=1),
-        (QUESTION, OTHER),
-        proposed={QUESTION.id: [proposals(*GOOD)], OTHER.id: [proposals(CHANGED)]},
-        answers={"pen": "17", "19": "26"},
-    )
+def test_a_question_whose_gold_the_solvers_contradict_says_so_and_can_be_filtered(tmp_path):
+    proposed = {QUESTION.id: [proposals(*GOOD)], OTHER.id: [proposals(CHANGED)]}
+    spec, answers = make_spec(rounds=1, content_attempts=1), {"pen": "17", "19": "26"}
+    world = World(tmp_path, spec, (QUESTION, OTHER), proposed=proposed, answers=answers)
     world.work()
     world.db.close()
-    use(tmp_path / "t.db")
-    (note,) = [one.value for one in opened(id=QUESTION.id).warning]
+    (note,) = [one.value for one in opened(tmp_path / "t.db", id=QUESTION.id).warning]
     assert "32 of 32 answers to the question and 24 of 24 to its accepted neighbors" in note
     assert "are 26" in note
     assert not opened(id=OTHER.id).warning

@@ -4,8 +4,7 @@ import pytest
 from pages import headings, numbers, open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
-from rephraser.reviews.audit import audit_rates, get_audit, open_audit
-from rephraser.reviews.rates import run_agreement
+from rephraser.reviews.audit import audit_rates, get_audit, open_audit, run_agreement
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
@@ -20,14 +19,10 @@ def reviewed(folder):
     """A run with an audit that ben and eve have decided; they differ on one candidate."""
     db = open_empty(folder / "t.db")
     statuses = ["accepted"] * 8 + ["rejected"] * 2 + ["undecided"] * 2
-    asked = [
-        (
-            f"What is {n} + 1?",
-            str(n + 1),
-            [Proposed(f"Add one to {n}.", (status,), strategy="secret-strategy")],
-        )
-        for n, status in enumerate(statuses)
-    ]
+    asked = []
+    for n, status in enumerate(statuses):
+        proposed = Proposed(f"Add one to {n}.", (status,), strategy="secret-strategy")
+        asked.append((f"What is {n} + 1?", str(n + 1), [proposed]))
     run = add_run(db, "r", asked)
     audit, _ = open_audit(db, run, size=12, seed=1)
     ids = [member.candidate_id for member in audit.members if member.status == "accepted"]
@@ -50,28 +45,17 @@ def opened(path, review=True, **address):
 
 
 @pytest.mark.sqlite  # names the file
-def test_without_a_run_the_page_says_how_to_get_one(tmp_path, path):
-    empty = tmp_path / "none at all.db"
-    with open_empty(empty) as database:
-        app = opened(empty)
-        command = f"tagrpo questions import FILE --name NAME --db '{empty}'"
-        assert command in [one.value for one in app.code]
-        with database.write() as session:
-            store_set(
-                session, "mine", [Member(0, make_question("What is 1 + 1?", "2"))], {"content_hash": ""}
-            )
-    app = opened(empty)
-    command = f"tagrpo rephrase run mine --name NAME proposer=rules --db '{empty}'"
-    assert command in [one.value for one in app.code]
+def test_without_a_run_the_page_says_how_to_get_one(tmp_path):
+    with open_empty(tmp_path / "t.db") as database, database.write() as session:
+        store_set(session, "mine", [Member(0, make_question("What is 1 + 1?", "2"))], {"content_hash": ""})
+    command = f"tagrpo rephrase run mine --name NAME proposer=rules --db {tmp_path / 't.db'}"
+    assert command in [one.value for one in opened(tmp_path / "t.db").code]
 
 
-def test_a_reviewer_gives_a_name_first(path):
+def test_blind_review_asks_for_a_name_and_shows_neither_verdict_nor_strategy(path):
     app = opened(path)
     assert "Who reviews?" in said(app)
     assert "Add one to" not in said(app)
-
-
-def test_blind_review_shows_neither_verdict_nor_strategy(path):
     app = opened(path, reviewer="ada")
     assert "0 of 12 decided by ada" in said(app)
     assert "Add one to" in said(app)
@@ -180,13 +164,6 @@ def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_a
 
 def test_results_of_a_run_lead_to_its_audits(path):
     app = opened(path, reviewer="ben", view="Results")
-    assert numbers(app) == {
-        "decided by ben": "8 of 12",
-        "accepted": "7",
-        "rejected": "1",
-    }
-    assert headings(app)[:2] == [
-        "Error rates",
-        "Agreement between reviewers and with the verdict",
-    ]
+    assert numbers(app) == {"decided by ben": "8 of 12", "accepted": "7", "rejected": "1"}
+    assert headings(app)[:2] == ["Error rates", "Agreement between reviewers and with the verdict"]
     assert list(tables(app)[0]["agreed"]) == ["7", "7", "8"]

@@ -50,10 +50,7 @@ def test_what_a_browser_sends_is_read_with_care():
     assert read_events({"client": "t", "events": bad}) == ("t", [])
 
 
-@given(
-    pressed=st.lists(st.sampled_from("ADSU"), max_size=30),
-    cuts=st.lists(st.integers(0, 30), max_size=6),
-)
+@given(pressed=st.lists(st.sampled_from("ADSU"), max_size=30), cuts=st.lists(st.integers(0, 30), max_size=6))
 def test_however_keys_are_bundled_and_repeated_the_result_is_the_same(pressed, cuts):
     """A browser plays keys on its own place; the queue gets them in bundles, some sent again."""
     order = [f"c_{n}" for n in range(12)]

@@ -28,12 +28,6 @@ def filled(built):
 opened = partial(open_page, "rollouts")
 
 
-def test_without_rollouts_it_says_how_to_add_some(tmp_path):
-    Database.open(tmp_path / "t.db").close()
-    app = opened(tmp_path / "t.db")
-    assert f"tagrpo train rollouts FOLDER --add --db {tmp_path / 't.db'}" in [code.value for code in app.code]
-
-
 def test_a_run_opens_with_its_steps_and_the_first_groups(filled):
     app = opened(filled)
     assert app.selectbox[0].value == "joint"  # the newest
@@ -153,12 +147,7 @@ def test_two_steps_stand_beside_each_other(filled):
     app = opened(filled, run="plain", q=QUESTION, at="2", to="5")
     assert len(tables(app)) == 4
     heads = [text.value.split("**")[1] for text in app.markdown if text.value.startswith("**")]
-    assert heads == [
-        "Original\\, step 2",
-        "Original\\, step 5",
-        "Neighbor 1\\, step 2",
-        "Neighbor 1\\, step 5",
-    ]
+    assert heads == [f"{name}\\, step {step}" for name in ("Original", "Neighbor 1") for step in (2, 5)]
 
 
 def test_a_link_from_a_question_opens_a_run_that_has_it(own, tmp_path):

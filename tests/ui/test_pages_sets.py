@@ -32,11 +32,6 @@ def shown(**parameters):
     return app
 
 
-def test_without_sets_the_next_step_is_shown(copied):
-    copied(lambda folder: open_empty(folder / "t.db").close())
-    assert any("tagrpo questions import FILE" in code.value for code in shown().code)
-
-
 def test_the_newest_version_is_shown_first_with_all_versions_of_its_name(db):
     app = shown()
     assert app.selectbox[0].value == "ta@3"

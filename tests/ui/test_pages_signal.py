@@ -8,7 +8,6 @@ from pages import charts, numbers, open_page, said, tables
 from seeded_trainings import seeded_trainings
 from training_pages import STEPS, trainings
 
-from service.database import Database
 from ui.charts.theme import PALETTE
 
 
@@ -18,12 +17,6 @@ def filled(built):
 
 
 opened = partial(open_page, "signal")
-
-
-def test_without_trainings_it_says_how_to_import_one(tmp_path):
-    Database.open(tmp_path / "t.db").close()
-    app = opened(tmp_path / "t.db")
-    assert f"tagrpo train rollouts FOLDER --add --db {tmp_path / 't.db'}" in [code.value for code in app.code]
 
 
 def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):

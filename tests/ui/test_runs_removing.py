@@ -1,6 +1,5 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from runs import Proposed, add_ask, completion, open_empty
 from sqlalchemy import func, insert, select, text, update
 
 from evaluator.evals.tables import RunProblemRow, SampleRow
-from rephraser.reviews.status import update_standings
-from rephraser.tables import AuditRow, ProposalRow, ReviewRow, VerdictRow
+from rephraser.tables import AuditRow, ProposalRow, ReviewRow
 from service.asks.store import add_tasks, claim, enter, note
 from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Base, Database
@@ -23,13 +21,7 @@ from service.process import this_process
 from service.runs.removing import holdings, remove_run, rename_run
 from service.runs.store import Run, find_run, open_run
 
-LASTING = {
-    "questions",
-    "candidates",
-    "problems",
-    "graders",
-    "workers",
-}
+LASTING = {"questions", "candidates", "problems", "graders", "workers"}
 
 
 @pytest.fixture
@@ -46,7 +38,8 @@ def add_run(db: Database, name: str, kind: str = "neighbors", **spec: Any) -> Ru
 
 def add_neighbor_run(db: Database, name: str) -> tuple[Run, str]:
     """Add a run with a candidate and an answer of its own; the first one pays an answer that all share."""
-    run = runs.add_run(db, name, [("What is 1 + 1?", "2", [Proposed(f"Say it for {name}.", ())])])
+    proposed = Proposed(f"Say it for {name}.", findings=("numbers",))
+    run = runs.add_run(db, name, [("What is 1 + 1?", "2", [proposed])])
     with db.write() as session:
         candidate = session.scalars(
             select(ProposalRow.candidate_id).where(ProposalRow.run_id == run.id)
@@ -54,16 +47,6 @@ def add_neighbor_run(db: Database, name: str) -> tuple[Run, str]:
         add_ask(session, run.id, completion("2"), about="q", usd=0.5)
         if session.scalar(select(AskRow.id).where(AskRow.scope == "solver")) is None:
             add_ask(session, run.id, completion("2"), scope="solver", about="q", usd=0.5)
-        row = {
-            "candidate_id": candidate,
-            "run_id": run.id,
-            "status": "accepted",
-            "reason": "r",
-            "final": True,
-        }
-        found = {"findings": [{"name": "numbers"}]}
-        session.execute(insert(VerdictRow).values(**row, evidence=found, created_at="now"))
-        update_standings(session, [candidate])
     return run, candidate
 
 
@@ -73,15 +56,6 @@ def claim_task(db: Database, run: Run) -> None:
         add_tasks(session, run.id, ["q"])
         claimed = claim(session, run.id, enter(session), 1, ())
     assert claimed == [(0, "q")]
-
-
-def add_job(db: Database, run: Run, *, collected: bool) -> None:
-    with db.write() as session:
-        session.execute(
-            insert(JobRow).values(
-                tag="job", run_id=run.id, model="m", worker=1, remote_id="j", collected=collected
-            )
-        )
 
 
 def rows(db: Database) -> dict[str, int]:
@@ -155,18 +129,17 @@ def test_what_is_needed_or_at_work_stays(db: Database) -> None:
     with pytest.raises(InputError, match="a process is working on it"):
         remove(db, "busy")
     waiting = add_run(db, "waiting")
-    add_job(db, waiting, collected=False)
+    job = {"tag": "job", "model": "m", "worker": 1, "remote_id": "j", "collected": False}
+    with db.write() as session:
+        session.execute(insert(JobRow).values(run_id=waiting.id, **job))
     with pytest.raises(InputError, match="one of its batch jobs is still running"):
         remove(db, "waiting")
     audited, candidate = add_neighbor_run(db, "audited")
     with db.write() as session:
-        audit = session.scalar(
-            insert(AuditRow)
-            .values(run_id=audited.id, kind="groups", seed=0, size=1, created_at="now")
-            .returning(AuditRow.id)
-        )
+        audit = {"run_id": audited.id, "kind": "groups", "seed": 0, "size": 1, "created_at": "now"}
+        audit_id = session.scalar(insert(AuditRow).values(**audit).returning(AuditRow.id))
         row = {"candidate_id": candidate, "reviewer": "me", "decision": "rejected", "reason": ""}
-        session.execute(insert(ReviewRow).values(**row, audit_id=audit, created_at="now"))
+        session.execute(insert(ReviewRow).values(**row, audit_id=audit_id, created_at="now"))
     with pytest.raises(InputError, match=r"its audits contain human decisions \(1\)"):
         remove(db, "audited")
 
@@ -185,14 +158,14 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
 
 def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
     add_eval_run(db, "gone", [(4, 2, 1)])
-    asked = cli("runs", "remove", "gone", "--db", str(db.place))
-    assert (asked.code, asked.out, "Pass --yes to confirm" in asked.err) == (2, "", True)
-    assert "samples 4, " in asked.err
-    renamed = cli("runs", "rename", "gone", "old", "--db", str(db.place))
-    assert renamed.out.startswith("run     old\n")
-    removed = json.loads(cli("runs", "remove", "old", "--yes", "--json", "--db", str(db.place)).out)
+    at = ("--db", str(db.place))
+    asked = cli.within("runs").refused("remove", "gone", *at)
+    assert "Pass --yes to confirm" in asked
+    assert "samples 4, " in asked
+    assert cli.ok("runs", "rename", "gone", "old", *at).out.startswith("run     old\n")
+    removed = cli.json("runs", "remove", "old", "--yes", *at)
     assert (removed["run"], removed["removed"]["samples"], removed["sets"]) == ("old", 4, [])
-    cli.refused("runs", "remove", "old", "--yes", "--db", str(db.place))
+    cli.refused("runs", "remove", "old", "--yes", *at)
     add_eval_run(db, "base.new", [(4, 2, 1)])
     for words in (("remove", "base", "--yes"), ("rename", "base", "other")):
-        assert "Did you mean 'base.new'?" in cli.refused("runs", *words, "--db", str(db.place))
+        assert "Did you mean 'base.new'?" in cli.refused("runs", *words, *at)

@@ -41,18 +41,13 @@ def everything(path):
         schema = sorted(connection.execute("SELECT type, name, sql FROM sqlite_master").fetchall(), key=str)
         tables = [name for kind, name, _ in schema if kind == "table"]
         rows = {name: connection.execute(f"SELECT * FROM {name}").fetchall() for name in tables}
-    framed = b"\x28\xb5\x2f\xfd"
+    framed, unpacker = b"\x28\xb5\x2f\xfd", zstandard.ZstdDecompressor()
 
     def read(value):
-        return (
-            zstandard.ZstdDecompressor().decompress(value)
-            if isinstance(value, bytes) and value.startswith(framed)
-            else value
-        )
+        return unpacker.decompress(value) if isinstance(value, bytes) and value.startswith(framed) else value
 
-    return schema, {
-        name: sorted((tuple(map(read, row)) for row in found), key=repr) for name, found in rows.items()
-    }
+    read_rows = {name: [tuple(map(read, row)) for row in found] for name, found in rows.items()}
+    return schema, {name: sorted(found, key=repr) for name, found in read_rows.items()}
 
 
 def test_every_row_and_all_of_the_schema_come_back(database, tmp_path):

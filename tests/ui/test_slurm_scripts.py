@@ -71,12 +71,15 @@ def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def submit(script: str, *arguments: object) -> "subprocess.Popen[str]":
     path = ROOT / "docs" / "slurm" / script
-    return subprocess.Popen(
-        ["bash", str(path), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
+    call, pipe = ["bash", str(path), *map(str, arguments)], subprocess.PIPE
+    return subprocess.Popen(call, stdout=pipe, stderr=subprocess.STDOUT, text=True)
+
+
+def end(script: str, *arguments: object, limit_s: float = 30) -> tuple[int, str]:
+    """Run a script to its end; return its exit code and what it printed."""
+    process = submit(script, *arguments)
+    out, _ = process.communicate(timeout=limit_s)
+    return process.returncode, out
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
@@ -86,10 +89,8 @@ def test_a_script_is_sound_and_says_what_it_lacks(script: Path, job: Path) -> No
     assert head[0] == "#!/bin/bash"
     assert all(line.startswith("#") for line in head if line)
     assert any(line.startswith("#SBATCH --requeue") for line in head)
-    process = submit(script.name)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode != 0
-    assert "name the" in out
+    code, out = end(script.name)
+    assert (code != 0, "name the" in out) == (True, True)
 
 
 @pytest.mark.slow
@@ -116,9 +117,8 @@ def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_goes_on(job: Pat
         stored = len(rows("tagrpo.db", SAMPLES))
         assert stored == paid()  # all that was in flight came and is kept
         # The same command once more ends it.
-        process = submit("run.sbatch", *arguments)
-        out, _ = process.communicate(timeout=200)
-        assert process.returncode == 0, out
+        code, out = end("run.sbatch", *arguments, limit_s=200)
+        assert code == 0, out
         assert paid() == PROBLEMS * N
         assert min(stats(first)["paid"], stats(second)["paid"]) > 0
     places = [(place, ordinal) for place in range(PROBLEMS) for ordinal in range(N)]
@@ -129,9 +129,7 @@ def test_a_job_that_is_sent_back_too_often_stays_away(job: Path, monkeypatch: py
     (job / "servers" / "1").write_text("http://localhost:1/v1\n")
     (job / "bin" / "tagrpo").write_text("#!/bin/bash\nexit 143\n")
     monkeypatch.setenv("SLURM_RESTART_COUNT", "50")
-    process = submit("run.sbatch", "runs", "list")
-    process.communicate(timeout=30)
-    assert process.returncode == 143
+    assert end("run.sbatch", "runs", "list")[0] == 143
     assert not (job / "scontrol").exists()
 
 
@@ -157,16 +155,14 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
     (job / "commands").write_text("runs list\nsets list --json\n")
     (job / "bin" / "tagrpo").write_text(f'#!/bin/bash\necho "$@" > {job}/asked\n')
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
-    refused = submit("array.sbatch", "commands")
-    out, _ = refused.communicate(timeout=30)
-    assert (refused.returncode, "must name a PostgreSQL database" in out) == (2, True)
+    code, out = end("array.sbatch", "commands")
+    assert (code, "must name a PostgreSQL database" in out) == (2, True)
     monkeypatch.setenv("TAGRPO_DB", "postgresql+psycopg://ann@db.lab/tagrpo")
-    assert submit("array.sbatch", "commands").wait(30) == 0
+    assert end("array.sbatch", "commands")[0] == 0
     assert (job / "asked").read_text() == "sets list --json grace_s=150\n"
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "3")
-    absent = submit("array.sbatch", "commands")
-    out, _ = absent.communicate(timeout=30)
-    assert (absent.returncode, "commands has no line 3" in out) == (2, True)
+    code, out = end("array.sbatch", "commands")
+    assert (code, "commands has no line 3" in out) == (2, True)
 
 
 @pytest.mark.slow
@@ -197,10 +193,8 @@ def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
         assert process.wait(30) == 143
         assert (job / "scontrol").read_text() == "requeue 17\n"
         address = f"10.0.0.1:{20000 + 17}"
-        assert (job / "asked").read_text().splitlines() == [
-            "runs show second",
-            f"{asked} ray_address={address}",
-        ]
+        asked_for = (job / "asked").read_text().splitlines()
+        assert asked_for == ["runs show second", f"{asked} ray_address={address}"]
         started = [line for line in (job / "ray").read_text().splitlines() if line.startswith("start")]
         assert [line.split()[1] for line in started] == ["--head", "--address"]
         assert submit("ray.sbatch", *asked.split()).wait(30) == 0

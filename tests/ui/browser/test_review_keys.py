@@ -3,9 +3,9 @@
 import pytest
 from page_view import served, tagrpo_ui
 from runs import Proposed, add_run, open_empty
+from world_runs import rows
 
 from rephraser.reviews.audit import open_audit
-from service.database import Database
 
 ITEMS = 80
 PRESS_MS = 50
@@ -20,20 +20,14 @@ EYES = r"""() => {
 }"""
 
 
-def make_database(path, items=ITEMS):
+def make_database(path):
     """One question with formulas for each item; the neighbor says its number in words of its own."""
+    question = "Let $x_{{{n}}} = \\frac{{{n}}}{{7}}$ and $y = \\sqrt{{{n} + x^2}}$. Find $7x + {n}$."
+    wording = "Wording {n} of it: what is $7x + {n}$ if $x = \\frac{{{n}}}{{7}}$?"
+    verdicts = ["accepted" if n % 3 else "rejected" for n in range(ITEMS)]
     asked = [
-        (
-            f"Let $x_{{{n}}} = \\frac{{{n}}}{{7}}$ and $y = \\sqrt{{{n} + x^2}}$. Find $7x + {n}$.",
-            str(2 * n),
-            [
-                Proposed(
-                    f"Wording {n} of it: what is $7x + {n}$ if $x = \\frac{{{n}}}{{7}}$?",
-                    ("accepted" if n % 3 else "rejected",),
-                )
-            ],
-        )
-        for n in range(items)
+        (question.format(n=n), str(2 * n), [Proposed(wording.format(n=n), (verdict,))])
+        for n, verdict in enumerate(verdicts)
     ]
     db = open_empty(path)
     run = add_run(db, "fast", asked)
@@ -57,16 +51,11 @@ def url(database):
 
 def decisions(path, *reviewers):
     """Return (number of the wording, reviewer, decision, reason) of some reviewers, the oldest first."""
-    from sqlalchemy import text
-
-    with Database.open(path, read_only=True) as db, db.read() as session:
-        rows = session.execute(
-            text(
-                "SELECT c.text, r.reviewer, r.decision, r.reason FROM reviews r "
-                "JOIN candidates c ON c.id = r.candidate_id ORDER BY r.id"
-            )
-        )
-        return [(row[0].split()[1], *row[1:]) for row in rows if row[1] in reviewers]
+    query = (
+        "SELECT c.text, r.reviewer, r.decision, r.reason FROM reviews r "
+        "JOIN candidates c ON c.id = r.candidate_id ORDER BY r.id"
+    )
+    return [(row[0].split()[1], *row[1:]) for row in rows(path, query) if row[1] in reviewers]
 
 
 def queue(view_of, url, reviewer, **more):
