@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +19,6 @@ from ui.cli.runs import open_words, show_estimates
 from ui.cli.settings import db, resume_command
 
 with lazy_imports():
-    from evaluator import grading
     from rephraser import verdict
     from rephraser.reviews import audit as audits
     from rephraser.reviews import mending
@@ -124,8 +122,8 @@ def attention(summary: dict[str, Any], stopped: str | None = None, message: str 
 def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: bool = False) -> None:
     """Judge a run's stored answers again with other thresholds. It sends no requests.
 
-    KEY=VALUE sets accept, reject, question_samples or looks, as in the table verdict of
-    `tagrpo config rephrase`. The new verdicts are added; published sets stay unchanged, and reviews still
+    KEY=VALUE sets accept, reject or looks, as in the table verdict of `tagrpo config rephrase`; looks must be
+    among the run's. The new verdicts are added; published sets stay unchanged, and reviews still
     override verdicts. `tagrpo resume` continues with the run's own thresholds.
 
     Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
@@ -139,9 +137,7 @@ def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: 
         with database.read() as session:
             chosen = run_store.find_neighbor_run(session, run)
         rule = execution.make_rule(reading.build(), spec.RunSpec.from_json(chosen.spec).rule)
-        with terminal.progress(chosen.name) as bar, grading.Grader() as grader:
-            report = partial(bar, "comparing answers")
-            rejudged = rejudging.judge_again(database, chosen, rule, grader, dry_run=dry_run, report=report)
+        rejudged = rejudging.judge_again(database, chosen, rule, dry_run=dry_run)
     terminal.show({"run": chosen.name, "rule": verdict.rule_spec(rule), "dry_run": dry_run, **rejudged})
 
 
