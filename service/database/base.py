@@ -1,6 +1,7 @@
 """The declarative base that every room's tables share, and the column types they need."""
 
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar
@@ -8,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import zstandard
 from sqlalchemy import JSON, BigInteger, Dialect, Integer, LargeBinary, MetaData, String
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import TypeDecorator
 
 upsert = postgresql.insert
@@ -32,6 +33,20 @@ def in_parts(items: Sequence[Item], size: int = PER_STATEMENT) -> Iterator[Seque
 def columns_of(row: type["Base"], value: type) -> tuple[Any, ...]:
     """Return the columns of a table that a dataclass has as fields, in the order of its fields."""
     return tuple(getattr(row, field.name) for field in fields(value))
+
+
+def add_counts(session: Session, sums: type["Base"], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add numbers to a table of sums by its primary key, in the transaction that writes what they count."""
+    table: Any = sums.__table__
+    keys = table.primary_key.columns.keys()
+    added: defaultdict[tuple[Any, ...], Counter[str]] = defaultdict(Counter)
+    for row in rows:
+        added[tuple(row[key] for key in keys)].update({name: row[name] for name in row.keys() - keys})
+    statement = upsert(table)
+    raised = {each.name: each + statement.excluded[each.name] for each in table.c if each.name not in keys}
+    statement = statement.on_conflict_do_update(index_elements=keys, set_=raised)
+    values = [{**dict(zip(keys, key, strict=True)), **numbers} for key, numbers in added.items()]
+    session.connection().execute(statement, values)
 
 
 def utc_now() -> str:
