@@ -73,7 +73,7 @@ def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     load_tables()
 
     def by_name(table: Table) -> list[str]:
-        """Return the columns that refer to a run by name only: triggers keep the table."""
+        """Return the columns that refer to a run by name only."""
         return [each.name for each in table.columns if each.name in _COUNTED_BY and not each.foreign_keys]
 
     tables = sorted(Base.metadata.sorted_tables, key=lambda table: bool(by_name(table)))
