@@ -16,13 +16,6 @@ def on_creation(row: type[Base], *statements: str, dialect: str = "sqlite") -> N
         event.listen(row.__table__, "after_create", ddl)
 
 
-def _function(name: str, body: str) -> str:
-    return (
-        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $body$ "
-        f"#variable_conflict use_column\nBEGIN {body} END $body$"
-    )
-
-
 def refusing(row: type[Base], name: str, when: str, words: str, condition: str | None = None) -> None:
     """Have a change refused with these words, on both dialects; `when` is `BEFORE INSERT` or the like."""
     table = row.__tablename__
@@ -35,7 +28,7 @@ def refusing(row: type[Base], name: str, when: str, words: str, condition: str |
     body = f"IF {condition} THEN {fails} END IF; RETURN NEW;" if condition else f"{fails} RETURN NULL;"
     on_creation(
         row,
-        _function(name, body),
+        f"CREATE FUNCTION {name}() RETURNS trigger LANGUAGE plpgsql AS $body$ BEGIN {body} END $body$",
         f'CREATE TRIGGER {name} {when} ON "{table}" FOR EACH ROW EXECUTE FUNCTION {name}()',
         dialect="postgresql",
     )
