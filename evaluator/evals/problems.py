@@ -127,10 +127,10 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
             for position, place in enumerate(placed[there:], start=there)
         ],
     )
-    counts = dict.fromkeys(("samples", "truncated", "refused", "with_tokens", "tokens"), literal(0))
-    new = (RunProblemRow.run_id == run_id, RunProblemRow.position >= there)
-    zeros = select(RunProblemRow.id, *counts.values()).where(*new)
-    session.execute(insert(SampleCountsRow).from_select(["run_problem_id", *counts], zeros))
+    columns = SampleCountsRow.__table__.columns.keys()
+    zeros = select(RunProblemRow.id, *(literal(0) for _ in columns[1:]))
+    new = zeros.where(RunProblemRow.run_id == run_id, RunProblemRow.position >= there)
+    session.execute(insert(SampleCountsRow).from_select(columns, new))
     return there
 
 
