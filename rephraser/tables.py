@@ -8,7 +8,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from rephraser.checks.text import likeness
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, utc_now
-from service.database.triggers import append_only, sealed_by
+from service.database.triggers import append_only, sealed_by, write_once
 from service.hashing import canonical_text, content_id
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
@@ -65,7 +65,7 @@ class ProposalRow(Base):
     )
 
 
-@append_only
+@write_once
 class VerdictRow(Base):
     """A verdict with its evidence. Append-only: the newest of a run counts."""
 
@@ -96,7 +96,7 @@ class AuditRow(Base):
     __table_args__ = (UniqueConstraint("run_id", "kind", "seed", "size"),)
 
 
-@append_only
+@write_once
 class AuditMemberRow(Base):
     """A neighbor in an audit, with the verdict it had when the sample was drawn and its stratum's size.
 

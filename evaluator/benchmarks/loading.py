@@ -97,7 +97,7 @@ def load_benchmark(
     else:
         opened = open_file(Path(source))
         origin = {"file": opened.name, "sha256": opened.origin["sha256"]}
-    images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition', None)
+    images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition')
     own = benchmark.name not in BENCHMARKS
     exact = own or source is None
     problems, references = read_problems(

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 
-from sqlalchemy import ColumnElement, func, insert, select
+from sqlalchemy import ColumnElement, func, insert, literal, select
 from sqlalchemy.orm import Session
 
-from evaluator.evals.tables import ProblemRow, RunProblemRow
+from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleCountsRow
 from evaluator.grading import AnswerKind, GradeCase
 from evaluator.grading.versions import answers_of
 from service.database import upsert, utc_now
@@ -127,6 +127,10 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
             for position, place in enumerate(placed[there:], start=there)
         ],
     )
+    columns = SampleCountsRow.__table__.columns.keys()
+    zeros = select(RunProblemRow.id, *(literal(0) for _ in columns[1:]))
+    new = zeros.where(RunProblemRow.run_id == run_id, RunProblemRow.position >= there)
+    session.execute(insert(SampleCountsRow).from_select(columns, new))
     return there
 
 

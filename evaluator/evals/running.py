@@ -21,7 +21,7 @@ from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, read_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, model_slug, open_eval_run, run_version
 from evaluator.evals.samples import grade_row, grade_run, insert_grades
-from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleRow, SampleTextRow
+from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleCountsRow, SampleRow, SampleTextRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import grader_id
 from evaluator.grading.workers.own import own_version
@@ -30,7 +30,7 @@ from service.asks.request import prompt_request
 from service.asks.store import Grouped, add_tasks
 from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
 from service.asks.work import work_on_run
-from service.database import Database
+from service.database import Database, add_counts
 from service.engines.opening import OpenModels, engine_logs, price_of
 from service.errors import InputError
 from service.hashing import derive_seed
@@ -389,14 +389,25 @@ def insert_samples(session: Session, samples: Sequence[NewSample], grader_row: i
     """Write at least one sample in a write transaction, and grades by this version where there are any."""
     # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
     next_id = (session.scalar(select(func.max(SampleRow.id))) or 0) + 1
-    headers, texts, grades = [], [], []
+    headers, texts, grades, counts = [], [], [], []
     for id, sample in enumerate(samples, next_id):
         header = {**vars(sample), "id": id}
         texts.append({"sample_id": id, "text": header.pop("text")})
         if (grade := header.pop("grade")) is not None and grader_row is not None:
             grades.append(grade_row(id, sample.run_problem_id, grader_row, grade))
         headers.append(header)
+        counts.append(
+            {
+                "run_problem_id": sample.run_problem_id,
+                "samples": 1,
+                "truncated": int(sample.stop_reason == "length"),
+                "refused": int(sample.stop_reason in ("content_filter", "refusal")),
+                "with_tokens": int(sample.completion_tokens is not None),
+                "tokens": sample.completion_tokens or 0,
+            }
+        )
     table: Any  # bare, since the ORM spends more on a statement than SQLite does
     for table, rows in ((SampleRow.__table__, headers), (SampleTextRow.__table__, texts)):
         session.connection().execute(insert(table), rows)
+    add_counts(session, SampleCountsRow, counts)
     insert_grades(session, grades)

@@ -7,9 +7,9 @@ person's grade overrides it; a sample that the grader has not graded does not co
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, or_, select
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.benchmarks.catalogue import is_secret
@@ -17,7 +17,9 @@ from evaluator.evals.counts import newest_grades
 from evaluator.evals.overview import shown_grader
 from evaluator.evals.problems import run_problems
 from evaluator.evals.tables import (
+    GradeCountsRow,
     GradeRow,
+    GradeSourcesRow,
     HumanGradeRow,
     HumanGradeWithdrawalRow,
     ProblemRow,
@@ -27,7 +29,7 @@ from evaluator.evals.tables import (
 )
 from evaluator.grading import GRADER_VERSION, Grade, Grader, GradeValue
 from evaluator.grading.versions import find_grader, grader_id
-from service.database import Database, in_parts, upsert, utc_now
+from service.database import Database, add_counts, in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
 from service.telling import TellProgress
@@ -264,8 +266,6 @@ def list_human_grades(session: Session, run_id: str, sample_id: int | None = Non
 SAMPLES_PER_COMMIT = 500
 LONGEST_EXTRACTED = 1_000
 
-_INSERT = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
-
 
 def grade_run(
     db: Database, run_id: str, grader: Grader, report: TellProgress, *, version: str = GRADER_VERSION
@@ -304,9 +304,23 @@ def grade_run(
 
 
 def insert_grades(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
-    """Write rows of the table of grades; a sample keeps the grade that it has."""
-    if rows:
-        session.connection().execute(_INSERT, list(rows))
+    """Write rows of the table of grades and count them; a sample keeps the grade that it has."""
+    samples = GradeRow.sample_id.in_([row["sample_id"] for row in rows])
+    stored = {
+        tuple(key) for key in session.execute(select(GradeRow.sample_id, GradeRow.grader_id).where(samples))
+    }
+    new = [row for row in rows if (row["sample_id"], row["grader_id"]) not in stored]
+    if new:
+        table: Any = GradeRow.__table__
+        session.connection().execute(insert(table), new)
+        by_value, by_source = [], []
+        for row in new:
+            place = {name: row[name] for name in ("run_problem_id", "grader_id")}
+            by_value.append(place | {value: int(row["value"] == value) for value in GradeValue})
+            source = {"source": row["source"] or "", "grades": 1, "correct": int(row["value"] == "correct")}
+            by_source.append(place | source)
+        add_counts(session, GradeCountsRow, by_value)
+        add_counts(session, GradeSourcesRow, by_source)
     return [None] * len(rows)
 
 

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from evaluator.grading import versions as _grading  # noqa: F401  (foreign keys)
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
 from service.database.base import BY_KEY_ALONE, Base, CompressedText
-from service.database.triggers import append_only, count_new_rows
+from service.database.triggers import append_only, write_once
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
 
 SAMPLE = "sample"
@@ -53,7 +53,7 @@ class RunProblemRow(Base):
     )
 
 
-@append_only
+@write_once
 class SampleRow(Base):
     """A response drawn for evaluation, without its text."""
 
@@ -70,7 +70,7 @@ class SampleRow(Base):
     __table_args__ = (Index(None, "run_problem_id", "ordinal", unique=True), Index(None, "ask_id"))
 
 
-@append_only
+@write_once
 class SampleTextRow(Base):
     """The text of a sample."""
 
@@ -79,7 +79,7 @@ class SampleTextRow(Base):
     text: Mapped[str] = mapped_column(CompressedText)
 
 
-@append_only
+@write_once
 class GradeRow(Base):
     """A sample's grade by one version of the grader; grades of other versions stay."""
 
@@ -95,7 +95,7 @@ class GradeRow(Base):
     __table_args__ = (BY_KEY_ALONE,)
 
 
-@append_only
+@write_once
 class HumanGradeRow(Base):
     """A person's grade of a sample. The newest that was not withdrawn counts, over that of any grader."""
 
@@ -110,7 +110,7 @@ class HumanGradeRow(Base):
     created_at: Mapped[str]
 
 
-@append_only
+@write_once
 class HumanGradeWithdrawalRow(Base):
     """A person's grade that was taken back: what was said before counts again."""
 
@@ -122,7 +122,7 @@ class HumanGradeWithdrawalRow(Base):
 
 
 class SampleCountsRow(Base):
-    """Samples of a problem of a run. Made with the problem and kept by a trigger."""
+    """Samples of a problem of a run. Made with the problem, raised with its samples."""
 
     __tablename__ = "sample_counts"
     run_problem_id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
@@ -134,7 +134,7 @@ class SampleCountsRow(Base):
 
 
 class GradeCountsRow(Base):
-    """Grades of a problem's samples by one version of the grader; no row where there are none. By trigger."""
+    """Grades of a problem's samples by one version of the grader; no row where there are none."""
 
     __tablename__ = "grade_counts"
     run_problem_id: Mapped[int] = mapped_column(primary_key=True)
@@ -147,7 +147,7 @@ class GradeCountsRow(Base):
 
 
 class GradeSourcesRow(Base):
-    """Grades of a problem's samples by where the answer was found. By trigger."""
+    """Grades of a problem's samples by where the answer was found."""
 
     __tablename__ = "grade_sources"
     run_problem_id: Mapped[int] = mapped_column(primary_key=True)
@@ -157,43 +157,3 @@ class GradeSourcesRow(Base):
     correct: Mapped[int]
 
     __table_args__ = (BY_KEY_ALONE,)
-
-
-count_new_rows(
-    RunProblemRow,
-    "run_problems_counted",
-    "sample_counts",
-    {"run_problem_id": "NEW.id"},
-    dict.fromkeys(("samples", "truncated", "refused", "with_tokens", "tokens"), "0"),
-)
-count_new_rows(
-    SampleRow,
-    "samples_counted",
-    "sample_counts",
-    {"run_problem_id": "NEW.run_problem_id"},
-    {
-        "samples": "1",
-        "truncated": "NEW.stop_reason = 'length'",
-        "refused": "NEW.stop_reason IN ('content_filter', 'refusal')",
-        "with_tokens": "NEW.completion_tokens IS NOT NULL",
-        "tokens": "COALESCE(NEW.completion_tokens, 0)",
-    },
-)
-count_new_rows(
-    GradeRow,
-    "grades_counted",
-    "grade_counts",
-    {"run_problem_id": "NEW.run_problem_id", "grader_id": "NEW.grader_id"},
-    {value: f"NEW.value = '{value}'" for value in ("correct", "wrong", "unknown")},
-)
-count_new_rows(
-    GradeRow,
-    "grades_sourced",
-    "grade_sources",
-    {
-        "run_problem_id": "NEW.run_problem_id",
-        "grader_id": "NEW.grader_id",
-        "source": "COALESCE(NEW.source, '')",
-    },
-    {"grades": "1", "correct": "NEW.value = 'correct'"},
-)

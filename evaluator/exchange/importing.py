@@ -347,7 +347,7 @@ def _matcher_of_file(posed: str, folder: Path, kind: str) -> FromFile:
     name = default_set_name(posed.rpartition("/")[2].encode("ascii", "ignore").decode())[:60] or "responses"
     if name in BENCHMARKS or name.startswith("gpqa"):  # these problems are not the benchmark
         name += "-file"
-    return FromFile(name, AnswerKind(kind), RowImages(folder, "--column images=NAME", "--column images="))
+    return FromFile(name, AnswerKind(kind), RowImages(folder))
 
 
 def _left_out(counts: Counter[str], benchmark: LoadedBenchmark | None) -> dict[str, Any]:

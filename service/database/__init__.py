@@ -1,6 +1,7 @@
 """One database by path or URL: SQLAlchemy 2 over SQLite or PostgreSQL."""
 
 from service.database.base import Base as Base
+from service.database.base import add_counts as add_counts
 from service.database.base import columns_of as columns_of
 from service.database.base import in_parts as in_parts
 from service.database.base import upsert as upsert

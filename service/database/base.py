@@ -1,14 +1,15 @@
 """The declarative base that every room's tables share, and the column types they need."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, ClassVar, TypeVar
 
 import zstandard
-from sqlalchemy import JSON, BigInteger, Dialect, Integer, LargeBinary, MetaData, String
+from sqlalchemy import JSON, BigInteger, Dialect, Executable, Integer, LargeBinary, MetaData, String
 from sqlalchemy.dialects import postgresql
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import TypeDecorator
 
 upsert = postgresql.insert
@@ -32,6 +33,26 @@ def in_parts(items: Sequence[Item], size: int = PER_STATEMENT) -> Iterator[Seque
 def columns_of(row: type["Base"], value: type) -> tuple[Any, ...]:
     """Return the columns of a table that a dataclass has as fields, in the order of its fields."""
     return tuple(getattr(row, field.name) for field in fields(value))
+
+
+def add_counts(session: Session, sums: type["Base"], rows: Iterable[Mapping[str, Any]]) -> None:
+    """Add numbers to a table of sums by its primary key, in the transaction that writes what they count."""
+    keys, statement = _raise_by_key(sums)
+    added: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+    for row in rows:
+        key = tuple(row[name] for name in keys)
+        if before := added.get(key):
+            row = {name: value if name in keys else value + before[name] for name, value in row.items()}
+        added[key] = row
+    session.connection().execute(statement, list(added.values()))
+
+
+@cache
+def _raise_by_key(sums: type["Base"]) -> tuple[Sequence[str], Executable]:
+    table: Any = sums.__table__
+    keys, statement = table.primary_key.columns.keys(), upsert(table)
+    raised = {each.name: each + statement.excluded[each.name] for each in table.c if each.name not in keys}
+    return keys, statement.on_conflict_do_update(index_elements=keys, set_=raised)
 
 
 def utc_now() -> str:

@@ -12,7 +12,6 @@ from service.database.base import Base
 from service.database.engine import Database
 from service.database.place import Place, parse_place
 from service.database.schema import load_tables
-from service.database.triggers import lifted
 from service.errors import DatabaseError
 from service.telling import TellStage
 
@@ -30,22 +29,24 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
     if source == target or source.absolute() == target.absolute():
         raise DatabaseError(f"{target}: is the source database itself. Choose another target.")
     load_tables()
+    # A set comes after its members: rows of a set that is there are refused.
+    last = ("neighbor_sets", "neighbor_set_tags")
+    tables = sorted(Base.metadata.sorted_tables, key=lambda table: table.name in last)
     with (
         Database.open(source, create=False, read_only=True) as reading,
         Database.open(target) as writing,
         reading.read() as rows,
         writing.write() as copy,
     ):
-        for table in Base.metadata.sorted_tables:
+        for table in tables:
             if copy.execute(select(*table.primary_key).limit(1)).first() is not None:
                 raise DatabaseError(
                     f"{target}: already contains rows ({table.name}). Choose an empty database."
                 )
         if copy.get_bind().dialect.name == "sqlite":
             copy.execute(text("PRAGMA defer_foreign_keys = ON"))
-        with lifted(copy, lambda name: True):  # rows come with the counts that they have
-            contents = {table.name: _copy(rows, table, report, copy) for table in Base.metadata.sorted_tables}
-        for table in Base.metadata.sorted_tables:
+        contents = {table.name: _copy(rows, table, report, copy) for table in tables}
+        for table in tables:
             if _copy(copy, table, report) != contents[table.name]:
                 raise DatabaseError(
                     f"{target}: the copied content of {table.name} differs from {source}, so nothing was "

@@ -76,7 +76,7 @@ class PostgresDatabase:
         )
         event.listen(self.engine, "connect", _read_numbers)
         event.listen(self.engine, "connect", _note_life)
-        # Rows of one INSERT go in one statement, so that what counts them runs once.
+        # Rows of one INSERT go in one statement, which saves round trips.
         self.engine.dialect.use_insertmanyvalues_wo_returning = True
 
     @contextmanager

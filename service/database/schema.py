@@ -22,14 +22,17 @@ TABLES = (
 )
 """Modules of tables, by name: this room imports none that stands on it, yet every database has all tables."""
 
-HEAD_REVISION = "1.5"
-UPGRADABLE = ("1.3", "1.4")
+HEAD_REVISION = "1.6"
+UPGRADABLE = ("1.3", "1.4", "1.5")
 """Older revisions that `migrate` brings to the newest one."""
 
 TRIGGERS_GONE = (
     *("questions_searched", "candidates_searched", "questions_counted", "question_set_members_counted"),
     *("proposals_standing", "proposals_standing_gone", "verdicts_standing", "verdicts_findings"),
     *("reviews_standing", "reviews_withdrawn", "standings_counted", "standings_moved", "standings_gone"),
+    *("run_problems_counted", "samples_counted", "grades_counted", "grades_sourced"),
+    *("verdicts_no_delete", "audit_members_no_delete", "samples_no_delete", "sample_texts_no_delete"),
+    *("grades_no_delete", "human_grades_no_delete", "human_grade_withdrawals_no_delete"),
 )
 TABLES_GONE = (
     *("text_letters", "searched_texts", "question_labels", "question_set_counts", "run_spending"),

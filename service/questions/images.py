@@ -168,14 +168,13 @@ class RowImages:
     def __init__(
         self,
         folder: Path | None = None,
-        other: str = "--column images=NAME",
-        without: str | None = "--column images=",
+        other: str = "--column images=NAME, or none with --column images=",
     ) -> None:
         """Set up; paths in rows are relative to `folder`, and refused where there is none.
 
-        In messages `other` is what names another column, `without` what takes the texts alone, if anything.
+        In messages `other` is what names another column.
         """
-        self._folder, self._other, self._without = folder, other, without
+        self._folder, self._other = folder, other
         self._images: dict[str, Image] = {}
 
     def take(self, value: Any) -> tuple[str, ...]:
@@ -228,10 +227,9 @@ class RowImages:
 
     def _of_a_file(self, name: str) -> Image:
         if _ADDRESS.match(name):
-            alone = f", or pass {self._without} to import the text without images" if self._without else ""
             raise ImageProblem(
                 f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and give "
-                f"their file names{alone}"
+                f"their file names, or choose another column with {self._other}"
             )
         if self._folder is None:
             raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")

@@ -16,7 +16,6 @@ from service.asks.store import dead_workers
 from service.asks.tables import AskRow, JobRow, TaskRow
 from service.database.base import Base
 from service.database.schema import load_tables
-from service.database.triggers import lifted
 from service.errors import InputError
 from service.runs.spending import sum_costs
 from service.runs.store import Run, check_name, list_runs
@@ -55,12 +54,10 @@ def remove_run(session: Session, run: Run) -> None:
     obstacles = list(_obstacles(session, run))
     if obstacles:
         raise InputError(f"run {run.name!r} cannot be removed: {'; '.join(obstacles)}.")
-    owned = dict(_owned(run.id))
-    with lifted(session, {f"{table.name}_no_delete" for table in owned}.__contains__):
-        for table, condition in owned.items():
-            session.execute(delete(table).where(condition))
-            if table is _ASKS:
-                session.execute(update(_ASKS).where(_ASKS.c.run_id == run.id).values(run_id=None))
+    for table, condition in _owned(run.id):
+        session.execute(delete(table).where(condition))
+        if table is _ASKS:
+            session.execute(update(_ASKS).where(_ASKS.c.run_id == run.id).values(run_id=None))
 
 
 def rename_run(session: Session, run: Run, name: str) -> None:
@@ -76,7 +73,7 @@ def _owned(run_id: str) -> Iterator[tuple[Table, ColumnElement[bool]]]:
     load_tables()
 
     def by_name(table: Table) -> list[str]:
-        """Return the columns that refer to a run by name only: triggers keep the table."""
+        """Return the columns that refer to a run by name only."""
         return [each.name for each in table.columns if each.name in _COUNTED_BY and not each.foreign_keys]
 
     tables = sorted(Base.metadata.sorted_tables, key=lambda table: bool(by_name(table)))

@@ -148,9 +148,8 @@ def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(db:
     ]
     assert all(row["withdrawn_at"] for row in rows)
     for table in ("human_grades", "human_grade_withdrawals"):
-        for statement in (f"DELETE FROM {table}", f"UPDATE {table} SET created_at = ''"):
-            with pytest.raises((IntegrityError, SqlError), match="append-only"), db.write() as session:
-                session.execute(text(statement))
+        with pytest.raises((IntegrityError, SqlError), match="append-only"), db.write() as session:
+            session.execute(text(f"UPDATE {table} SET created_at = ''"))
 
 
 def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(db: Database) -> None:

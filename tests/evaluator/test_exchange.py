@@ -208,7 +208,7 @@ def asked(**others: Any) -> dict[str, Any]:
 
 
 def from_file(folder: Path) -> FromFile:
-    return FromFile("own", AnswerKind.LATEX, RowImages(folder, "--column images=NAME", "--column images="))
+    return FromFile("own", AnswerKind.LATEX, RowImages(folder))
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])

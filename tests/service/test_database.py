@@ -55,7 +55,7 @@ def schema_hash(path: Path) -> str:
 def test_another_schema_has_another_revision(path: Path) -> None:
     """Otherwise databases of before would be opened, and fail wherever a column is missing."""
     Database.open(path).close()
-    assert (schema.HEAD_REVISION, schema_hash(path)) == ("1.5", "c2e7651385fc"), "add a migration"
+    assert (schema.HEAD_REVISION, schema_hash(path)) == ("1.6", "6f871d6ed4bc"), "add a migration"
 
 
 @pytest.mark.parametrize("read_only", [True, False])
@@ -76,7 +76,7 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path: Path, 
         Database.open(path, read_only=read_only)
     assert path.read_bytes() == before
     Database.open(path, create=False, upgrade=True).close()
-    assert schema_hash(path) == "c2e7651385fc"
+    assert schema_hash(path) == "6f871d6ed4bc"
     with Database.open(path, read_only=True) as db, db.read() as session:
         assert session.scalars(text("SELECT count(*) FROM runs")).all() == [1]
 

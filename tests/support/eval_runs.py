@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from runs import add_ask
-from sqlalchemy import insert, select, update
+from sqlalchemy import select, update
 
 from evaluator.evals.counts import Block
 from evaluator.evals.problems import (
@@ -24,7 +24,8 @@ from evaluator.evals.problems import (
 )
 from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import EVAL, EvalSpec
-from evaluator.evals.tables import GradeRow, SampleRow
+from evaluator.evals.samples import insert_grades
+from evaluator.evals.tables import SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id
 from service.asks.store import add_tasks
@@ -192,8 +193,8 @@ def _grade(
     samples = session.scalars(
         select(SampleRow.id).where(SampleRow.run_problem_id == run_problem).order_by(SampleRow.ordinal)
     ).all()
-    session.execute(
-        insert(GradeRow),
+    insert_grades(
+        session,
         [
             {
                 "sample_id": sample,

@@ -7,6 +7,7 @@ from command_line import CommandLine, squeezed, words
 from eval_runs import add_eval_run, make_problems
 from sqlalchemy import text
 
+from evaluator.grading import GradeValue
 from service.database import Database
 
 
@@ -64,6 +65,9 @@ def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:
             value = "CASE WHEN sample_id % 4 = 0 THEN 'unknown' ELSE value END"
             columns = f"sample_id, 99, run_problem_id, {value}, reason, extracted, source"
             session.execute(text(f"INSERT INTO grades SELECT {columns} FROM grades"))
+            counts = ", ".join(f"COUNT(*) FILTER (WHERE value = '{value}')" for value in GradeValue)
+            made = f"SELECT run_problem_id, 99, {counts} FROM grades WHERE grader_id = 99 GROUP BY 1"
+            session.execute(text(f"INSERT INTO grade_counts {made}"))
     told = cli("score", "a", "--changes")
     assert {"compared with old grader", "changed unknown to correct=2"} <= {*squeezed(told.out)}
     as_json = cli.json("score", "a", "--changes")
