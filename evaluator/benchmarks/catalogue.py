@@ -66,7 +66,6 @@ class Benchmark:
 
 
 _BENCHMARK: TypeAdapter[Benchmark] = TypeAdapter(Benchmark)
-_HUB_ONLY = ("split", "revision", "configs")
 
 
 def _read(values: Mapping[str, Any]) -> Benchmark:
@@ -127,7 +126,7 @@ def read_definition(path: Path) -> Benchmark:
         raise InputError(f'{path}: give either file = "rows.jsonl" or hub = "org/name".')
     if benchmark.hub_id is not None and not hub.is_id(benchmark.hub_id):
         raise refuse("hub", f'"{benchmark.hub_id}" is not a Hub dataset id like org/name')
-    for key in _HUB_ONLY if benchmark.file else ():
+    for key in ("split", "revision", "configs") if benchmark.file else ():
         if key in values:
             raise refuse(key, f"{key} applies to Hub datasets only, not to file = ...")
     if default_set_name(name) != name or not name.isascii():

@@ -23,8 +23,6 @@ from service.questions.columns import (
 from service.questions.files import BadRow, JsonNumber, RawRow, Source
 from service.questions.images import RowImages
 
-TESTED = frozenset({"entry_point", "test_list"})
-"""Columns by which rows of HumanEval and MBPP are known."""
 LETTERS = "ABCDEFGHIJ"
 """Of the options of a multiple-choice question."""
 
@@ -55,7 +53,8 @@ def read_problems(
     if not rows:
         raise InputError(f"{source.name}: contains no rows.")
     present = dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values)
-    if own and benchmark.kind is AnswerKind.LATEX and not TESTED.isdisjoint(present):
+    # Rows of HumanEval and MBPP have one of these columns.
+    if own and benchmark.kind is AnswerKind.LATEX and not {"entry_point", "test_list"}.isdisjoint(present):
         benchmark = replace(benchmark, kind=AnswerKind.CODE)
     columns = Columns()
     if any(isinstance(row, RawRow) for row in rows):

@@ -33,7 +33,6 @@ PLACES: tuple[str, ...] = (*SOURCES, NONE_FOUND)
 
 BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
 CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
-_OF_SAMPLES = ("samples", "truncated", "refused", "with_tokens", "tokens")
 
 
 @dataclass
@@ -79,14 +78,14 @@ def count_samples(
         grades: whether people's grades override the grader's.
     """
     missing: Mapping[int, int] = asked_in_vain(session, [run_id]).get(run_id, {})
-    graded = GradeCountsRow
+    counted, graded = SampleCountsRow, GradeCountsRow
     rows: Any = session.execute(
         select(
             *PLACE_COLUMNS,
-            *(getattr(SampleCountsRow, name) for name in _OF_SAMPLES),
+            *(counted.samples, counted.truncated, counted.refused, counted.with_tokens, counted.tokens),
             *(func.coalesce(value, 0) for value in (graded.correct, graded.wrong, graded.unknown)),
         )
-        .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
+        .join(counted, counted.run_problem_id == RunProblemRow.id)
         .outerjoin(graded, (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id))
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)

@@ -394,15 +394,16 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
     present = source.columns or tuple(
         dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values)
     )
+    parts: Parts
     if not present:
-        list(_read(source, (), _refuse_row, None))  # says what is wrong with which rows
+        parts = partial(_parts_of_row, {"response": "response"})
+        list(_read(source, (), parts, None))  # says what is wrong with which rows
     if form is None:
         if {"doc", "model_response"} <= {*present} or {"__doc__", "__model_response__"} <= {*present}:
             form = "lighteval"
         else:
             form = "lm-eval" if {*present} >= LM_EVAL_COLUMNS else "rows"
     task, names = None, None
-    parts: Parts
     if form == "lighteval":
         wanted, parts, scorer = read_lighteval(source, present, scorer)
     elif form == "lm-eval":
@@ -454,10 +455,6 @@ def _read(
             f"{source.name}: {len(bad)} of {number} rows cannot be used:{first_lines(bad)}\nA file is "
             "imported completely or not at all; fix these rows."
         )
-
-
-def _refuse_row(_row: Mapping[str, Any]) -> None:
-    raise RowProblem("it has no columns")
 
 
 def _is_json_log(path: Path) -> bool:

@@ -225,7 +225,11 @@ def final_statement(text: str) -> Statement | None:
         if any(map(str.isalnum, answer)) and not _VERDICT.fullmatch(answer.rstrip(".*! ")):
             return Statement(answer, text[:end], True)
         end = text.rfind("\n", 0, end) + 1
-    return _last(text)
+    tail = text[-_LONGEST_END:]
+    if len(tail) == _LONGEST_END and len(tail.split(None, 1)) == 1:
+        return Statement(text, "", False)  # no sentence, and too long to be read
+    sentence = last_sentence(tail)
+    return Statement(sentence, tail[: tail.rfind(sentence)], False) if sentence is not None else None
 
 
 def _json_answer(text: str) -> str | None:
@@ -254,14 +258,6 @@ def _tagged(text: str) -> Statement | None:
         if inside is not None and any(map(str.isalnum, inside.text)):
             return inside._replace(marked=True)
     return None
-
-
-def _last(text: str) -> Statement | None:
-    tail = text[-_LONGEST_END:]
-    if len(tail) == _LONGEST_END and len(tail.split(None, 1)) == 1:
-        return Statement(text, "", False)  # no sentence, and too long to be read
-    sentence = last_sentence(tail)
-    return Statement(sentence, tail[: tail.rfind(sentence)], False) if sentence is not None else None
 
 
 def last_marker(text: str) -> int | None:

@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -34,7 +35,7 @@ from service.telling import TellProgress
 _MAX_REMEMBERED = 200_000
 
 
-class Grader:
+class Grader(AbstractContextManager["Grader"]):
     """Grades answers in worker processes; a context manager.
 
     Args:
@@ -64,9 +65,6 @@ class Grader:
         self.own = own
         self.version = GRADER_VERSION if own is None else own_version(own)
         self._compared: dict[Task, Grade] = {}
-
-    def __enter__(self) -> "Grader":
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

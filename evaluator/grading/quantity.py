@@ -246,7 +246,7 @@ _FUNCTIONS = (
 _BARE_FUNCTION = re.compile(rf"(?<![A-Za-z\\])({'|'.join(_FUNCTIONS)})(?![a-z])")
 _WORD = re.compile(r"(?<![A-Za-z\\])[A-Za-z]{4,}")
 _PRODUCT = re.compile(r"(?<![_^\d.])(\d+(?:\.\d+)?) ?\((?=[-\d.\\])")  # 2(3) would be read as 2 + 3
-_BINOMIAL = re.compile(r"\\[td]?binom ?(\{[^{}]*\}|[A-Za-z\d]) ?(\{[^{}]*\}|[A-Za-z\d])")
+_BINOMIAL = re.compile(r"\\[td]?binom ?(?:\{([^{}]*)\}|([A-Za-z\d])) ?(?:\{([^{}]*)\}|([A-Za-z\d]))")
 _TIMES_BINOMIAL = re.compile(r"(?<!\\log_\{\w\})(?<=[\d)}\]]) ?(?=\(?\\[td]?binom)")  # another sum to it
 _DIGIT_GAP = re.compile(r"(?<!_)[\d.] +[\d.]")
 _DIGIT_BASE = re.compile(r"\d_")
@@ -261,7 +261,7 @@ def latex_of(text: str) -> str | None:
     latex = _BARE_FUNCTION.sub(lambda match: f"\\{match.group(1)} ", text)
     latex = re.sub(r"\\text\{([A-Za-z])\}", r"\1", latex)
     latex = re.sub(r"\\log ?_(\w) ?", r"\\log_{\1} ", latex)
-    latex = _TIMES_BINOMIAL.sub(r"\\cdot ", _BINOMIAL.sub(_braced_binomial, latex))
+    latex = _TIMES_BINOMIAL.sub(r"\\cdot ", _BINOMIAL.sub(r"\\binom{\1\2}{\3\4}", latex))
     latex = _PRODUCT.sub(r"\1\\cdot (", latex)
     latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
     words = re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
@@ -270,11 +270,6 @@ def latex_of(text: str) -> str | None:
     if r"\text" in latex or latex.count("{") != latex.count("}") or "'" in latex:
         return None
     return latex
-
-
-def _braced_binomial(match: re.Match[str]) -> str:
-    top, bottom = (part if part.startswith("{") else f"{{{part}}}" for part in match.groups())
-    return rf"\binom{top}{bottom}"
 
 
 def compare_units(gold: str, answer: str, comparison: PartComparison) -> Grade | None:

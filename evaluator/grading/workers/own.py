@@ -15,7 +15,6 @@ from service.errors import InputError
 from service.own_code import is_own, load_function, source_hash
 
 _PREFIX = "own grader "
-_DIGITS = 16
 
 
 def own_version(name: str) -> str:
@@ -27,7 +26,7 @@ def own_version(name: str) -> str:
     if not is_own(name):
         raise InputError(f"--grader {name}: give module:function, such as my_grader:grade.")
     load_function(name, f"--grader {name}")
-    return f"{_PREFIX}{name}; sha256 {source_hash(name)[:_DIGITS]}"
+    return f"{_PREFIX}{name}; sha256 {source_hash(name)[:16]}"
 
 
 def own_name(version: str) -> str | None:

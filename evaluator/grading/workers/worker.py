@@ -50,9 +50,7 @@ def _limit_address_space(extra: int) -> None:
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
-    wanted = used + extra
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
+    wanted = used + extra if hard == resource.RLIM_INFINITY else min(used + extra, hard)
     resource.setrlimit(resource.RLIMIT_AS, (wanted, hard))
     resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
