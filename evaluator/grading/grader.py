@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import lru_cache, partial
+from hashlib import blake2b
 
 from evaluator.grading.compare import Task, do_task, read_case, read_tolerance, with_answer
 from evaluator.grading.extraction import FinalAnswer, gold_answer
@@ -64,6 +65,7 @@ class Grader(AbstractContextManager["Grader"]):
         self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self.own = own
         self.version = GRADER_VERSION if own is None else own_version(own)
+        self._reads: dict[object, Grade | tuple[FinalAnswer, Task]] = {}
         self._compared: dict[Task, Grade] = {}
 
     def __exit__(self, *_: object) -> None:
@@ -105,12 +107,22 @@ class Grader(AbstractContextManager["Grader"]):
                 for each in given
             ]
             return self._run(tasks, progress, deadline, apart=True)
-        reads = [_read(case) for case in given]
+        reads = [self._read(case) for case in given]
         unsettled = [read for read in reads if not isinstance(read, Grade)]
         ahead = len(reads) - len(unsettled)
         report = progress and (lambda done, total: progress(ahead + done, ahead + total))
         compared = iter(self._run([task for _, task in unsettled], report, deadline))
         return [read if isinstance(read, Grade) else with_answer(next(compared), read[0]) for read in reads]
+
+    def _read(self, case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
+        """Return what reading a case gives, remembered by a hash of its response, since these are long."""
+        digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        key = (digest, case.gold, case.kind, case.tolerance, case.boxed_only)
+        if key not in self._reads:
+            if len(self._reads) >= _MAX_REMEMBERED:
+                self._reads.clear()
+            self._reads[key] = _read(case)
+        return self._reads[key]
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grades the reference of each gold, given as (gold, reference).
