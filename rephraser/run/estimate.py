@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rephraser.config import RephraseConfig
-from rephraser.run.execution import plan_spec, premise_model, wanted_ids
+from rephraser.run.execution import plan_spec, premise_model
 from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
@@ -27,9 +27,8 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     From a trial of k questions everything is scaled, give or take 2/sqrt(k): what questions cost varies about
     as much as it is. From the questions alone the least is one round, the most all rounds for all of them.
     """
-    spec, _ = plan_spec(config, db)
+    spec, ids, _ = plan_spec(config, db)
     with db.read() as session:
-        ids = wanted_ids(session, spec, config.limit)
         trials = [
             (len(run_question_ids(session, run.id)), run.name, run)
             for run in list_runs(session, KIND)

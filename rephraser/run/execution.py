@@ -5,8 +5,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy.orm import Session
-
 from evaluator.grading import Grader
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, VerdictRule
 from rephraser.proposing.file import FileCandidates, read_candidates
@@ -51,11 +49,10 @@ async def rephrase(
         with Database.open("tagrpo.db") as db:
             run, outcome = asyncio.run(rephrase(config, db, lambda *_: None))
     """
-    planned, candidates = plan_spec(config, db)  # what cannot be used is refused before a model is reached
+    spec, ids, candidates = plan_spec(config, db)  # refuses what cannot be used before a model is reached
     async with OpenModels(engine_logs(db), config) as models:
-        spec = await _open(config, planned, models)
+        spec = await _open(config, spec, models)
         with db.write() as session:
-            ids = wanted_ids(session, spec, config.limit)
             run, before = open_run(
                 session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=ids
             )
@@ -85,26 +82,21 @@ async def rephrase(
     return run, outcome
 
 
-def wanted_ids(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
-    """Return the ids of the usable questions of a run's set, at most `limit`."""
-    ids = [*usable_kinds(session, spec.questions, limit)]
-    if not ids:
-        raise InputError(
-            f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
-            f"{spec.questions} --held` lists the reasons."
-        )
-    return ids
-
-
-def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, FileCandidates | None]:
-    """Return the spec of a run as far as it is known before a model is open, and a file's candidates.
+def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, list[str], FileCandidates | None]:
+    """Return the spec as far as it is known before a model is open, the questions' ids, a file's candidates.
 
     The candidates are those of the whole question set, so that a trial can grow.
     """
     proposer, candidates = config.proposer, None
     with db.read() as session:
-        kinds = set(usable_kinds(session, config.questions).values())
+        kinds_by_id = usable_kinds(session, config.questions)
         members = load_question_set(session, config.questions) if proposer.kind == "file" else []
+    if not kinds_by_id:
+        raise InputError(
+            f"question set {config.questions!r} has no usable questions. `tagrpo questions list "
+            f"{config.questions} --held` lists the reasons."
+        )
+    kinds = {*kinds_by_id.values()}
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:
         raise InputError(
@@ -154,7 +146,7 @@ def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, FileCandid
         min_distance=proposer.min_distance,
         **settings,
     )
-    return spec, candidates
+    return spec, [*kinds_by_id][: config.limit], candidates
 
 
 def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:
