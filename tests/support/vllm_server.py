@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,37 +25,30 @@ def vllm_server(model: Path, log: Path) -> Iterator[str]:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         port = listening.getsockname()[1]
-    address = ("--host", "127.0.0.1", "--port", str(port))
-    named = ("--served-model-name", model.name)
+    address = ("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name)
+    call = [Path(sys.executable).with_name("vllm"), "serve", str(model), *DTYPE, *address]
     with log.open("w") as written:
-        process = subprocess.Popen(
-            [Path(sys.executable).with_name("vllm"), "serve", str(model), *DTYPE, *address, *named],
-            stdout=written,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+        process = subprocess.Popen(call, stdout=written, stderr=subprocess.STDOUT, start_new_session=True)
     try:
-        _wait(process, f"http://127.0.0.1:{port}/health", log)
+        deadline = time.monotonic() + START_S
+        while not _answers(f"http://127.0.0.1:{port}/health"):
+            said = log.read_text(errors="replace")[-4000:]
+            assert process.poll() is None, f"vllm serve ended ({process.poll()}):\n{said}"
+            assert time.monotonic() < deadline, f"vllm serve is not up:\n{said}"
+            time.sleep(0.2)
         yield f"http://127.0.0.1:{port}/v1"
     finally:
-        _end(process)
-
-
-def _wait(process: "subprocess.Popen[bytes]", health: str, log: Path) -> None:
-    deadline = time.monotonic() + START_S
-    while process.poll() is None and time.monotonic() < deadline:
+        process.terminate()
         try:
-            with urllib.request.urlopen(health, timeout=5):
-                return
-        except (urllib.error.URLError, OSError):
-            time.sleep(0.2)
-    raise RuntimeError(f"vllm serve is not up ({process.poll()}):\n{log.read_text(errors='replace')[-4000:]}")
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    process.terminate()
+def _answers(url: str) -> bool:
     try:
-        process.wait(_END_S)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False
