@@ -31,14 +31,8 @@ def chromium() -> str | None:
 @contextmanager
 def served(command: Sequence[str], *, folder: Path | None = None, **environment: str) -> Iterator[str]:
     """Run a server (in `folder`) until the block ends; yield the address that it prints."""
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )
+    pipe, variables = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=variables)
     assert process.stdout is not None
     assert process.stderr is not None
     try:

@@ -113,11 +113,6 @@ def test_what_a_server_says_of_failed_requests_is_shown(cli: CommandLine) -> Non
         cli.ok("runs", "show", "test-model.sums")
 
 
-def test_open_requests_of_an_evaluation_need_attention(cli: CommandLine, server: str) -> None:
-    cli.warned(*evaluate(server, "max_requests=4"))
-    assert "16 samples missing; `tagrpo resume" in cli.warned("runs", "show").err
-
-
 def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
     write_sums(tmp_path / "more.jsonl", 3)
     done = cli.ok(*evaluate(server, "more.jsonl", "--name", "base", n=4))
@@ -306,6 +301,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
 ) -> None:
     given = ("--name", "r", "max_requests=2", "price=[1,1]", "samples_per_request=1")
     cli.warned(*evaluate(server, *given, n=2))
+    assert "10 samples missing; `tagrpo resume" in cli.warned("runs", "show").err
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
     resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")

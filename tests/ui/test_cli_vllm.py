@@ -53,16 +53,6 @@ def write_problems(path: str, *questions: str) -> None:
     Path(path).write_text("\n".join(lines), encoding="utf-8")
 
 
-def import_question(cli: CommandLine) -> None:
-    write_problems("few.jsonl", "Ada has 12 apples and buys 5 more. How many apples does Ada have now?")
-    cli.ok("questions", "import", "few.jsonl", "--name", "few")
-
-
-def replies(db: str) -> list[str]:
-    with Database.open(db, read_only=True) as database, database.read() as session:
-        return [body for body in session.scalars(select(AskBodyRow.reply)) if body is not None]
-
-
 def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_that_another_server_draws(
     cli: CommandLine, model: Path, server: str
 ) -> None:
@@ -97,13 +87,16 @@ def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_tha
 
 
 def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str) -> None:
-    import_question(cli)
+    write_problems("few.jsonl", "Ada has 12 apples and buys 5 more. How many apples does Ada have now?")
+    cli.ok("questions", "import", "few.jsonl", "--name", "few")
     done = cli(
         *("rephrase", "run", "few", "--name", "model", "--n", 1, "rounds=1"),
         *("--model", SERVED, "--base-url", server, "proposer.reply=json", "proposer.max_tokens=3000"),
     )
     assert done.code in (0, 3), done.err
-    choices = [choice for reply in replies("tagrpo.db") for choice in read_reply(reply).choices]
+    with Database.open("tagrpo.db", read_only=True) as database, database.read() as session:
+        replies = [body for body in session.scalars(select(AskBodyRow.reply)) if body is not None]
+    choices = [choice for reply in replies for choice in read_reply(reply).choices]
     whole = [
         json.loads(each.text)
         for each in choices
