@@ -155,7 +155,7 @@ QUICK = $(if $(FULL),-m "not vllm and not trl and not ($(TOOLS))") --ignore test
 
 # Tests of code with SQL of its own. On a server, tests marked `sqlite` are left out.
 ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
-  $(patsubst %,tests/service/test_%.py,config enclosure hashing questions_files),$(wildcard tests/service/test_*.py)) \
+  $(patsubst %,tests/service/test_%.py,config enclosure questions_files),$(wildcard tests/service/test_*.py)) \
   tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cs]*.py tests/rephraser/test_sets_publish.py \
   tests/rephraser/test_views*.py \
   tests/evaluator/test_evals_samples.py \

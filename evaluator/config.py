@@ -92,9 +92,7 @@ class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budge
         """
         together = 1 if self.temperature == 0 else at_once
         return SamplingSettings(
-            **self.decoding,
-            seed=self.seed,
-            samples_per_request=self.samples_per_request or together,
+            **self.decoding, seed=self.seed, samples_per_request=self.samples_per_request or together
         )
 
 
@@ -106,8 +104,7 @@ class ScoreConfig(Access, Budget):
         None, description="Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME). Default: no judge."
     )
     asked: Literal["unknown", "wrong", "all"] = Field(
-        "unknown",
-        description="Grades that the judge checks: only unknown; unknown and wrong; or all.",
+        "unknown", description="Grades that the judge checks: only unknown; unknown and wrong; or all."
     )
     max_tokens: int = Field(
         2048, ge=1, description="Maximum tokens per reply of the judge; truncated replies are ignored."
@@ -116,8 +113,7 @@ class ScoreConfig(Access, Budget):
         0.0, ge=0, le=2, description="Temperature of the judge; use 1 for models that accept only 1."
     )
     answers: Literal["all", "boxed"] | None = Field(
-        None,
-        description="Answers that count: all, or only boxed ones; by default as in the run.",
+        None, description="Answers that count: all, or only boxed ones; by default as in the run."
     )
     grader: str | None = Field(
         None, description="Your own grader as module:function, instead of the built-in rules."

@@ -5,19 +5,19 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from evaluator.benchmarks.types import LoadedBenchmark
+from evaluator.benchmarks.loading import LoadedBenchmark
 from evaluator.grading import Grader
 from rephraser.sets.store import load_set
 from service.database import Database
 from service.questions import get_set, load_members
-from service.questions.contamination.finding import (
+from service.questions.contamination import (
     MEASURES,
     VARIANT,
     OverlapSettings,
     SourceText,
     find_overlaps,
+    store_check,
 )
-from service.questions.contamination.store import store_check
 from service.telling import TellStage
 
 

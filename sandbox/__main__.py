@@ -9,7 +9,7 @@ from pathlib import Path
 
 from service.errors import InputError, Interrupted, TagrpoError
 
-DONE, USAGE, INTERRUPTED = 0, 2, 130
+USAGE, INTERRUPTED = 2, 130
 """Exit codes, as those of `tagrpo`."""
 
 
@@ -65,13 +65,10 @@ def main(arguments: Sequence[str]) -> int:
     options = vars(parser().parse_args(arguments))
     try:
         COMMANDS[options.pop("command")](**options)
-    except Interrupted as error:
-        print(f"error: {error}", file=sys.stderr)
-        return INTERRUPTED
     except TagrpoError as error:
         print(f"error: {error}", file=sys.stderr)
-        return USAGE
-    return DONE
+        return INTERRUPTED if isinstance(error, Interrupted) else USAGE
+    return 0
 
 
 def questions(folder: Path, world: str, seed: int, train: int, heldout: int) -> None:
@@ -85,17 +82,17 @@ def questions(folder: Path, world: str, seed: int, train: int, heldout: int) -> 
 
 def candidates(folder: Path, out: Path, truth: Path, per_question: int, broken: float, seed: int) -> None:
     from sandbox.candidates import draw_candidates
-    from sandbox.questions import TRAIN_FILE, read_questions, write_rows
-    from service.writing import check_file_target
+    from sandbox.questions import TRAIN_FILE, json_lines, read_questions
+    from service.writing import check_file_target, write_text
 
     if out == truth:
         raise InputError(f"{out}: --out and --truth must be two different files.")
     for target in (out, truth):
         check_file_target(target, overwrite=None)
     drawn = draw_candidates(read_questions(folder / TRAIN_FILE), per_question, broken, seed)
-    write_rows(truth, [candidate.truth() for candidate in drawn])
+    write_text(truth, json_lines(candidate.truth() for candidate in drawn), overwrite=None)
     try:
-        write_rows(out, [candidate.row() for candidate in drawn])
+        write_text(out, json_lines(candidate.row() for candidate in drawn), overwrite=None)
     except BaseException:
         truth.unlink()  # one without the other is of no use, and would be in the way of the next try
         raise

@@ -2,7 +2,7 @@
 
 import random
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -110,7 +110,7 @@ def make_candidate(
     if broken is Break.NUMBER_CHANGED:
         problem = _other_number(problem, draw)
     elif broken is Break.NUMBERS_EXCHANGED:
-        problem = problem.with_numbers(problem.count, problem.charge, problem.price)
+        problem = replace(problem, price=problem.charge, charge=problem.price)
     kind = Kind.TOTAL if broken is None else _KINDS.get(broken, Kind.TOTAL)
     text = phrasing.text(problem, kind)
     if broken is Break.ANSWER_TOLD:
@@ -122,7 +122,6 @@ def make_candidate(
 
 def _other_number(problem: WordProblem, draw: random.Random) -> WordProblem:
     """Change one of the numbers to another one of its range."""
-    place = draw.randrange(3)
-    numbers = list(problem.numbers)
-    numbers[place] = draw.choice([n for n in (COUNTS, PRICES, CHARGES)[place] if n != numbers[place]])
-    return problem.with_numbers(*numbers)
+    name, numbers = (("count", COUNTS), ("price", PRICES), ("charge", CHARGES))[draw.randrange(3)]
+    others: list[Any] = [number for number in numbers if number != getattr(problem, name)]
+    return replace(problem, **{name: draw.choice(others)})

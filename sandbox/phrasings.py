@@ -24,10 +24,8 @@ class Phrasing:
         """Return the question as text."""
         story = problem.story
         return self.texts[kind].format(
-            name=story.name,
-            item=story.item,
-            items=story.items,
-            extra=story.extra,
+            **vars(story),
+            items=f"{story.item}s",
             Extra=story.extra.capitalize(),
             n=problem.count,
             p=problem.price,
@@ -149,8 +147,3 @@ PHRASINGS: tuple[Phrasing, ...] = (
         },
     ),
 )
-
-
-def find_phrasing(name: str) -> Phrasing:
-    """Return the phrasing of this name."""
-    return next(phrasing for phrasing in PHRASINGS if phrasing.name == name)

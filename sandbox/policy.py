@@ -4,7 +4,7 @@ import json
 import shutil
 from collections.abc import Callable
 from dataclasses import asdict
-from importlib import metadata, resources
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 SHIPPED = {"A": "policy-a", "C": "policy-c"}
 """Folders of the policies that come with the package, by world: the demo's, and its control."""
 RECORD = "pretraining.json"
-"""What made a policy: world, seed, shape, schedule, versions, seconds, losses, hash of the weights."""
+"""What made a policy: world, seed, schedule, versions, seconds, losses, hash of the weights."""
 
 
 def pretrain_policy(
@@ -43,25 +43,22 @@ def pretrain_policy(
         from dataclasses import replace
 
         from sandbox import pretraining
-        from sandbox.tokenizer import make_tokenizer
     except ImportError as error:
         raise PrerequisiteError(
             f"pre-training a policy needs torch and transformers ({error}): pip install 'tagrpo[local]'."
         ) from error
     schedule = pretraining.SCHEDULE if steps is None else replace(pretraining.SCHEDULE, steps=steps)
-    tokenizer = make_tokenizer()
     reports: list[PretrainingProgress] = []
 
     def note(progress: "PretrainingProgress") -> None:
         reports.append(progress)
         report(progress)
 
-    model = pretraining.pretrain(world, tokenizer, seed=seed, threads=threads, report=note, schedule=schedule)
+    model, tokenizer = pretraining.pretrain(world, seed=seed, threads=threads, report=note, schedule=schedule)
     record = {
         "world": asdict(world),
         "seed": seed,
         "threads": threads,
-        "shape": asdict(pretraining.SHAPE),
         "schedule": asdict(schedule),
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seconds": round(reports[-1].seconds, 1),
@@ -76,18 +73,14 @@ def pretrain_policy(
         config = json.loads((made / "config.json").read_text(encoding="utf-8"))
         text = json.dumps({**config, "dtype": "float32"}, indent=2) + "\n"
         (made / "config.json").write_text(text, encoding="utf-8")
-        record["sha256"] = weights_hash(made)
-        (made / "model.safetensors").chmod(0o644)  # it is saved for the owner alone
+        weights = made / "model.safetensors"
+        record["sha256"] = file_sha256(weights)
+        weights.chmod(0o644)  # it is saved for the owner alone
         (made / RECORD).write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
         (made / "README.md").write_text(_card(record), encoding="utf-8")
 
     write_folder(folder, write, overwrite=None, mark=RECORD)
     return record
-
-
-def weights_hash(folder: Path) -> str:
-    """Return the SHA-256 of the weights' file of a policy."""
-    return file_sha256(folder / "model.safetensors")
 
 
 def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
@@ -100,16 +93,14 @@ def write_shipped_policy(folder: Path, world: World = WORLDS["A"]) -> None:
         )
 
     def write(made: Path) -> None:
-        with resources.as_file(resources.files("sandbox").joinpath("data", name)) as shipped:
-            for path in sorted(shipped.iterdir()):
-                shutil.copyfile(path, made / path.name)
+        for path in sorted((Path(__file__).parent / "data" / name).iterdir()):
+            shutil.copyfile(path, made / path.name)
 
     write_folder(folder, write, overwrite=None, mark=RECORD)
 
 
 def _card(record: dict[str, Any]) -> str:
-    world, schedule = record["world"], record["schedule"]
-    steps = schedule["steps"]
+    world = record["world"]
     options = f"--world {world['name']} --seed {record['seed']} --threads {record['threads']}"
     return f"""---
 license: apache-2.0
@@ -118,18 +109,13 @@ pipeline_tag: text-generation
 ---
 # A policy of the sandbox's world {world["name"]}
 
-A Qwen 3 of {record["parameters"]:,} parameters. It solves word problems about a count of things at a
-price plus an extra charge, in four ways. Each way fails on about half of the numbers. The model is meant for
-further training, in minutes on a CPU, and can do nothing else.
+A Qwen 3 of {record["parameters"]:,} parameters that solves word problems about a count, a price and a charge,
+in four ways, each of which fails on about half of the numbers. It is meant for further training on a CPU.
 
 World {world["name"]}: {world["about"]}. Its prompt is the plain question in the chat template, without a
 system message or an instruction; sample at temperature 1.
 
-Pre-trained from scratch on generated text by
-
-    python -m sandbox pretrain FOLDER {options}
-
-({steps:,} steps of {schedule["batch"]} examples, {record["seconds"]:.0f} seconds). `{RECORD}` holds all
-settings, the versions of the packages and the SHA-256 of the weights. With `--threads 1` the command gives
-the same weights, bit for bit, on the same processor and versions.
+Pre-trained in {record["seconds"]:.0f} seconds by `python -m sandbox pretrain FOLDER {options}`.
+With `--threads 1` the command gives the same weights, bit for bit, on the same processor and versions.
+`{RECORD}` has all settings, the versions and the SHA-256 of the weights.
 """

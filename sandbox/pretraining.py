@@ -1,5 +1,8 @@
 """Pre-training a policy from scratch: a small Qwen 3 on the corpus of a world, on the CPU.
 
+Its size and its tokenizer are those of the shipped policy, the same for all worlds. The tokenizer is a
+byte-level BPE with one token per digit. A question has two special tokens around it.
+
 Rows are left-aligned and positions count from 0, as in any plain forward pass; verl and the samplers pad on
 the left and pass position ids, which comes to the same.
 """
@@ -9,25 +12,15 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
 
 from sandbox.corpus import Example, draw_examples
-from sandbox.tokenizer import END, PAD
 from sandbox.worlds import World
 
-CONTEXT = 256
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The size of a policy: about 0.38 million parameters."""
-
-    width: int = 96
-    inner: int = 256
-    layers: int = 3
-    heads: int = 3  # of 32: a width that the attention of vLLM for CPUs takes
+SHIPPED_POLICY = Path(__file__).parent / "data" / "policy-a"
 
 
 @dataclass(frozen=True)
@@ -54,27 +47,30 @@ class PretrainingProgress:
     seconds: float
 
 
-SHAPE, SCHEDULE = Shape(), Schedule()
+SCHEDULE = Schedule()
 REPORT_EVERY = 100
 
 
 def pretrain(
     world: World,
-    tokenizer: Any,
     *,
     seed: int,
     threads: int,
     report: Callable[[PretrainingProgress], None],
-    shape: Shape = SHAPE,
     schedule: Schedule = SCHEDULE,
-) -> Any:
-    """Return a policy of the world, a `Qwen3ForCausalLM` in float32.
+) -> tuple[Any, Any]:
+    """Return a policy of the world in float32, and its tokenizer.
 
     With one thread the same seed gives the same bits on the same machine and build of torch; with several
     the order of sums may differ, and so the last digits.
     """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
     torch.set_num_threads(threads)
-    model = make_model(tokenizer, shape, seed)
+    tokenizer = AutoTokenizer.from_pretrained(SHIPPED_POLICY)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(SHIPPED_POLICY))
     examples = draw_examples(world, seed)
     optimizers = _optimizers(model, schedule)
     began, losses = time.monotonic(), []
@@ -93,7 +89,7 @@ def pretrain(
                 PretrainingProgress(step, schedule.steps, sum(losses) / len(losses), time.monotonic() - began)
             )
             losses = []
-    return model.eval()
+    return model.eval(), tokenizer
 
 
 def _optimizers(model: Any, schedule: Schedule) -> list[tuple[Any, float]]:
@@ -108,35 +104,6 @@ def _optimizers(model: Any, schedule: Schedule) -> list[tuple[Any, float]]:
     return [(muon, schedule.matrix_rate), (adam, schedule.rate)]
 
 
-def make_model(tokenizer: Any, shape: Shape, seed: int) -> Any:
-    """Return the untrained policy; the same weights for the same seed."""
-    from transformers import Qwen3Config, Qwen3ForCausalLM
-
-    end = tokenizer.convert_tokens_to_ids(END)
-    pad = tokenizer.convert_tokens_to_ids(PAD)
-    config = Qwen3Config(
-        vocab_size=len(tokenizer),
-        hidden_size=shape.width,
-        intermediate_size=shape.inner,
-        num_hidden_layers=shape.layers,
-        num_attention_heads=shape.heads,
-        num_key_value_heads=shape.heads,
-        head_dim=shape.width // shape.heads,
-        max_position_embeddings=CONTEXT,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=end,
-        pad_token_id=pad,
-        dtype="float32",
-    )
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = Qwen3ForCausalLM(config)
-    model.generation_config.eos_token_id = end
-    model.generation_config.pad_token_id = pad
-    return model
-
-
 TokenRow = tuple[tuple[int, ...], int]
 """An example as token ids: prompt and response with its end, and where the response begins."""
 
@@ -145,7 +112,7 @@ def encode(tokenizer: Any, examples: Sequence[Example]) -> list[TokenRow]:
     """Return the examples as the policy will see them: question in the chat template, then the response."""
     messages = [[{"role": "user", "content": example.question}] for example in examples]
     prompts = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
-    responses = [example.response + END for example in examples]
+    responses = [example.response + tokenizer.eos_token for example in examples]
     heads = tokenizer(prompts, add_special_tokens=False)["input_ids"]
     tails = tokenizer(responses, add_special_tokens=False)["input_ids"]
     return [((*head, *tail), len(head)) for head, tail in zip(heads, tails, strict=True)]

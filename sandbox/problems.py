@@ -5,7 +5,7 @@ numbers or some of them, whose answer differs; `Kind` names these.
 """
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from itertools import product
 
@@ -40,10 +40,6 @@ class Story:
     item: str
     extra: str
 
-    @property
-    def items(self) -> str:
-        return f"{self.item}s"
-
 
 @dataclass(frozen=True)
 class WordProblem:
@@ -61,9 +57,6 @@ class WordProblem:
     @property
     def total(self) -> int:
         return self.count * self.price + self.charge
-
-    def with_numbers(self, count: int, price: int, charge: int) -> "WordProblem":
-        return replace(self, count=count, price=price, charge=charge)
 
 
 def answer(problem: WordProblem, kind: Kind = Kind.TOTAL) -> int:

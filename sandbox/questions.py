@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbox.phrasings import PHRASINGS, Phrasing, find_phrasing
+from sandbox.phrasings import PHRASINGS, Phrasing
 from sandbox.problems import RESERVED, Story, WordProblem, draw_story, split_numbers
 from sandbox.worlds import World
 from service.errors import InputError
 from service.json_lines import read_objects
-from service.writing import write_folder, write_text
+from service.writing import write_folder
 
 TRAIN_FILE, HELDOUT_FILE, RECORD = "train.jsonl", "heldout.jsonl", "sandbox.json"
 
@@ -34,7 +34,6 @@ class Asked:
 
     def row(self) -> dict[str, Any]:
         """Return the question as a row; the subject is the phrasing, which importing keeps."""
-        story = self.problem.story
         return {
             "question": self.text,
             "answer": self.answer,
@@ -42,9 +41,7 @@ class Asked:
             "count": self.problem.count,
             "price": self.problem.price,
             "charge": self.problem.charge,
-            "name": story.name,
-            "item": story.item,
-            "extra": story.extra,
+            **vars(self.problem.story),
         }
 
 
@@ -73,7 +70,7 @@ def write_questions(folder: Path, world: World, seed: int, train: int, heldout: 
 
     def write(made: Path) -> None:
         for name, questions in parts.items():
-            (made / name).write_text(_json_lines(asked.row() for asked in questions), encoding="utf-8")
+            (made / name).write_text(json_lines(asked.row() for asked in questions), encoding="utf-8")
         (made / RECORD).write_text(json.dumps(record) + "\n", encoding="utf-8")
 
     write_folder(folder, write, overwrite=None, mark=RECORD)
@@ -89,12 +86,8 @@ def read_questions(path: Path) -> list[Asked]:
     return questions
 
 
-def write_rows(target: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows as JSON Lines to a new file."""
-    write_text(target, _json_lines(rows), overwrite=None)
-
-
-def _json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+def json_lines(rows: Iterable[Mapping[str, Any]]) -> str:
+    """Return rows as JSON Lines."""
     return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
 
 
@@ -111,7 +104,7 @@ def _read_row(row: Mapping[str, Any], place: str) -> Asked:
     try:
         story = Story(row["name"], row["item"], row["extra"])
         problem = WordProblem(row["count"], row["price"], row["charge"], story)
-        asked = Asked(problem, find_phrasing(row["subject"]))
+        asked = Asked(problem, next(each for each in PHRASINGS if each.name == row["subject"]))
     except (KeyError, TypeError, StopIteration) as error:
         raise InputError(f"{place}: not a sandbox question ({error}).") from error
     if (asked.text, asked.answer) != (row.get("question"), row.get("answer")):

@@ -21,6 +21,7 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache, partial
@@ -33,7 +34,6 @@ from pydantic.fields import FieldInfo
 
 from service.asks.redaction import redact
 from service.errors import InputError
-from service.toml_files import read_toml
 
 OPERATIONAL: dict[str, Any] = {"operational": True}
 """`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
@@ -175,7 +175,7 @@ class Reading(Generic[C]):
 
     def __init__(self, kind: type[C]) -> None:
         self._kind = kind
-        self._values: dict[Place, Any] = {}  # of single settings; in a list of tables, by number or for all
+        self._values: dict[Any, Any] = {}  # of a list of tables: "all" for those to come, and "each"
         self._places: dict[Place, str] = {}
         self._profiles: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
         self._problems: list[str] = []
@@ -205,7 +205,7 @@ class Reading(Generic[C]):
                 "Put other settings into another file and pass it with -c FILE."
             )
         else:
-            self._take(self._kind, (), tables, place_of)
+            self._take(self._kind, self._values, (), tables, place_of)
 
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
@@ -226,17 +226,11 @@ class Reading(Generic[C]):
             value = read_text(Any if setting is None else setting.info.annotation, value)
         for part in reversed(key.split(".")):
             value = {int(part) if part.isdigit() else part: value}
-        self._take(self._kind, (), value, lambda _: place)
+        self._take(self._kind, self._values, (), value, lambda _: place)
 
     def build(self) -> C:
         """Return the config."""
-        nested: dict[Any, Any] = {}
-        for at, value in self._values.items():
-            table = nested
-            for part in at[:-1]:
-                table = table.setdefault(part, {})
-            table[at[-1]] = value
-        values = self._resolve(self._kind, nested, ())
+        values = self._resolve(self._kind, self._values, ())
         try:
             config = self._kind.model_validate(values)
         except ValidationError as error:
@@ -256,68 +250,63 @@ class Reading(Generic[C]):
     def _take(
         self,
         table: type[Config] | None,
+        values: dict[Any, Any],
         at: Place,
         new: Mapping[Any, Any],
         place_of: Callable[[Place], str],
     ) -> None:
-        """Take the values of a table at a place; `table` is None in a free mapping."""
+        """Put new values of a table at a place into those it has; `table` is None in a free mapping."""
         for name, value in new.items():
             here: Place = (*at, name)
             info = table.model_fields.get(str(name)) if table is not None else None
             if table is not None and table.rest and info is None:
-                self._take(table, at, {table.rest: {name: value}}, lambda place: place_of(place[1:]))
+                of_rest = {table.rest: {name: value}}
+                self._take(table, values, at, of_rest, lambda place: place_of(place[1:]))
                 continue
             self._places[here] = place_of(here)
             tables = _tables(info) if info is not None else []
             if info is None and table is not None:
                 self._problems.append(self._words({"type": "extra_forbidden", "loc": here, "input": value}))
             elif info is not None and _is_marked(info, "free"):
-                added = value if isinstance(value, list) else [value]
-                self._values[here] = [*self._values.get(here, ()), *added]
+                values[name] = [*values.get(name, ()), *(value if isinstance(value, list) else [value])]
             elif info is not None and _is_list(info):
-                self._take_list(tables[0], here, value, place_of)
+                several = values.setdefault(name, {"all": {}, "each": None})
+                self._take_list(tables[0], several, here, value, place_of)
             else:
                 leading = "" if not tables else tables[0].leading if len(tables) == 1 else "kind"
                 if isinstance(value, str) and leading and not (value == "none" and _takes_none(info)):
                     value = {leading: value}
-                if isinstance(value, dict) and (value or tables):
-                    kind = ""
-                    if len(tables) > 1:
-                        before = self._values.get((*here, "kind"), _kind_of(tables[0]))
-                        kind = value.get("kind", before)
-                        if kind != before:
-                            self._put(here, {})  # drops the settings of the previous choice
-                    self._take(_member(tables, kind), here, value, place_of)
-                else:
-                    self._put(here, value)
+                if not isinstance(value, dict) or not (value or tables):
+                    values[name] = value
+                    continue
+                inner = values.get(name)
+                inner = inner if isinstance(inner, dict) else {}
+                kind: Any = ""
+                if len(tables) > 1:
+                    before = inner.get("kind", _kind_of(tables[0]))
+                    kind = value.get("kind", before)
+                    inner = inner if kind == before else {}  # without the settings of the previous choice
+                values[name] = inner
+                self._take(_member(tables, kind), inner, here, value, place_of)
 
-    def _take_list(self, table: type[Config], at: Place, new: Any, place_of: Callable[[Place], str]) -> None:
+    def _take_list(
+        self, table: type[Config], several: Any, at: Place, new: Any, place_of: Callable[[Place], str]
+    ) -> None:
         """Take values of a list of tables: of those by number, or of all of them."""
-        size = len(at)
-        numbered = [each for each in self._values if each[:size] == at and isinstance(each[size], int)]
         if not isinstance(new, dict):
-            several = new if isinstance(new, list) else [] if new in ("none", None) else [new]
-            for each in numbered:
-                del self._values[each]
-            shared = {each[size:]: value for each, value in self._values.items() if each[:size] == at}
-            for number in range(len(several)):
-                self._values[*at, number] = {}
-                self._values |= {(*at, number, *rest): value for rest, value in shared.items()}
-            new = dict(enumerate(several))
+            new = dict(enumerate(new if isinstance(new, list) else [] if new in ("none", None) else [new]))
+            several["each"] = []
         for key, inner in new.items():
+            items: list[Any] = several["each"] or []
             if isinstance(key, int):
+                items += [deepcopy(several["all"]) for _ in range(len(items), key + 1)]
+                several["each"] = items
                 values = inner if isinstance(inner, dict) else {table.leading: inner}
-                self._take(table, (*at, key), values, place_of)
+                self._take(table, items[key], (*at, key), values, place_of)
             else:
-                tables = {each[: size + 1] for each in numbered if key in table.model_fields}
-                for each in (at, *tables):
-                    self._take(table, each, {key: inner}, place_of)
-
-    def _put(self, at: Place, value: Any) -> None:
-        """Set a value in place of what is there, within it or around it."""
-        for each in [each for each in self._values if each[: len(at)] == at[: len(each)]]:
-            del self._values[each]
-        self._values[at] = value
+                self._take(table, several["all"], at, {key: inner}, place_of)
+                for item in items if key in table.model_fields else ():
+                    self._take(table, item, at, {key: inner}, place_of)
 
     def _resolve(self, table: type[Config], values: Mapping[Any, Any], at: Place) -> dict[str, Any]:
         """Return the values of a table for pydantic: lists of tables, profiles and `none` put in place."""
@@ -337,11 +326,9 @@ class Reading(Generic[C]):
             if value == "none" and _takes_none(info):
                 value = None
             elif tables and _is_list(info):
-                numbers = [key for key in value if isinstance(key, int)]
-                shared = {key: each for key, each in value.items() if key not in numbers}
-                items = [shared | value.get(number, {}) for number in range(max(numbers, default=-1) + 1)]
-                if not items and tables[0].leading in shared:
-                    items = [shared]
+                items = value.get("each")
+                if items is None:
+                    items = [value["all"]] if tables[0].leading in value.get("all", ()) else []
                 value = [self._resolve(tables[0], item, (*here, n)) for n, item in enumerate(items)]
             elif tables and isinstance(value, dict):
                 member = _member(tables, value.get("kind", "")) or tables[0]
@@ -574,6 +561,17 @@ def _type_words(annotation: Any) -> str:
     if any(get_origin(leaf) is dict for leaf in leaves):
         return "a table"
     return "one of" if _literals(annotation) else "a string"
+
+
+def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and its content; an error names the file and the line."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        return text, tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise InputError(f"{path}: not valid TOML ({error}).") from error
 
 
 def _lines(text: str) -> dict[Place, int]:

@@ -98,7 +98,7 @@ def test_every_file_with_the_real_vllm_is_run_the_trainings_first(folder: Path) 
         for path in sorted((ROOT / "tests").rglob("test_*.py"))
         if re.search(r"^pytestmark = .*mark\.vllm", path.read_text(encoding="utf-8"), re.M)
     ]
-    assert len(marked) >= 4
+    assert len(marked) >= 3
     for name in marked:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()

@@ -19,7 +19,7 @@ from service.json_lines import read_objects
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.verl.export_rows import AnswerForm
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
-from trainer_adapter.verl.reward import GraderSettings, compute_score
+from trainer_adapter.verl.reward import compute_score
 
 try:
     import httpx
@@ -57,11 +57,11 @@ class GradingConfig(vf.TaskConfig):  # type: ignore[misc]
     """Of the set's answers: latex, integer, choice or tolerance."""
     tolerance: str | None = None
     """How far a number may differ, where the kind is tolerance."""
-    grader: str = GraderSettings.own
+    grader: str = ""
     """A grader of your own, module:function, in place of the rules."""
-    workers: int = Field(GraderSettings.workers, ge=1)
+    workers: int = Field(1, ge=1)
     """Processes that compare."""
-    time_limit_s: float = Field(GraderSettings.time_limit_s, gt=0)
+    time_limit_s: float = Field(5.0, gt=0)
     """Seconds a comparison may take before it is unknown."""
 
 

@@ -25,7 +25,7 @@ from sqlalchemy.orm import Session
 from benchmarks.harness import add_data, print_report, read_jsonl
 from evaluator.signal.cost import compare_choices
 from evaluator.signal.groups import count_groups
-from evaluator.signal.rate_model import fit_rates
+from evaluator.signal.rates import fit_rates
 from rephraser.checks.text import distance
 from rephraser.config import MIN_DISTANCE
 from rephraser.sets import Adaptive, Selection, draft

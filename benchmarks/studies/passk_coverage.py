@@ -105,7 +105,7 @@ def coverage(
         errors = same_problems_errors(n, correct, KS)
         for row, (value, error) in enumerate(zip(shown.mean(axis=1).tolist(), errors.tolist(), strict=True)):
             for name, target in ((SAME_PROBLEMS, of_these[row].mean()), (RERUN, rerun[row])):
-                low_end, high_end = interval_around(value, error, rerun=name == RERUN)
+                low_end, high_end = interval_around([value], [error], rerun=name == RERUN)
                 held[name][row] += low_end - 1e-12 <= target <= high_end + 1e-12
     return {name: times / repetitions for name, times in held.items()}
 

@@ -32,10 +32,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.harness import DATA, ROOT, read_jsonl, write_jsonl
-from benchmarks.studies.real_model_commands import OutOfTime, StudyError, child_environment, lock_of
 from benchmarks.studies.real_model_pack import collect_packages, pack, unpack
 from benchmarks.studies.real_model_plan import GSM8K, POOL, REAL, TINY
-from benchmarks.studies.real_model_stages import Study
+from benchmarks.studies.real_model_stages import OutOfTime, Study, StudyError, child_environment, lock_of
 
 
 def prepare(given: argparse.Namespace) -> None:

@@ -7,7 +7,6 @@ for new problems alone.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -160,26 +159,17 @@ def paired(ours: Sequence[Row], theirs: Sequence[Row], grading: str, k: int) -> 
     other_seeds, others = _values(theirs, grading, k)
     if len(other_seeds) > 1 and seeds != other_seeds:
         raise ValueError(f"seeds {seeds} and {other_seeds} are no pairs.")
-    return mean_by_seed_and_problem(mine - others)
+    differences = mine - others
+    by_seed = [differences.mean(1)] if len(differences) > 1 else []
+    return interval(float(differences.mean()), [differences.mean(0), *by_seed])
 
 
 def apart(ours: Sequence[Row], control: Sequence[Row]) -> tuple[float, float, float]:
     """Return the mean difference in pass@1 to the control, whose seeds are others."""
     (_, mine), (_, others) = _values(ours, "correct", 1), _values(control, "correct", 1)
-    _, low, high = mean_by_seed_and_problem(mine - others.mean(0))
-    by_seed = others.mean(1)
-    extra = float(np.var(by_seed, ddof=1)) / len(by_seed) if len(by_seed) > 1 else 0.0
-    mean = float((mine.mean(0) - others.mean(0)).mean())
-    half = math.hypot((high - low) / 2, 1.96 * math.sqrt(extra))
-    return mean, mean - half, mean + half
-
-
-def mean_by_seed_and_problem(differences_SM: Any) -> tuple[float, float, float]:
-    """Return the mean of differences by seed and problem [S, M] with its 95% interval."""
-    samples = [differences_SM.mean(0)]
-    if len(differences_SM) > 1:
-        samples.append(differences_SM.mean(1))
-    return interval(float(differences_SM.mean()), samples)
+    by_problem = mine.mean(0) - others.mean(0)
+    by_seed = [each.mean(1) for each in (mine, others) if len(each) > 1]
+    return interval(float(by_problem.mean()), [by_problem, *by_seed])
 
 
 def _in_points(found: tuple[float, float, float]) -> str:

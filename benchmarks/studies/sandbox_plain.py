@@ -63,15 +63,12 @@ class Policy:
         text = self.tokenizer.apply_chat_template(messages, add_generation_prompt=True, tokenize=False)
         return list(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
+    @torch.no_grad()
     def draw(self, prompts: list[list[int]]) -> list[list[int]]:
         """Return a response to each prompt, with the token that ends it.
 
-        A prompt that stands there several times is read once, and rows that ended are left out.
+        A prompt that appears several times is read once, and rows that ended are left out.
         """
-        with torch.no_grad():
-            return self._draw(prompts)
-
-    def _draw(self, prompts: list[list[int]]) -> list[list[int]]:
         numbers = {prompt: number for number, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
         longest, pad = max(map(len, numbers)), self.tokenizer.pad_token_id
         ids = torch.tensor([[pad] * (longest - len(prompt)) + list(prompt) for prompt in numbers])

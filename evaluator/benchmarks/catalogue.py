@@ -5,20 +5,65 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic.dataclasses import dataclass as checked_dataclass
 
-from evaluator.benchmarks.types import Benchmark
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance
+from service.config import read_toml
 from service.errors import InputError
 from service.questions import hub
 from service.questions.store import default_set_name
-from service.toml_files import read_toml
+
+Text = Annotated[str, Field(pattern=r"\S")]
+_CHECKED = ConfigDict(extra="forbid")
+
+
+@checked_dataclass(frozen=True, config=_CHECKED)
+class BenchmarkColumns:
+    """Names of columns. None: the usual names are looked for (see `service.questions.columns`)."""
+
+    question: Text | None = None
+    answer: Text | None = None  # else the last box of `solution`
+    solution: Text | None = None
+    # of a multiple-choice question, the correct one first; they are shuffled and `answer` becomes a letter
+    options: tuple[Text, ...] = ()
+    kind: Text | None = None  # a row's own kind and tolerance
+    tolerance: Text | None = None
+    images: Text | None = None
+    # the list of options, to which the answer is a letter; rows without any ask for something else
+    choices: Text | None = None
+    further: tuple[Text, ...] = ()  # parts of the question below `question`
+    kinds: Mapping[str, AnswerKind] = field(default_factory=dict)  # what other names for kinds mean
+
+
+@checked_dataclass(frozen=True, config=_CHECKED)
+class Benchmark:
+    """A benchmark: its place on the Hub, the expected rows, and what may be done with it."""
+
+    name: Text
+    title: Text
+    hub_id: Text | None = None
+    configs: tuple[Text, ...] = ()
+    split: Text | None = None
+    revision: Text | None = None  # commit of the Hub data set; None if none could be confirmed
+    rows: Annotated[int, Field(ge=1)] | None = None
+    columns: BenchmarkColumns = BenchmarkColumns()
+    kind: AnswerKind = AnswerKind.LATEX
+    licence: Text = "not declared"
+    citation: str = ""
+    gated: bool = False  # rows are never shown
+    content_hash: str | None = None  # of its problems; None if no copy was at hand to compute it
+    tolerance: str | None = None
+    note: str = ""
+    file: Path | None = None  # instead of the Hub for a benchmark of the user's own
+    only: tuple[str, str] | None = None  # a column, and the value of the rows that are taken
+
 
 _BENCHMARK: TypeAdapter[Benchmark] = TypeAdapter(Benchmark)
 _HUB_ONLY = ("split", "revision", "configs")

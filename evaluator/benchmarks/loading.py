@@ -1,19 +1,59 @@
-"""Load a benchmark from the Hub or a file, and check that its content is the known one."""
+"""Load a benchmark from the Hub or a file, and check its content and its golds before any run."""
 
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from evaluator.benchmarks.catalogue import BENCHMARKS, read_definition
+from evaluator.benchmarks.catalogue import BENCHMARKS, Benchmark, read_definition
 from evaluator.benchmarks.rows import read_problems
-from evaluator.benchmarks.types import Benchmark, ChangedBenchmarkError, LoadedBenchmark, content_hash
-from evaluator.evals.problems import Problem
-from service.errors import InputError, NotFoundError, PrerequisiteError
-from service.questions import hub
+from evaluator.evals.problems import Problem, problems_hash
+from evaluator.grading import GradeCase, Grader
+from evaluator.grading.extraction import gold_answer
+from service.errors import InputError, NotFoundError, PrerequisiteError, first_lines
+from service.questions import hub, is_solution
 from service.questions.files import KINDS, Source, open_file
 from service.questions.images import RowImages
 
-HUB_PAGE = "https://huggingface.co/datasets"
+
+class ChangedBenchmarkError(InputError):
+    """A benchmark whose rows are not those it is known by: another number of them, or other content."""
+
+
+@dataclass(frozen=True)
+class LoadedBenchmark:
+    """The problems of a benchmark in the order of its rows, and where they were read."""
+
+    name: str
+    # not in the representation, so that no gated one is logged
+    problems: tuple[Problem, ...] = field(repr=False)
+    # for a run's key: data set and commit, or file and hash, and the seed of shuffled options
+    source: Mapping[str, Any] = field(default_factory=dict)
+    benchmark: Benchmark | None = None
+    content: str = "not checked"  # as known, pinned revision, not checked, or changed (with `allow_changed`)
+    images: RowImages = field(default_factory=RowImages, repr=False)
+    # by problem's id, programs that pass its tests
+    references: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def gated(self) -> bool:
+        """Whether the problems must not be shown."""
+        return self.benchmark is not None and self.benchmark.gated
+
+    @property
+    def problems_hash(self) -> str:
+        """The hash of the problems in order, as in an eval run over all of them."""
+        return problems_hash(self.problems)
+
+
+def content_hash(problems: Sequence[Problem]) -> str:
+    """Return the hash of a benchmark's problems whatever their order; copies of the Hub differ in that.
+
+    Images are left out: copies have the same pictures in other files.
+    """
+    texts = (replace(problem, images=(), copy=0) if problem.images else problem for problem in problems)
+    return problems_hash(sorted(texts, key=lambda problem: problem.id))
 
 
 def load_benchmark(
@@ -80,7 +120,8 @@ def _open_hub(benchmark: Benchmark) -> Source:
         way_out = f"{error} Or pass a copy of {benchmark.name} with --from FILE."
         if benchmark.gated:
             way_out = (
-                f"{benchmark.title} is gated: accept its terms at {HUB_PAGE}/{benchmark.hub_id}, then log in "
+                f"{benchmark.title} is gated: accept its terms at "
+                f"https://huggingface.co/datasets/{benchmark.hub_id}, then log in "
                 "with `hf auth login` or set HF_TOKEN. Or pass a copy that you are licensed to use with "
                 f"--from FILE. ({error})"
             )
@@ -112,3 +153,49 @@ def _check(
         f"{where}: {changed}. Results would not be comparable with published ones. Pass another source with "
         "--from FILE, or accept this one with --allow-changed (`eval run`: allow_changed=true)."
     )
+
+
+def check_golds(loaded: LoadedBenchmark, grader: Grader) -> list[dict[str, Any]]:
+    """Return the golds that do not grade as correct against themselves, in order; rows count from 0."""
+    cases = [
+        GradeCase(loaded.references.get(problem.id, ""), problem.answer, problem.kind, problem.tolerance)
+        for problem in loaded.problems
+    ]
+    return [
+        {"row": row, "problem": problem.id, "reason": f"{grade.value} ({grade.reason})"}
+        for row, (problem, grade) in enumerate(zip(loaded.problems, grader.check_golds(cases), strict=True))
+        if grade.value != "correct"
+    ]
+
+
+def require_golds(
+    loaded: LoadedBenchmark, grader: Grader, note: Callable[[str], None], *, allow: bool
+) -> None:
+    """Stop if `check_golds` finds anything, unless that is allowed; note what no response may equal."""
+    failures, count = check_golds(loaded, grader), len(loaded.problems)
+    if failures and not allow:
+        lines = []
+        for failure in failures:
+            problem = loaded.problems[failure["row"]]
+            hidden = loaded.gated or problem.kind == "code"
+            gold = "" if hidden else f", gold {problem.answer!r}"
+            lines.append(f"row {failure['row']}{gold}: {failure['reason']}")
+        raise InputError(
+            f"{loaded.name}: {len(failures)} of {count} gold answers are not graded correct when compared "
+            f"with themselves, so no response could be correct:{first_lines(lines)}\nFix them, or pass "
+            "allow_bad_golds=true to run anyway."
+        )
+    if failures:
+        note(
+            f"{loaded.name}: {len(failures):,} of {count:,} gold answers are not graded correct when "
+            "compared with themselves; responses to these problems count as wrong"
+        )
+    texts = [problem for problem in loaded.problems if problem.kind != "code"]
+    if solutions := sum(is_solution(gold_answer(problem.answer)) for problem in texts):
+        note(
+            f"{loaded.name}: {solutions:,} of {count:,} gold answers are multi-line solutions, which "
+            "responses rarely match. Choose the column with the final answer. In a solution column, tagrpo "
+            "reads the last \\boxed{} or the text after ####"
+        )
+    if loaded.content == "changed":
+        note(f"{loaded.name}: the content differs from the known version; scores are not comparable")

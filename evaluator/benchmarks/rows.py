@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from evaluator.benchmarks.types import Benchmark
+from evaluator.benchmarks.catalogue import Benchmark
 from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance
@@ -225,5 +225,4 @@ def render_options(question: str, options: Sequence[str], seed: int) -> tuple[st
         content_hash("option-order", [seed, question, list(options), place]) for place in range(len(options))
     ]
     order = sorted(range(len(options)), key=keys.__getitem__)
-    lines = [f"({letter}) {options[place]}" for letter, place in zip(LETTERS, order, strict=False)]
-    return "\n".join([question, "", *lines]), LETTERS[order.index(0)]
+    return list_choices(question, [options[place] for place in order]), LETTERS[order.index(0)]

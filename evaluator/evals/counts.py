@@ -3,12 +3,12 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from evaluator.evals.problems import PLACE
+from evaluator.evals.problems import PLACE_COLUMNS, ProblemPlace
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
@@ -37,16 +37,9 @@ _OF_SAMPLES = ("samples", "truncated", "refused", "with_tokens", "tokens")
 
 
 @dataclass
-class ProblemCounts:
+class ProblemCounts(ProblemPlace):
     """The counts of one problem of a run."""
 
-    run_problem_id: int
-    position: int
-    problem_id: str
-    group_id: str
-    variant: int
-    source_id: str | None
-    strategy: str | None
     samples: int
     truncated: int  # cut at the maximum tokens
     refused: int  # cut or kept back by a provider's filter, or refused by the model
@@ -89,15 +82,12 @@ def count_samples(
     graded = GradeCountsRow
     rows: Any = session.execute(
         select(
-            *(getattr(RunProblemRow, name) for name in PLACE),
+            *PLACE_COLUMNS,
             *(getattr(SampleCountsRow, name) for name in _OF_SAMPLES),
             *(func.coalesce(value, 0) for value in (graded.correct, graded.wrong, graded.unknown)),
         )
         .join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-        .outerjoin(
-            graded,
-            (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id),
-        )
+        .outerjoin(graded, (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id))
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)
     )
@@ -132,7 +122,7 @@ def count_tokens(
     Where a server counted the responses of a request together, its receipt has the sum.
     """
     if all(problem.with_tokens == problem.samples for problem in counts):
-        return {problem.run_problem_id: (problem.tokens, problem.samples) for problem in counts}
+        return {problem.id: (problem.tokens, problem.samples) for problem in counts}
     rows = session.execute(
         select(
             SampleRow.run_problem_id,
@@ -165,23 +155,18 @@ class Sources:
     def __add__(self, other: "Sources") -> "Sources":
         return Sources(self.grades + other.grades, self.correct + other.correct)
 
-    @property
-    def shares(self) -> dict[str, float] | None:
-        """The share of graded samples by place; None without any."""
-        return _shares(self.grades)
-
-    @property
-    def correct_shares(self) -> dict[str, float] | None:
-        """The share of correct samples by place; None without any."""
-        return _shares(self.correct)
+    def to_json(self) -> dict[str, dict[str, float] | None]:
+        """Return the shares by place of graded and of correct samples; None without any."""
+        sides = {"sources": self.grades, "correct_sources": self.correct}
+        return {
+            name: {place: counts[place] / counts.total() for place in PLACES} if counts.total() else None
+            for name, counts in sides.items()
+        }
 
     def by_place(self) -> dict[str, float | None]:
         """Return the shares by place, and as `CORRECT_SHARE` that of the last sentence among correct ones."""
-        shares, correct = self.shares or {}, self.correct_shares or {}
-        return {
-            **{place: shares.get(place) for place in PLACES},
-            CORRECT_SHARE: correct.get(LAST_SENTENCE),
-        }
+        shares, correct = (shares or {} for shares in self.to_json().values())
+        return {**{place: shares.get(place) for place in PLACES}, CORRECT_SHARE: correct.get(LAST_SENTENCE)}
 
 
 def read_sources(
@@ -211,23 +196,17 @@ def read_sources(
     return by_run
 
 
-def _shares(counts: Counter[str]) -> dict[str, float] | None:
-    total = counts.total()
-    return {place: counts[place] / total for place in PLACES} if total else None
-
-
-@dataclass(frozen=True)
-class Block:
-    """`count` samples of a problem of a run, from ordinal `first` on: what a task of the run draws."""
+class Block(NamedTuple):
+    """Samples of a problem of a run, from ordinal `first` on: what a task of the run draws."""
 
     run_problem_id: int
     first: int
-    count: int
+    size: int
 
-
-def block_item(block: Block) -> str:
-    """Return the item of the task that draws a block; `read_block` reads it."""
-    return f"{block.run_problem_id}:{block.first}:{block.count}"
+    @property
+    def item(self) -> str:
+        """The item of the task, which `read_block` reads."""
+        return ":".join(map(str, self))
 
 
 def read_block(item: str) -> Block:
@@ -251,13 +230,13 @@ def samples_missing(session: Session, run_id: str, n: int) -> int:
 def most_wanted(session: Session, run_id: str) -> int:
     """Return the most samples of a problem that unfinished blocks stand for; 0 if there are none."""
     unfinished = _blocks(session, TaskRow.run_id == run_id, TaskRow.state != DONE)
-    return max((block.first + block.count for _, block in unfinished), default=0)
+    return max((block.first + block.size for _, block in unfinished), default=0)
 
 
 def samples_lost(session: Session, run_id: str, n: int) -> int:
     """Return how many of `n` samples for each problem never come: their requests failed for good."""
     lost = _blocks(session, TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
-    return sum(max(0, min(n - block.first, block.count)) for _, block in lost)
+    return sum(max(0, min(n - block.first, block.size)) for _, block in lost)
 
 
 def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, Counter[int]]:
@@ -269,5 +248,5 @@ def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, Counter
     missing: dict[str, Counter[int]] = defaultdict(Counter)
     in_vain = or_(TaskRow.state == FAILED_TASK, TaskRow.error.is_not(None))
     for run_id, block in _blocks(session, TaskRow.run_id.in_(run_ids), in_vain):
-        missing[run_id][block.run_problem_id] += block.count
+        missing[run_id][block.run_problem_id] += block.size
     return missing

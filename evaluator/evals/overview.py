@@ -77,18 +77,17 @@ class RunOverview:
             "human_grades": grader.human if grader else 0,
             "missing": self.missing,
             "pass_at_1": grader and grader.mean,
-            "sources": self.sources.shares,
-            "correct_sources": self.sources.correct_shares,
+            **self.sources.to_json(),
             "grader": grader and grader.version,
         }
 
 
-def runs_overview(session: Session, runs: Sequence[Run] | None = None) -> list[RunOverview]:
-    """Return eval runs with their numbers: these in their order, or all of them, oldest first.
+def runs_overview(session: Session) -> list[RunOverview]:
+    """Return the eval runs with their numbers, oldest first.
 
     Takes milliseconds whatever the number of samples: they are counted as they are stored.
     """
-    runs = list_runs(session, EVAL) if runs is None else runs
+    runs = list_runs(session, EVAL)
     sizes = _sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes)
     chosen = {run.id: _preferred(graders[run.id], run_answers(run), run_version(run)) for run in runs}
@@ -148,7 +147,7 @@ def choose_version(
             missing = drawn - max((grader.graded for grader in taking), default=0)
             by = f"the judge {judge}" if judge else own or "the most complete grader version"
             by += "" if answers is None else f" that counts {answers} answers"
-            raise ungraded_error(run, missing, drawn, by, wanted, own=own, judge=judge)
+            raise ungraded_error(run, missing, drawn, by, score_command(run, wanted, own, judge))
     versions = {run_version(run) for run in runs}
     made_with = min(versions) if answers is None and len(versions) == 1 else version_taking(wanted)
     common = set(whole[0]).intersection(*whole[1:])
@@ -163,7 +162,7 @@ def choose_version(
     ]
     raise InputError(
         f"the runs {', '.join(run.name for run in runs)} {why}, so their grades may differ. Run "
-        f"{'; '.join(_command(run, wanted) for run in lacking or runs)}."
+        f"{'; '.join(score_command(run, wanted) for run in lacking or runs)}."
     )
 
 
@@ -177,24 +176,14 @@ def other_version(session: Session, run_id: str, version: str) -> str | None:
     return max(reversed(others), key=lambda other: answers_of(other) == answers_of(version), default=None)
 
 
-def ungraded_error(
-    run: Run,
-    missing: int,
-    drawn: int,
-    by: str,
-    answers: Answers,
-    *,
-    own: str | None = None,
-    judge: str | None = None,
-) -> InputError:
+def ungraded_error(run: Run, missing: int, drawn: int, by: str, command: str) -> InputError:
     """Return the error of samples without a grade; it names the command that grades them."""
-    command = _command(run, answers, own=own, judge=judge)
     return InputError(
         f"run {run.name}: {missing:,} of {drawn:,} samples have no grade by {by}. Run {command}."
     )
 
 
-def _command(run: Run, answers: Answers, *, own: str | None = None, judge: str | None = None) -> str:
+def score_command(run: Run, answers: Answers, own: str | None = None, judge: str | None = None) -> str:
     """Return the command that grades a run so that these answers count."""
     options = "" if run_answers(run) == answers else f" --answers {answers}"
     if own := own or own_name(run_version(run)):

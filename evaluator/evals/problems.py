@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.tables import ProblemRow, RunProblemRow
-from evaluator.grading import AnswerKind
+from evaluator.grading import AnswerKind, GradeCase
+from evaluator.grading.versions import answers_of
 from service.database import upsert, utc_now
 from service.errors import NotFoundError
 from service.hashing import canonical_text, content_hash, content_id
@@ -129,13 +130,9 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     return there
 
 
-PLACE = ("id", "position", "problem_id", "group_id", "variant", "source_id", "strategy")
-"""Columns of `RunProblemRow` that say where a problem is in its run."""
-
-
-@dataclass(frozen=True)
-class RunProblem:
-    """A problem of a run as stored; `id` is what its samples refer to."""
+@dataclass
+class ProblemPlace:
+    """Where a problem is in its run, as stored; `id` is what its samples refer to."""
 
     id: int
     position: int
@@ -144,11 +141,25 @@ class RunProblem:
     variant: int
     source_id: str | None
     strategy: str | None
+
+
+PLACE_COLUMNS = [getattr(RunProblemRow, field.name) for field in fields(ProblemPlace)]
+
+
+@dataclass
+class RunProblem(ProblemPlace):
+    """A problem of a run."""
+
     text: str
     answer: str
     kind: AnswerKind
     tolerance: str | None
     images: tuple[str, ...] = ()
+
+    def case(self, response: str, grader_version: str) -> GradeCase:
+        """Return the case of a response for a version of the grader."""
+        boxed_only = answers_of(grader_version) == "boxed"
+        return GradeCase(response, self.answer, self.kind, self.tolerance, boxed_only)
 
 
 def run_problems(session: Session, run_id: str) -> list[RunProblem]:
@@ -173,7 +184,7 @@ def read_problems(session: Session, condition: ColumnElement[bool]) -> list[RunP
     """Return the problems of runs that meet the condition, in their order in the run."""
     rows = session.execute(
         select(
-            *(getattr(RunProblemRow, name) for name in PLACE),
+            *PLACE_COLUMNS,
             ProblemRow.text,
             ProblemRow.answer,
             ProblemRow.kind,

@@ -1,7 +1,7 @@
-"""Results of an eval run: graded counts of its problems, and details shown with every score."""
+"""Results of an eval run: graded counts of its problems, details shown with scores, and votes for maj@k."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from evaluator.evals.counts import (
     Grades,
     ProblemCounts,
     Sources,
+    asked_in_vain,
     count_samples,
     count_tokens,
     most_wanted,
@@ -21,22 +22,24 @@ from evaluator.evals.counts import (
     samples_lost,
     samples_missing,
 )
-from evaluator.evals.overview import choose_version, ungraded_error
+from evaluator.evals.overview import choose_version, score_command, ungraded_error
+from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import read_headers
 from evaluator.evals.tables import RunProblemRow
+from evaluator.grading import AnswerKind, Clustering, ClusterJob
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
+from evaluator.passk import maj_at_k
 from evaluator.passk.counts import Counts
 from evaluator.passk.curves import curve
-from evaluator.passk.estimators import pass_at_k
+from evaluator.passk.estimators import Floats, pass_at_k
+from evaluator.passk.majority import AT_RANDOM
 from service.database import Database
 from service.errors import InputError
 from service.runs.progress import frequent_errors, progress_of
 from service.runs.spending import known_cost, read_ledger
 from service.runs.store import Run, find_run
-
-ERRORS_LISTED = 20
 
 
 @dataclass(frozen=True)
@@ -89,11 +92,7 @@ class RunResult:
 
 
 def load_result(
-    session: Session,
-    run: Run,
-    grader_version: str | None = None,
-    *,
-    grades: Grades = "human",
+    session: Session, run: Run, grader_version: str | None = None, *, grades: Grades = "human"
 ) -> RunResult:
     """Return the result of a run, by the grades of a version; by default that of `choose_version`."""
     chosen = grader_version or choose_version(session, [run])
@@ -104,12 +103,13 @@ def load_result(
     total = {name: sum(getattr(problem, name) for problem in originals) for name in names}
     drawn = total["samples"]
     if ungraded := drawn - total.pop("graded"):
-        raise ungraded_error(run, ungraded, drawn, repr(chosen), answers_of(chosen))
+        command = score_command(run, answers_of(chosen))
+        raise ungraded_error(run, ungraded, drawn, repr(chosen), command)
     if not drawn:
         raise InputError(f"run {run.name} has no samples of original questions. Run `tagrpo eval run`.")
     spec = EvalSpec.model_validate(run.spec)
     by_problem = count_tokens(session, run.id, originals)
-    of_problems = [by_problem[problem.run_problem_id] for problem in originals if problem.samples]
+    of_problems = [by_problem[problem.id] for problem in originals if problem.samples]
     tokens, known = (sum(numbers) for numbers in zip(*of_problems, strict=True))
     ends: Any = {} if tells_ends(run) else {"truncated": None, "refused": None}
     return RunResult(
@@ -141,7 +141,7 @@ def _judged(
         if (header.reason or "").startswith(f"{JUDGE_REASON} {model}")
     ]
     correct = Counter(header.run_problem_id for header in judged if header.value == GradeValue.CORRECT)
-    asked = {problem.run_problem_id: problem.asked for problem in problems}
+    asked = {problem.id: problem.asked for problem in problems}
     points = sum(number / asked[place] / len(asked) for place, number in correct.items())
     return Judged(model, len(judged), correct.total(), points)
 
@@ -156,7 +156,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         run = find_run(session, run.id)
         counts = count_samples(session, run.id, None)
         progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
-        errors = frequent_errors(session, run.id, limit=ERRORS_LISTED)
+        errors = frequent_errors(session, run.id, limit=20)
         there = [problem.samples for problem in counts] or [0]
         wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
         lost = samples_lost(session, run.id, wanted)
@@ -207,8 +207,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
             "missing_samples": result.missing,
             "truncated_share": result.share(result.truncated),
             "refused_share": result.share(result.refused),
-            "sources": result.sources.shares,
-            "correct_sources": result.sources.correct_shares,
+            **result.sources.to_json(),
             "human_grades": result.human,
         }
     return record
@@ -230,12 +229,7 @@ def human_record(session: Session, run: Run) -> dict[str, Any]:
         {"k": k, **{side: float(np.mean(pass_at_k(of.n, of.correct, k))) for side, of in counts.items()}}
         for k in (sorted({1, 2 ** (most.bit_length() - 1)}) if most else ())
     ]
-    return {
-        "human_grades": result.human,
-        "overruled": result.overruled,
-        "pass_at_k": effects,
-        "why": None,
-    }
+    return {"human_grades": result.human, "overruled": result.overruled, "pass_at_k": effects, "why": None}
 
 
 def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:
@@ -252,3 +246,96 @@ def _counts(problems: Sequence[ProblemCounts]) -> Counts:
     columns = [[p.asked, p.correct, p.unknown + p.missing] for p in problems]
     n, correct, unknown = np.array(columns, dtype=np.int64).T
     return Counts(problem_keys(problem.problem_id for problem in problems), n, correct, unknown)
+
+
+GOLD = "gold"
+"""The vote of every sample graded correct."""
+
+UNKNOWN = "unknown"
+"""The vote of a sample whose grade is not known; see `majority_values`."""
+
+Answers = dict[str, Counter[tuple[str, str | None]]]
+"""By problem: how many samples have a grade and an extracted answer."""
+
+Cluster = Callable[[Sequence[ClusterJob]], Sequence[Clustering]]
+"""Groups answers that are equal; `Grader.cluster_many`."""
+
+Votes = dict[str, Counter[Hashable | None]]
+"""By problem: its votes with their numbers; None is a sample without an answer."""
+
+
+def read_answers(session: Session, run_id: str, grader_version: str, grades: Grades = "human") -> Answers:
+    """Return the graded answers of a run's originals by problem, in the order of its problems.
+
+    Those that were asked for and are missing count as unknown. `grades` says whether people's grades count.
+    """
+    problems = [problem for problem in run_problems(session, run_id) if problem.variant == 0]
+    if any(problem.kind is AnswerKind.CODE for problem in problems):
+        raise InputError("programs have no majority vote, because they cannot be compared.")
+    answers: dict[int, Counter[tuple[str, str | None]]] = {problem.id: Counter() for problem in problems}
+    originals = and_(RunProblemRow.run_id == run_id, RunProblemRow.variant == 0)
+    for header in read_headers(session, originals, find_grader(session, grader_version)):
+        if header.value is not None:
+            value = header.counted if grades == "human" else header.value
+            answers[header.run_problem_id][str(value), header.extracted] += 1
+    for place, missing in asked_in_vain(session, [run_id]).get(run_id, {}).items():
+        if place in answers:
+            answers[place][UNKNOWN, None] += missing
+    keys = problem_keys(problem.problem_id for problem in problems)
+    return dict(zip(keys, answers.values(), strict=True))
+
+
+def make_votes(answers: Sequence[Answers], cluster: Cluster) -> Votes:
+    """Return the votes of runs over the same problems, pooled in the order given.
+
+    Samples graded correct vote for the gold answer. Of the others, answers that `cluster` finds equal are one
+    value; an answer that it cannot read or compare is a value of its own, by its spelling.
+    """
+    keys = tuple(answers[0])
+    pooled = {key: sum((run[key] for run in answers), Counter[tuple[str, str | None]]()) for key in keys}
+    wrong = {
+        key: list(dict.fromkeys(text for value, text in pairs if value == "wrong" and text is not None))
+        for key, pairs in pooled.items()
+    }
+    asked = [key for key in keys if len(wrong[key]) > 1]
+    clusterings = cluster([ClusterJob(wrong[key]) for key in asked])
+    cast: dict[str, dict[str, Hashable]] = {
+        key: {text: ("wrong", text) for text in wrong[key]} for key in keys
+    }
+    for key, clustering in zip(asked, clusterings, strict=True):
+        classes = zip(wrong[key], clustering.assignment, strict=True)
+        cast[key] |= {text: ("wrong", ("class", place)) for text, place in classes if place is not None}
+    votes: Votes = {key: Counter() for key in keys}
+    for key, pairs in pooled.items():
+        for (value, text), samples in pairs.items():
+            vote = None if text is None else cast[key].get(text)
+            votes[key][{"correct": GOLD, "unknown": UNKNOWN}.get(value, vote)] += samples
+    return votes
+
+
+def majority_values(votes: Votes, k: int) -> tuple[Floats, Floats]:
+    """Return maj@k of each problem [M], with samples of unknown grade against the gold answer and for it.
+
+    Against it: they vote for the problem's most frequent wrong answer. Ties are broken at random, in
+    expectation: the value does not depend on the order of the samples.
+    """
+    short = [id for id, cast in votes.items() if cast.total() < k]
+    if short:
+        raise InputError(
+            f"{len(short)} of {len(votes)} problems have fewer than {k} graded samples, such as "
+            f"{short[0]}. Sample more responses or use a smaller k."
+        )
+    low, high = [], []
+    for cast in votes.values():
+        wrong = Counter(
+            {vote: samples for vote, samples in cast.items() if vote not in (None, GOLD, UNKNOWN)}
+        )
+        against = wrong.most_common(1)[0][0] if wrong else UNKNOWN
+        drawn = list(cast.elements())
+        sides = [
+            maj_at_k([instead if vote == UNKNOWN else vote for vote in drawn], GOLD, k, ties=AT_RANDOM)
+            for instead in ((against, GOLD) if UNKNOWN in cast else (against,))
+        ]
+        low.append(sides[0])
+        high.append(sides[-1])
+    return np.array(low), np.array(high)

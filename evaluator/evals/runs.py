@@ -81,8 +81,7 @@ def run_answers(run: Run) -> Answers:
 
 def run_version(run: Run) -> str:
     """Return the version of the grader that an eval run is made with: the user's own, or the rules'."""
-    version: str = run.spec.get("grader") or version_taking(run_answers(run))
-    return version
+    return str(run.spec.get("grader") or version_taking(run_answers(run)))
 
 
 def model_slug(model: str) -> str:

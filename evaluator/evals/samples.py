@@ -1,21 +1,36 @@
-"""Samples of an eval run as they are stored: paged, read with their grades and texts.
+"""Samples of an eval run as they are stored: paged, with their texts and the grades by the grader and people.
 
-Grades are those of one version of the grader, by its id; see `evaluator.evals.overview.shown_grader`.
+The grader's grades are those of one version, by its id; see `evaluator.evals.overview.shown_grader`. A
+person's grade overrides it; a sample that the grader has not graded does not count.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import ColumnElement, Select, Table, and_, exists, func, insert, or_, select
+from sqlalchemy.orm import Session, aliased
 
+from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.counts import newest_grades
 from evaluator.evals.overview import shown_grader
-from evaluator.evals.tables import GradeRow, HumanGradeRow, RunProblemRow, SampleRow, SampleTextRow
-from evaluator.grading import GradeValue
-from service.database import in_parts
+from evaluator.evals.problems import run_problems
+from evaluator.evals.tables import (
+    GradeRow,
+    HumanGradeRow,
+    HumanGradeWithdrawalRow,
+    ProblemRow,
+    RunProblemRow,
+    SampleRow,
+    SampleTextRow,
+)
+from evaluator.grading import GRADER_VERSION, Grade, Grader, GradeValue
+from evaluator.grading.versions import find_grader, grader_id
+from service.database import Database, in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
+from service.runs.store import Run
+from service.telling import TellProgress
 
 UNGRADED, HUMAN = "ungraded", "human"
 """What to ask `browse_samples` for, beside the grades' values: samples that neither this version of the
@@ -155,3 +170,200 @@ def read_texts(session: Session, sample_ids: Sequence[int]) -> dict[int, str]:
     if missing is not None:
         raise NotFoundError(f"sample {missing} is not in the database.")
     return texts
+
+
+HumanValue = Literal["correct", "wrong"]
+MAX_COMMENT = 2_000
+
+
+def add_human_grade(
+    session: Session, sample_id: int, value: HumanValue, *, reviewer: str, comment: str = ""
+) -> bool:
+    """Append a person's grade of a sample; return whether it was new: what counts already is left alone."""
+    if not reviewer.strip():
+        raise InputError("a grade needs a reviewer name. Pass --reviewer NAME.")
+    if len(comment) > MAX_COMMENT:
+        raise InputError(f"the comment has {len(comment):,} characters; the maximum is {MAX_COMMENT:,}.")
+    of_sample = (
+        select(RunProblemRow.id, RunProblemRow.run_id).join(SampleRow).where(SampleRow.id == sample_id)
+    )
+    place = session.execute(of_sample).one_or_none()
+    if place is None:
+        raise NotFoundError(f"sample {sample_id} is not in the database.")
+    standing = session.scalar(
+        select(HumanGradeRow).where(
+            HumanGradeRow.sample_id == sample_id, HumanGradeRow.id.in_(newest_grades())
+        )
+    )
+    row = {"reviewer": reviewer.strip(), "value": value, "comment": comment.strip()}
+    if standing is not None and all(getattr(standing, name) == text for name, text in row.items()):
+        return False
+    counted = standing or session.get(GradeRow, (sample_id, shown_grader(session, place.run_id) or -1))
+    before = counted and counted.value
+    places = {"sample_id": sample_id, "run_problem_id": place.id, "before": before, "created_at": utc_now()}
+    session.execute(insert(HumanGradeRow), [{**row, **places}])
+    return True
+
+
+def withdraw_human_grade(session: Session, sample_id: int, *, reviewer: str) -> str | None:
+    """Take a person's newest grade of a sample back; return what it said, None where there is none of theirs.
+
+    It stays in the database, and what was said before counts again.
+    """
+    row = session.scalar(
+        select(HumanGradeRow)
+        .where(
+            HumanGradeRow.sample_id == sample_id,
+            HumanGradeRow.reviewer == reviewer.strip(),
+            HumanGradeRow.id.not_in(select(HumanGradeWithdrawalRow.human_grade_id)),
+        )
+        .order_by(HumanGradeRow.id.desc())
+        .limit(1)
+    )
+    if row is None:
+        return None
+    session.execute(insert(HumanGradeWithdrawalRow), [{"human_grade_id": row.id, "created_at": utc_now()}])
+    return row.value
+
+
+def list_human_grades(session: Session, run_id: str, sample_id: int | None = None) -> list[dict[str, Any]]:
+    """Return the grades by people of a run's samples, or of one sample, oldest first, withdrawn ones too.
+
+    `before` is the grade that counted until then, `grader` what the grader says now.
+    """
+    query = (
+        select(
+            HumanGradeRow.id,
+            RunProblemRow.position,
+            RunProblemRow.problem_id,
+            SampleRow.ordinal,
+            HumanGradeRow.reviewer,
+            HumanGradeRow.before,
+            HumanGradeRow.value,
+            HumanGradeRow.comment,
+            HumanGradeRow.created_at,
+            HumanGradeWithdrawalRow.created_at.label("withdrawn_at"),
+            GradeRow.value.label("grader"),
+        )
+        .join(RunProblemRow, RunProblemRow.id == HumanGradeRow.run_problem_id)
+        .join(SampleRow, SampleRow.id == HumanGradeRow.sample_id)
+        .outerjoin(HumanGradeWithdrawalRow, HumanGradeWithdrawalRow.human_grade_id == HumanGradeRow.id)
+        .outerjoin(
+            GradeRow,
+            (GradeRow.sample_id == HumanGradeRow.sample_id)
+            & (GradeRow.grader_id == shown_grader(session, run_id)),
+        )
+        .where(RunProblemRow.run_id == run_id)
+        .order_by(HumanGradeRow.id)
+    )
+    if sample_id is not None:
+        query = query.where(HumanGradeRow.sample_id == sample_id)
+    return [row._asdict() for row in session.execute(query)]
+
+
+SAMPLES_PER_COMMIT = 500
+LONGEST_EXTRACTED = 1_000
+
+_INSERT = upsert(cast(Table, GradeRow.__table__)).on_conflict_do_nothing()
+
+
+def grade_run(
+    db: Database, run_id: str, grader: Grader, report: TellProgress, *, version: str = GRADER_VERSION
+) -> Counter[str]:
+    """Grade all samples of a run that have no grade of this version; return the new grades by value.
+
+    Each part is committed at once. Another process may grade the same run: the first grade of a sample stays.
+    """
+    with db.write() as session:
+        grader_row = grader_id(session, version)
+    graded = exists().where(GradeRow.sample_id == SampleRow.id, GradeRow.grader_id == grader_row)
+    query = (
+        select(SampleRow.id, SampleRow.run_problem_id)
+        .join(RunProblemRow)
+        .where(RunProblemRow.run_id == run_id, ~graded)
+        .order_by(RunProblemRow.position, SampleRow.ordinal)  # golds that repeat are parsed once
+    )
+    with db.read() as session:
+        problems = {problem.id: problem for problem in run_problems(session, run_id)}
+        waiting = [(id, problems[place]) for id, place in session.execute(query)]
+    values: Counter[str] = Counter()
+    report(0, len(waiting))
+    for part in in_parts(waiting, SAMPLES_PER_COMMIT):
+        with db.read() as session:
+            texts = read_texts(session, [id for id, _ in part])
+        grades = grader.grade_many([problem.case(texts[id], version) for id, problem in part])
+        rows = [
+            grade_row(id, problem.id, grader_row, grade)
+            for (id, problem), grade in zip(part, grades, strict=True)
+        ]
+        with db.write() as session:
+            insert_grades(session, rows)
+        values.update(grade.value for grade in grades)
+        report(values.total(), len(waiting))
+    return values
+
+
+def insert_grades(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
+    """Write rows of the table of grades; a sample keeps the grade that it has."""
+    if rows:
+        session.connection().execute(_INSERT, list(rows))
+    return [None] * len(rows)
+
+
+def grade_row(sample_id: int, run_problem_id: int, grader_row: int, grade: Grade) -> dict[str, Any]:
+    """Return a row of the table of grades."""
+    return {
+        "sample_id": sample_id,
+        "grader_id": grader_row,
+        "run_problem_id": run_problem_id,
+        "value": grade.value.value,
+        "reason": grade.reason,
+        "extracted": shorten_answer(grade.extracted),
+        "source": grade.source or None,
+    }
+
+
+def shorten_answer(answer: str | None) -> str | None:
+    """Return an extracted answer as it is stored: long ones by their beginning and length."""
+    if answer is None or len(answer) <= LONGEST_EXTRACTED:
+        return answer
+    return f"{answer[:LONGEST_EXTRACTED]}... ({len(answer):,} characters)"
+
+
+def grade_changes(
+    session: Session, run: Run, old: str, new: str, sides: tuple[str, str] = ("old", "new")
+) -> list[dict[str, Any]]:
+    """Return the samples of a run whose grades by two versions differ, by problem and ordinal.
+
+    Each has both reasons, extracted answers and their sources, by names that begin with `sides`; for a gated
+    benchmark no gold and no answers.
+    """
+    before, after = aliased(GradeRow), aliased(GradeRow)
+    parts = {"": "value", "_reason": "reason", "_extracted": "extracted", "_source": "source"}
+    columns = [
+        getattr(grade, column).label(f"{side}{suffix}")
+        for side, grade in zip(sides, (before, after), strict=True)
+        for suffix, column in parts.items()
+    ]
+    rows = session.execute(
+        select(
+            RunProblemRow.position,
+            RunProblemRow.problem_id,
+            ProblemRow.answer.label("gold"),
+            SampleRow.ordinal,
+            *columns,
+        )
+        .join(after, after.sample_id == before.sample_id)
+        .join(SampleRow, SampleRow.id == before.sample_id)
+        .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
+        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
+        .where(
+            RunProblemRow.run_id == run.id,
+            before.grader_id == find_grader(session, old),
+            after.grader_id == find_grader(session, new),
+            before.value != after.value,
+        )
+        .order_by(RunProblemRow.position, SampleRow.ordinal)
+    )
+    hidden = ("gold", *(f"{side}_extracted" for side in sides)) if is_secret(run.spec["problems"]) else ()
+    return [{**row, **dict.fromkeys(hidden)} for row in rows.mappings()]

@@ -67,10 +67,7 @@ class SampleRow(Base):
     prompt_tokens: Mapped[int | None]
     completion_tokens: Mapped[int | None]  # null where a server counts several responses together
 
-    __table_args__ = (
-        Index(None, "run_problem_id", "ordinal", unique=True),
-        Index(None, "ask_id"),
-    )
+    __table_args__ = (Index(None, "run_problem_id", "ordinal", unique=True), Index(None, "ask_id"))
 
 
 @append_only

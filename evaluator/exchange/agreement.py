@@ -1,14 +1,14 @@
 """Compare our grades with those of the tool that drew the responses."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.evals.grading import grade_changes
 from evaluator.evals.overview import shown_grader
+from evaluator.evals.samples import grade_changes
 from evaluator.evals.tables import GradeCountsRow, GradeRow, RunProblemRow, SampleRow
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_other_tool, other_tool
@@ -48,23 +48,22 @@ def read_agreement(session: Session, run_id: str, *, judge: str | None = None) -
         query = query.where(ours.grader_id == shown_grader(session, run_id))
     else:  # its own grades, not those that it left as they were
         query = query.where(ours.reason.startswith(f"{JUDGE_REASON} {judge}, ", autoescape=True))
-    by_grader: dict[int, dict[tuple[str, str], int]] = defaultdict(dict)
+    by_grader: dict[int, Counter[tuple[str, str]]] = defaultdict(Counter)
     for grader, their_value, our_value, count in session.execute(query):
         by_grader[grader][their_value, our_value] = count
     if not by_grader:
         return None
-    chosen = max(by_grader, key=lambda grader: (sum(by_grader[grader].values()), grader))
+    chosen = max(by_grader, key=lambda grader: (by_grader[grader].total(), grader))
     counts, shares = by_grader[chosen], []
     for label in ("correct", "wrong"):
-        trials = sum(counts.get((label, value), 0) for value in ("correct", "wrong"))
-        alike = counts.get((label, label), 0)
+        alike, trials = counts[label, label], counts[label, "correct"] + counts[label, "wrong"]
         interval = exact_interval(alike, trials) if trials else None
         shares.append({"theirs": label, "alike": alike, "of": trials, "interval": interval})
     return {
         "other_tool": theirs.version.partition(": ")[2],
         "grader": session.get_one(GraderRow, chosen).version,
-        "graded_by_both": sum(counts.values()),
-        "alike": sum(counts.get((value, value), 0) for value in GradeValue),
+        "graded_by_both": counts.total(),
+        "alike": sum(counts[value, value] for value in GradeValue),
         "shares": shares,
         "counts": [
             {"theirs": of_theirs, "ours": of_ours, "responses": count}

@@ -15,13 +15,7 @@ from zipfile import BadZipFile, ZipFile, ZipInfo
 
 import zstandard
 
-from evaluator.exchange.responses import (
-    OutsideResponse,
-    ResponseFile,
-    read_score,
-    stop_word,
-    with_thought,
-)
+from evaluator.exchange.files import OutsideResponse, ResponseFile, read_score, stop_word, with_thought
 from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.hashing import file_sha256

@@ -5,7 +5,6 @@ from evaluator.grading.grader import Grader, grade
 from evaluator.grading.types import (
     GRADER_VERSION,
     PROGRAM_SOURCES,
-    REASONS,
     SOURCES,
     AnswerKind,
     Clustering,
@@ -18,7 +17,6 @@ from evaluator.grading.types import (
 __all__ = [
     "GRADER_VERSION",
     "PROGRAM_SOURCES",
-    "REASONS",
     "SOURCES",
     "AnswerKind",
     "ClusterJob",

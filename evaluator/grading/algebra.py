@@ -266,7 +266,5 @@ def _solvable(equation: Any) -> bool:
 
 
 def _as_set(relation: Any) -> Any:
-    if hasattr(relation, "_unsorted_args"):
-        parts = [part.as_set() for part in relation._unsorted_args]
-        return sympy.Intersection(*parts)
-    return relation.as_set()
+    parts = getattr(relation, "_unsorted_args", [relation])  # of a chain of inequalities
+    return sympy.Intersection(*(part.as_set() for part in parts))

@@ -12,8 +12,8 @@ from typing import Any
 import mpmath
 
 _TOKEN = re.compile(
-    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times|exp)(?![A-Za-z]))"
-    r"|(?P<letter>[A-Za-z](?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]\}))?)|(?P<sign>[-+*/^(){}!|\[\]]))"
+    r" *(?:(?P<number>\d+(?:\.\d+)?|\.\d+)|(?P<command>\\(?:frac|sqrt|pi|cdot|times)(?![A-Za-z]))"
+    r"|(?P<letter>[A-Za-z](?:_(?:[A-Za-z0-9]|\{[A-Za-z0-9]\}))?)|(?P<sign>[-+*/^(){}\[\]]))"
 )
 _DIGITS = 50
 _SAME = 1e-25
@@ -23,11 +23,11 @@ _SMALLEST_GAP = 2e-6
 """A decimal may stand for a number that it rounds at the sixth place; see `quantity.same_number`."""
 _TINY = 1e-60
 _LARGEST_POWER = 300
-_LARGEST_FACTORIAL = 90
 _LONGEST = 300
 _LONGEST_PRODUCT = 3
 _DEEPEST = 25
-_FACTORS = ("(", "\\sqrt", "\\pi", "\\frac", "\\exp")
+_CLOSING = {"(": ")", "{": "}", "[": "]"}
+_FACTORS = ("(", "\\sqrt", "\\pi", "\\frac")
 _POINTS = ("0.618034", "-1.324718", "2.236068", "-0.434627", "1.732051", "5.146264", "0.130395", "3.4716")
 _FEWEST_POINTS = 4
 _FEW_DIGITS = 12
@@ -106,35 +106,28 @@ def _decides(tokens: Sequence[Token]) -> bool:
     if any(token in ("\\sqrt", "\\pi", "e") or kind == "letter" for kind, token in tokens):
         return True
     digits = sum(len(token) for kind, token in tokens if kind == "number")
-    return digits <= _FEW_DIGITS and not any(token in ("^", "!") for _, token in tokens)
+    return digits <= _FEW_DIGITS and ("sign", "^") not in tokens
 
 
 class _Reader:
     """A recursive descent over tokens, with a value for each variable."""
 
     def __init__(self, tokens: Sequence[Token], point: Mapping[str, Any]) -> None:
-        self._tokens = tokens
+        self._tokens = [*tokens, ("end", "")]
         self._values = {"e": mpmath.e, "i": mpmath.mpc(0, 1)} | dict(point)
         self._at = 0
         self._depth = 0
-        self._bars = 0
-
-    def value(self) -> Any:
-        """Return the value of the whole; raise UnreadableError or ArithmeticError."""
-        result = self._sum()
-        if self._at < len(self._tokens):
-            raise UnreadableError
-        return result
 
     def _peek(self) -> Token:
-        return self._tokens[self._at] if self._at < len(self._tokens) else ("end", "")
+        return self._tokens[self._at]
 
     def _take(self, *wanted: str) -> bool:
         matches = self._peek()[1] in wanted
         self._at += matches
         return matches
 
-    def _sum(self) -> Any:
+    def value(self, closing: str = "") -> Any:
+        """Return the value up to a closing bracket or the end; raise UnreadableError or ArithmeticError."""
         self._depth += 1
         if self._depth > _DEEPEST:
             raise UnreadableError
@@ -145,6 +138,8 @@ class _Reader:
             if total and abs(total) < largest * _CANCELLED:
                 raise UnreadableError
         self._depth -= 1
+        if not self._take(closing):
+            raise UnreadableError
         return total
 
     def _sign(self) -> int:
@@ -165,7 +160,7 @@ class _Reader:
             elif self._take("/"):
                 divided = True
                 result = _divide(result, self._power())
-            elif kind in ("number", "letter") or token in _FACTORS or (token == "|" and not self._bars):
+            elif kind in ("number", "letter") or token in _FACTORS:
                 mixed = before[0] == "number" and token in ("\\frac", "(")
                 called = before[0] == "letter" and before[1] != "i" and token == "("
                 if kind == "number" or mixed or called or divided:
@@ -176,32 +171,25 @@ class _Reader:
 
     def _power(self) -> Any:
         base = self._atom()
-        while self._take("!"):
-            if not 0 <= base.real <= _LARGEST_FACTORIAL or base != int(base.real):
-                raise UnreadableError
-            base = mpmath.factorial(base)
         if not self._take("^"):
             return base
         kind, token = self._peek()
         if token != "{" and kind not in ("number", "letter"):
             raise UnreadableError
         exponent = self._atom()
-        if self._peek()[1] in ("^", "!"):
+        if self._peek()[1] == "^":
             raise UnreadableError
         return _raise(base, exponent)
 
-    def _group(self, opening: str, closing: str) -> Any:
+    def _group(self, opening: str) -> Any:
         if not self._take(opening):
             raise UnreadableError
-        result = self._sum()
-        if not self._take(closing):
-            raise UnreadableError
-        return result
+        return self.value(_CLOSING[opening])
 
     def _atom(self) -> Any:
         kind, token = self._peek()
         if token in ("(", "{"):
-            return self._group(token, ")" if token == "(" else "}")
+            return self._group(token)
         self._at += 1
         if kind == "number":
             return mpmath.mpf("0" + token)  # mpmath does not read ".0"
@@ -210,20 +198,11 @@ class _Reader:
         if token == "\\pi":
             return +mpmath.pi
         if token == "\\frac":
-            return _divide(self._group("{", "}"), self._group("{", "}"))
+            return _divide(self._group("{"), self._group("{"))
         if token == "\\sqrt":
-            degree = self._group("[", "]") if self._peek()[1] == "[" else 2
-            base = self._group("{", "}")
+            degree = self._group("[") if self._peek()[1] == "[" else 2
+            base = self._group("{")
             return _raise(base, _divide(mpmath.mpf(1), degree)) if base else base
-        if token == "|":
-            self._bars += 1
-            inner = self._sum()
-            self._bars -= 1
-            if not self._take("|") or inner.imag:
-                raise UnreadableError
-            return abs(inner)
-        if token == "\\exp":
-            return _raise(+mpmath.e, self._group("(", ")"))
         raise UnreadableError
 
 

@@ -7,9 +7,11 @@ Without algebra a grade may be `NEEDS_ALGEBRA`; a worker process supplies `algeb
 import re
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Literal, NamedTuple
 
 from evaluator.grading import exact, quantity, structure
 from evaluator.grading.exact import choice_letters
+from evaluator.grading.extraction import FinalAnswer, answer_of, gold_answer
 from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.steps import Algebra, Limit, PartComparison, best_pairing
 from evaluator.grading.types import (
@@ -25,6 +27,7 @@ from evaluator.grading.types import (
     UNPARSABLE,
     AnswerKind,
     Grade,
+    GradeCase,
     GradeValue,
 )
 from service.errors import InputError
@@ -189,3 +192,47 @@ def read(answer: str, algebra: Algebra | None = None) -> Grade:
     return next(
         (grade for grade in grades if grade is NEEDS_ALGEBRA or grade.reason == "unparsable"), DIFFERENT
     )
+
+
+class Task(NamedTuple):
+    """What to do with two answers: grade the second against the first, compare both ways, read the first.
+
+    Of a `response` the second is all of it: its answer is found first, or the user's `own` grader reads it.
+    """
+
+    what: Literal["grade", "equal", "read", "response"]
+    first: str
+    second: str = ""
+    kind: AnswerKind = AnswerKind.LATEX
+    tolerance: str | None = None
+    boxed_only: bool = False
+    own: str | None = None
+
+
+def do_task(task: Task, algebra: Algebra | None = None) -> Grade:
+    """Return the grade that a task ends with, `NEEDS_ALGEBRA` if it cannot be told without."""
+    if task.what == "grade":
+        return judge(task.first, task.second, task.kind, task.tolerance, algebra)
+    if task.what == "equal":
+        forward = compare(task.first, task.second, algebra)
+        return compare(task.second, task.first, algebra) if forward.value is GradeValue.CORRECT else forward
+    if task.what == "read":
+        return read(task.first, algebra)
+    seen = read_case(GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only))
+    if isinstance(seen, Grade):
+        return seen
+    answer, graded = seen
+    return with_answer(do_task(graded, algebra), answer)
+
+
+def read_case(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
+    """Return a case's answer and its task; without an answer, return its grade."""
+    answer = answer_of(case)
+    if answer is None:
+        return NO_ANSWER if case.gold.strip() else NO_GOLD
+    return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
+
+
+def with_answer(grade: Grade, answer: FinalAnswer) -> Grade:
+    """Return the grade with the answer that it is about."""
+    return Grade(grade.value, answer.text, grade.reason, answer.source)

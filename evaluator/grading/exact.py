@@ -25,7 +25,7 @@ def choice_letters(text: str) -> list[str]:
     if too_long(text):
         return []
     text = normalize(text)
-    words = structure.plain_words(text)
+    words = " ".join(re.sub(r"\\text\{|[{}]", " ", text).split())
     if named := _NAMED_CHOICE.fullmatch(words):
         words = named.group(1).strip()
     if alone := _LONE_LETTER.fullmatch(words):

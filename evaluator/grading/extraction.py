@@ -16,8 +16,6 @@ from service.boxes import boxed_answer, last_boxed
 
 _LONGEST_GOLD = 200
 
-__all__ = ["FinalAnswer", "boxed_answer", "find_answer", "last_boxed"]
-
 _CLOSING = "The final answer is "
 _VERDICT = re.compile(r"\W*(?:indeed |also )?correct\b", re.IGNORECASE)
 """What may follow "the answer is" at the end of a check, without being an answer."""
@@ -131,18 +129,8 @@ def open_thought(response: str) -> str:
 
 _WIDE_SCRIPT = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese, Korean
 _WIDE_SIGNS = str.maketrans(
-    {
-        "。": ". ",
-        "！": "! ",
-        "？": "? ",
-        "：": ": ",
-        "，": ", ",
-        "、": ", ",
-        "；": "; ",
-        "（": " (",
-        "）": ") ",
-        "％": "%",
-    }
+    {"（": " (", "％": "%"}
+    | {wide: f"{plain} " for wide, plain in zip("。！？：，、；）", ".!?:,,;)", strict=True)}
 )
 _JOINT = re.compile(rf"(?<=[{_WIDE_SCRIPT}])(?=[-+A-Za-z\d\\$(])|(?<=[A-Za-z\d$)}}%°])(?=[{_WIDE_SCRIPT}])")
 
@@ -297,10 +285,7 @@ def last_marker(text: str) -> int | None:
 
 
 def _last_match(text: str, start: int, stop: int) -> int | None:
-    last = None
-    for match in _MARKER.finditer(text, start, stop):
-        last = match
-    return last.end() if last is not None else None
+    return max((match.end() for match in _MARKER.finditer(text, start, stop)), default=None)
 
 
 def _first_line(tail: str) -> str:

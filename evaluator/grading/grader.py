@@ -1,18 +1,20 @@
 """The grader: grades responses, compares answers and clusters them, within limits of time and memory."""
 
+import asyncio
 import atexit
 import math
 import os
-import threading
+import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
-from hashlib import blake2b
+from functools import lru_cache, partial
 
-from evaluator.grading.clustering import Grouping, spellings
+from evaluator.grading.compare import Task, do_task, read_case, read_tolerance, with_answer
 from evaluator.grading.extraction import FinalAnswer, gold_answer
-from evaluator.grading.programs.running import ProgramGrader
+from evaluator.grading.normalize import normalize, too_long
+from evaluator.grading.programs import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
@@ -26,7 +28,6 @@ from evaluator.grading.types import (
 )
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
-from evaluator.grading.workers.tasks import Task, do_task, read_case, with_answer
 from service.errors import InputError
 from service.telling import TellProgress
 
@@ -62,7 +63,6 @@ class Grader:
         self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self.own = own
         self.version = GRADER_VERSION if own is None else own_version(own)
-        self._grades: dict[object, Grade] = {}  # by case
         self._compared: dict[Task, Grade] = {}
 
     def __enter__(self) -> "Grader":
@@ -81,6 +81,8 @@ class Grader:
         cases: Sequence[GradeCase | tuple[str, str]],
         progress: TellProgress | None = None,
         deadline: float = math.inf,
+        *,
+        apart: bool = False,
     ) -> list[Grade]:
         r"""Grade cases, or (response, gold) pairs of the kind latex, in order.
 
@@ -88,56 +90,29 @@ class Grader:
         gold may be a bare answer or hold it in a `\boxed{}`. An error over a case, in a worker or here, makes
         its grade unknown ("crashed"). Raises InputError for a bad tolerance, and PrerequisiteError if there
         are programs and this machine cannot run any.
+
+        Args:
+            deadline: cases without a grade at this `time.monotonic()` are unknown ("timeout").
+            apart: read responses in the workers too, so that none can hold up the calling process. Slower for
+                all but the longest responses. An own grader always reads them there.
         """
         given = [_as_case(case) for case in cases]
-        if self.own is not None:
-            return self.grade_apart(given, progress=progress)
-        if any(case.kind is AnswerKind.CODE for case in given):
-            return _apart(given, partial(self._programs.grade, progress=progress), self.grade_many)
-        self._make_room()
-        grades: dict[int, Grade] = {}
-        unsettled: dict[int, tuple[FinalAnswer, Task]] = {}
-        keys = [_case_key(case) for case in given]
-        for place, (case, key) in enumerate(zip(given, keys, strict=True)):
-            seen = self._grades.get(key) or _read(case)
-            if isinstance(seen, Grade):
-                grades[place] = seen
-            else:
-                unsettled[place] = seen
-        ahead = len(grades)
-        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        compared = self._run([task for _, task in unsettled.values()], report, deadline)
-        for (place, (answer, _)), grade in zip(unsettled.items(), compared, strict=True):
-            grades[place] = with_answer(grade, answer)
-            if grade.is_lasting:
-                self._grades[keys[place]] = grades[place]
-        return [grades[place] for place in range(len(given))]
-
-    def grade_apart(
-        self, cases: Sequence[GradeCase], deadline: float = math.inf, progress: TellProgress | None = None
-    ) -> list[Grade]:
-        """Grade cases in the workers from the first character on: none can hold up the calling process.
-
-        Slower than `grade_many` for all but the longest responses; nothing is remembered. Cases that are not
-        graded by the deadline (of `time.monotonic()`) are unknown ("timeout").
-        """
-        if self.own is None and any(case.kind is AnswerKind.CODE for case in cases):
+        if self.own is None and any(case.kind is AnswerKind.CODE for case in given):
             programs = partial(self._programs.grade, progress=progress, deadline=deadline)
-            return _apart(cases, programs, partial(self.grade_apart, deadline=deadline))
-        own = self.version if self.own is not None else None
-        tasks = [
-            Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
-            for each in cases
-        ]
-        done = 0
-
-        def report(newly: Sequence[Task]) -> None:
-            nonlocal done
-            done += len(newly)
-            if progress is not None:
-                progress(done, len(tasks))
-
-        return self._pool.run(tasks, report, deadline)
+            return _apart(given, programs, partial(self.grade_many, deadline=deadline, apart=apart))
+        if apart or self.own is not None:
+            own = self.version if self.own is not None else None
+            tasks = [
+                Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
+                for each in given
+            ]
+            return self._run(tasks, progress, deadline, apart=True)
+        reads = [_read(case) for case in given]
+        unsettled = [read for read in reads if not isinstance(read, Grade)]
+        ahead = len(reads) - len(unsettled)
+        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
+        compared = iter(self._run([task for _, task in unsettled], report, deadline))
+        return [read if isinstance(read, Grade) else with_answer(next(compared), read[0]) for read in reads]
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grades the reference of each gold, given as (gold, reference).
@@ -181,40 +156,40 @@ class Grader:
         tasks = [Task("equal", first, second) for first, second in pairs]
         return [
             GradeValue.UNKNOWN if grade.reason in ("no answer", "no answer found") else grade.value
-            for grade in self._run(tasks, None)
+            for grade in self._run(tasks)
         ]
 
-    def cluster_many(
-        self, jobs: Sequence[ClusterJob], progress: TellProgress | None = None
-    ) -> list[Clustering]:
-        """Groups the answers of each question. Pairs that occur in several questions are compared once.
-
-        `progress` counts questions.
-        """
+    def cluster_many(self, jobs: Sequence[ClusterJob]) -> list[Clustering]:
+        """Group the answers of each question. Pairs that occur in several questions are compared once."""
         jobs = [ClusterJob(job.answers, gold_answer(job.gold) if job.gold else None) for job in jobs]
         singles = list(dict.fromkeys(raw for job in jobs for raw in spellings(job.answers)[1].values()))
-        reads = self._run([Task("read", answer) for answer in singles], None)
+        reads = self._run([Task("read", answer) for answer in singles])
         readable = {answer: read.reason != "unparsable" for answer, read in zip(singles, reads, strict=True)}
         groupings = [Grouping(job, readable.__getitem__) for job in jobs]
         while wanted := [grouping for grouping in groupings if grouping.pairs]:
-            if progress is not None:
-                progress(len(jobs) - len(wanted), len(jobs))
             pairs = list(dict.fromkeys(pair for grouping in wanted for pair in grouping.pairs))
             equal = dict(zip(pairs, self.equal_many(pairs), strict=True))
             for grouping in wanted:
                 grouping.place(equal)
-        if progress is not None:
-            progress(len(jobs), len(jobs))
         return [grouping.result() for grouping in groupings]
 
     def _run(
-        self, tasks: Sequence[Task], progress: TellProgress | None, deadline: float = math.inf
+        self,
+        tasks: Sequence[Task],
+        progress: TellProgress | None = None,
+        deadline: float = math.inf,
+        *,
+        apart: bool = False,
     ) -> list[Grade]:
-        """Do tasks; equal ones once."""
+        """Do tasks, equal ones once: here if algebra is not needed, unless `apart`, else in the workers."""
         self._pool.check_open()
-        self._make_room()
+        if len(self._compared) > _MAX_REMEMBERED:
+            self._compared.clear()
         cases_of = Counter(tasks)
-        grades = {task: self._compared.get(task) or without_algebra(task) for task in cases_of}
+        grades = {
+            task: NEEDS_ALGEBRA if apart else self._compared.get(task) or without_algebra(task)
+            for task in cases_of
+        }
         waiting = [task for task, grade in grades.items() if grade is NEEDS_ALGEBRA]
         done = len(tasks) - sum(cases_of[task] for task in waiting)
 
@@ -224,16 +199,11 @@ class Grader:
             if progress is not None:
                 progress(done, len(tasks))
 
-        if progress is not None:
-            progress(done, len(tasks))
+        report(())
         grades |= zip(waiting, self._pool.run(waiting, report, deadline), strict=True)
-        self._compared |= {task: grade for task, grade in grades.items() if grade.is_lasting}
+        if not apart:  # responses are long
+            self._compared |= {task: grade for task, grade in grades.items() if grade.is_lasting}
         return [grades[task] for task in tasks]
-
-    def _make_room(self) -> None:
-        if len(self._grades) + len(self._compared) > _MAX_REMEMBERED:
-            self._grades.clear()
-            self._compared.clear()
 
 
 def _apart(
@@ -246,12 +216,6 @@ def _apart(
     rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
     graded = iter(programs(code))
     return [next(graded if case.kind is AnswerKind.CODE else rest) for case in cases]
-
-
-def _case_key(case: GradeCase) -> object:
-    """Return what a case is remembered by: responses are long, so their hash."""
-    digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return digest, case.gold, case.kind, case.tolerance, case.boxed_only
 
 
 def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
@@ -284,10 +248,6 @@ def without_algebra(task: Task) -> Grade:
 def _usable_cpus() -> int:
     known = hasattr(os, "sched_getaffinity")
     return min(8, len(os.sched_getaffinity(0)) if known else os.cpu_count() or 1)
-
-
-_lock = threading.Lock()
-_grader: Grader | None = None
 
 
 def grade(
@@ -323,10 +283,139 @@ def look(case: GradeCase) -> Grade | None:
     return None if grade is NEEDS_ALGEBRA else with_answer(grade, answer)
 
 
+@lru_cache(maxsize=1)
 def _shared_grader() -> Grader:
-    global _grader
-    with _lock:
-        if _grader is None:
-            _grader = Grader(workers=1)
-            atexit.register(_grader.close)
-        return _grader
+    grader = Grader(workers=1)
+    atexit.register(grader.close)
+    return grader
+
+
+Pair = tuple[str, str]
+
+
+def spellings(answers: Sequence[str | None]) -> tuple[list[str | None], dict[str, str]]:
+    """The spelling of each answer (None when absent), and a raw text for each spelling, the shortest.
+
+    Answers too long to be read count as absent.
+    """
+    keys: list[str | None] = []
+    raw: dict[str, str] = {}
+    for answer in answers:
+        absent = answer is None or not answer.strip() or too_long(answer)
+        key = None if answer is None or absent else normalize(answer) or None
+        keys.append(key)
+        if key is not None and answer is not None:
+            raw[key] = min(raw.get(key, answer), answer, key=_plainness)
+    return keys, raw
+
+
+class Grouping:
+    """The answers of one question on their way into classes; ask `pairs`, answer by `place`, to the end.
+
+    Representatives are the gold, then the most frequent spellings, so that a chance resemblance of a rare
+    answer cannot split a common class. Each takes all answers that equal it. An answer whose comparison with
+    one stayed unknown represents no class: it may be the same. The order of the answers plays no part.
+    """
+
+    def __init__(self, job: ClusterJob, readable: Callable[[str], bool]) -> None:
+        self._keys, self._raw = spellings(job.answers)
+        [gold], raw_gold = spellings([job.gold])
+        self._raw |= raw_gold
+        self._readable = readable
+        counts = Counter(key for key in self._keys if key is not None)
+        order = sorted(counts, key=lambda key: (-counts[key], *_plainness(key)))
+        self._rest = [key for key in order if key != gold]
+        self._gold, self._gold_seen = gold, gold in counts
+        self._classes: list[str] = []
+        self._class_of: dict[str, int] = {}
+        self._doubtful: set[str] = set()
+        self._unknown = 0
+        self._open(gold if gold is not None else self._next())
+
+    @property
+    def pairs(self) -> list[Pair]:
+        """The comparisons that are wanted next, as raw texts; none once all answers are placed."""
+        if self._leader is None:
+            return []
+        return [(self._raw[self._leader], self._raw[key]) for key in self._rest]
+
+    def place(self, equal: Mapping[Pair, GradeValue]) -> None:
+        """Takes the outcomes of `pairs`."""
+        values = dict(zip(self._rest, map(equal.__getitem__, self.pairs), strict=True))
+        same = {key for key, value in values.items() if value is GradeValue.CORRECT}
+        unknown = [key for key, value in values.items() if value is GradeValue.UNKNOWN]
+        doubtful = {key for key in unknown if self._readable(self._raw[key])}
+        self._unknown += len(unknown)
+        self._class_of.update(dict.fromkeys(same, len(self._classes) - 1))
+        self._rest = [key for key in self._rest if key not in same]
+        if doubtful and self._leader == self._gold and not same and not self._gold_seen:
+            # No answer stands behind the gold: one that may equal it can still represent a class.
+            self._gold = None
+            self._classes.clear()
+        else:
+            self._doubtful |= doubtful
+        self._open(self._next())
+
+    def result(self) -> Clustering:
+        """The classes, once nothing is wanted any more."""
+        unsettled = self._doubtful.intersection(self._rest)
+        return Clustering(
+            classes=tuple(self._raw[key] for key in self._classes),
+            assignment=tuple(self._class_of.get(key) if key is not None else None for key in self._keys),
+            gold=0 if self._gold is not None else None,
+            unknown=self._unknown,
+            unsettled=tuple(place for place, key in enumerate(self._keys) if key in unsettled),
+        )
+
+    def _next(self) -> str | None:
+        """The first answer left that can represent a class."""
+        return next(
+            (key for key in self._rest if key not in self._doubtful and self._readable(self._raw[key])), None
+        )
+
+    def _open(self, leader: str | None) -> None:
+        self._leader = leader
+        if leader is not None:
+            self._class_of[leader] = len(self._classes)
+            self._classes.append(leader)
+            self._rest = [key for key in self._rest if key != leader]
+
+
+def _plainness(text: str) -> tuple[int, str]:
+    return len(text), text
+
+
+_WAITERS = 256
+"""Threads that only wait for workers: so many hostile requests must come before honest ones wait."""
+
+_LONGEST_READ_HERE = 20_000
+"""Characters of a response; some texts of this length take a tenth of a second, in which others wait."""
+
+
+class Desk:
+    """A grader that many requests await; `close` closes it too. What takes too long is unknown."""
+
+    def __init__(self, grader: Grader, deadline_s: float) -> None:
+        self.grader = grader
+        self.deadline_s = deadline_s
+        self._waiters = ThreadPoolExecutor(_WAITERS, thread_name_prefix="waiter")
+
+    async def grade(self, cases: Sequence[GradeCase]) -> list[Grade]:
+        """Return the grade of each case, in order; `InputError` names a case with an unreadable tolerance."""
+        deadline = time.monotonic() + self.deadline_s
+        for place, case in enumerate(cases):
+            try:
+                read_tolerance(case.tolerance)
+            except InputError as error:
+                raise InputError(f"cases.{place}: {error}.") from error
+        long = any(len(case.response) > _LONGEST_READ_HERE or case.kind is AnswerKind.CODE for case in cases)
+        alone = len(cases) == 1 and not long and self.grader.own is None
+        if alone and (graded := look(cases[0])) is not None:
+            return [graded]  # handing it to a thread costs more than grading it
+        grade = partial(self.grader.grade_many, cases, deadline=deadline, apart=long)
+        return await asyncio.get_running_loop().run_in_executor(self._waiters, grade)
+
+    def close(self) -> None:
+        """Stop the grader's processes."""
+        self._waiters.shutdown(wait=False, cancel_futures=True)
+        self.grader.close()

@@ -24,9 +24,11 @@ from evaluator.grading.types import (
 
 _DECIMAL = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(rf"([-+]?){_DECIMAL}")
-_RATIO = re.compile(rf"([-+]?)\(?({_DECIMAL})\)?/\(?([-+]?{_DECIMAL})\)?")
-_FRAC = re.compile(rf"([-+]?)(\d* ?)\\frac\{{([-+]?{_DECIMAL})\}}\{{([-+]?{_DECIMAL})\}}")
-_MIXED = re.compile(r"([-+]?)(\d+) (\d+)/(\d+)")
+_RATIO = re.compile(rf"[-+]?\(?(?P<top>{_DECIMAL})\)?/\(?(?P<bottom>[-+]?{_DECIMAL})\)?")
+_MIXED = re.compile(
+    rf"[-+]?(?P<whole>\d*) ?\\frac\{{(?P<top>[-+]?{_DECIMAL})\}}\{{(?P<bottom>[-+]?{_DECIMAL})\}}"
+)
+_MIXED_RATIO = re.compile(r"[-+]?(?P<whole>\d+) (?P<top>\d+)/(?P<bottom>\d+)")
 _REPEATING = re.compile(r"[-+]?(\d*)\.(\d*)\\overline ?\{(\d+)\}")
 _POWER_OF_TEN = re.compile(
     rf"([-+]?)(?:({_DECIMAL}) ?(?:\\times|\\cdot|\*|x) ?)?10\^ ?(?:\{{([-+]?\d{{1,3}})\}}|([-+]?\d{{1,3}}))"
@@ -59,21 +61,14 @@ def exact_number(text: str) -> ExactNumber | None:
         scale = 10 ** len(fixed)
         repeated = Fraction(int(period), (10 ** len(period) - 1) * scale)
         return ExactNumber(sign * (Fraction(int(whole + fixed), scale) + repeated))
-    try:
-        if match := _RATIO.fullmatch(text):
-            return ExactNumber(sign * Fraction(match.group(2)) / Fraction(match.group(3)))
-        if match := _MIXED.fullmatch(text):
-            return ExactNumber(
-                sign * (int(match.group(2)) + Fraction(int(match.group(3)), int(match.group(4))))
-            )
-        if match := _FRAC.fullmatch(text):
-            whole, top, bottom = match.group(2).strip(), Fraction(match.group(3)), Fraction(match.group(4))
-            if whole and (top < 0 or bottom < 0):
-                return None
-            return ExactNumber(sign * ((int(whole) if whole else 0) + top / bottom))
-    except ZeroDivisionError:
+    match = _RATIO.fullmatch(text) or _MIXED.fullmatch(text) or _MIXED_RATIO.fullmatch(text)
+    if match is None:
         return None
-    return None
+    parts = match.groupdict()
+    whole, top, bottom = (Fraction(parts.get(name) or 0) for name in ("whole", "top", "bottom"))
+    if not bottom or (parts.get("whole") and (top < 0 or bottom < 0)):
+        return None
+    return ExactNumber(sign * (whole + top / bottom))
 
 
 def decimal_comma(text: str) -> str | None:
@@ -95,15 +90,12 @@ def same_number(first: ExactNumber, second: ExactNumber) -> bool:
     if first.value == second.value:
         return True
     for spelled, decimal in ((first, second), (second, first)):
-        if _spells_a_float(spelled.value) and abs(first.value - second.value) <= abs(decimal.value) / 10**12:
+        bottom = spelled.value.denominator
+        is_float = bottom >= 2**30 and bottom & (bottom - 1) == 0
+        if is_float and abs(first.value - second.value) <= abs(decimal.value) / 10**12:
             return True
     rounded, exact = (first, second) if first.decimals > second.decimals else (second, first)
     return decimal_stands_for(rounded, exact.value, exact_is_decimal=exact.decimals > 0)
-
-
-def _spells_a_float(value: Fraction) -> bool:
-    bottom = value.denominator
-    return bottom >= 2**30 and bottom & (bottom - 1) == 0
 
 
 def decimal_stands_for(rounded: ExactNumber, exact: Fraction, *, exact_is_decimal: bool = False) -> bool:
@@ -272,7 +264,8 @@ def latex_of(text: str) -> str | None:
     latex = _TIMES_BINOMIAL.sub(r"\\cdot ", _BINOMIAL.sub(_braced_binomial, latex))
     latex = _PRODUCT.sub(r"\1\\cdot (", latex)
     latex = re.sub(r"\\sqrt ?\(([^()]*)\)", r"\\sqrt{\1}", latex).replace("\\pi ", "\\pi  ")
-    if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(_without_commands(latex)):
+    words = re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
+    if _DIGIT_GAP.search(latex) or _DIGIT_BASE.search(latex) or _WORD.search(words):
         return None
     if r"\text" in latex or latex.count("{") != latex.count("}") or "'" in latex:
         return None
@@ -282,10 +275,6 @@ def latex_of(text: str) -> str | None:
 def _braced_binomial(match: re.Match[str]) -> str:
     top, bottom = (part if part.startswith("{") else f"{{{part}}}" for part in match.groups())
     return rf"\binom{top}{bottom}"
-
-
-def _without_commands(latex: str) -> str:
-    return re.sub(r"\\(?:begin|end) ?\{[a-z]+\}|\\[A-Za-z]+", " ", latex)
 
 
 def compare_units(gold: str, answer: str, comparison: PartComparison) -> Grade | None:

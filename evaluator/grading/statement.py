@@ -171,7 +171,8 @@ def stated(sentence: str, before: str = "") -> str:
     if (whole := _whole(short)) is not None:
         return _value(whole)
     short = _main_clause(short[-_LONGEST:])
-    parts = [part for part in _parts(short) or _ordinals(short) if not _NEGATED.search(short[: part.start])]
+    ordinals = (_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(short))
+    parts = [part for part in _parts(short) or ordinals if not _NEGATED.search(short[: part.start])]
     if not parts:
         return _word(short)
     return _value(_listed(short, parts, _chosen(short, parts, before)))
@@ -210,29 +211,21 @@ def _whole(text: str) -> str | None:
     if _FOREIGN_LETTER.search(text):
         return None
     chunks = formulas(text)
-    if chunks:
-        ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
-        pieces = [text[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
-        if pieces[0].strip(" *"):
-            return (
-                text
-                if re.fullmatch(r"[A-Za-z]+", pieces[0].strip()) and not "".join(pieces[1:]).strip()
-                else None
-            )
-        contents = [_content(chunk) for chunk in chunks]
-        if all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in pieces[1:-1]):
-            rest = pieces[-1].strip(" *")
-            if not rest:
-                return ", ".join(contents)
-            return (
-                f"{contents[0]} {rest}" if len(chunks) == 1 and re.fullmatch(r"[\w%]{1,20}", rest) else None
-            )
+    if not chunks:
+        words = [word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS]
+        words = [word for word in words if not is_measure(word)]
+        return text if len(words) <= (3 if _COMMAND.search(text) else 0) else None
+    ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
+    first, *between, last = [text[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
+    if first.strip(" *"):
+        rest = "".join([*between, last]).strip()
+        return text if re.fullmatch(r"[A-Za-z]+", first.strip()) and not rest else None
+    if not all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in between):
         return None
-    words = [word for word in _WORDS.findall(text) if word.lower() not in _NO_WORDS and not is_measure(word)]
-    latex = _COMMAND.search(text) is not None
-    if len(words) > (3 if latex else 0):
+    contents, rest = ", ".join(map(_content, chunks)), last.strip(" *")
+    if rest and (between or not re.fullmatch(r"[\w%]{1,20}", rest)):
         return None
-    return text
+    return f"{contents} {rest}".rstrip()
 
 
 def formulas(text: str) -> list[re.Match[str]]:
@@ -265,10 +258,6 @@ def _parts(sentence: str) -> tuple[_Part, ...]:
     parts.sort(key=lambda part: part.start)
     named = tuple(part for part in parts if not _NAME_ONLY.fullmatch(part.text))
     return named or tuple(parts)
-
-
-def _ordinals(sentence: str) -> tuple[_Part, ...]:
-    return tuple(_Part(match.start(), match.end(), match.group(1)) for match in _ORDINAL.finditer(sentence))
 
 
 def _glued(sentence: str, match: re.Match[str]) -> bool:

@@ -68,17 +68,10 @@ class PartComparison:
             return DIFFERENT
         if not ordered:
             common = Counter(golds) & Counter(answers)
-            golds, answers = _without(golds, common), _without(answers, common)
+            golds, answers = (list((Counter(side) - common).elements()) for side in (golds, answers))
         if ordered or len(golds) > _LONGEST_UNORDERED:
             return all_of([self.compare(gold, answer) for gold, answer in zip(golds, answers, strict=True)])
         return best_pairing([[self.compare(gold, answer) for answer in answers] for gold in golds])
-
-
-def _without(members: Sequence[str], common: Counter[str]) -> list[str]:
-    left = Counter(common)
-    left.subtract(members)
-    rest = -left  # how often each member occurs beyond the common ones
-    return [member for member in dict.fromkeys(members) for _ in range(rest[member])]
 
 
 def best_pairing(grades: Sequence[Sequence[Grade]]) -> Grade:

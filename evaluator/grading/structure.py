@@ -154,13 +154,10 @@ def named_value(text: str) -> tuple[str | None, str]:
 
 def sides(text: str) -> list[str]:
     r"""Return the sides of a chain of `=` and `\in`, without those inside braces as in `\sum_{k=0}`."""
-    parts = re.split(r"(?<![<>!\\])=|\\in(?![A-Za-z])", text)
-    if len(parts) < 2 or "{" not in text:
-        return parts
     closed, depth, last = [], 0, 0
     for token in re.finditer(r"[{}]|(?<![<>!\\])=|\\in(?![A-Za-z])", text):
         if token.group() in "{}":
-            depth += 1 if token.group() == "{" else -1
+            depth = max(0, depth + (1 if token.group() == "{" else -1))
         elif depth == 0:
             closed.append(text[last : token.start()])
             last = token.end()
@@ -218,11 +215,6 @@ def number_in_base(text: str) -> tuple[str, int] | None:
         return None
     digits = match.group(1).removeprefix("\\text{").removesuffix("}")
     return digits.upper().lstrip("0") or "0", int(match.group(2))
-
-
-def plain_words(text: str) -> str:
-    r"""Return a text without its `\text{}` commands and braces."""
-    return " ".join(text.replace("\\text{", " ").replace("{", " ").replace("}", " ").split())
 
 
 _SMALL_NUMBERS = (

@@ -3,23 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Literal, TypeAlias
 
 from service.answer_kinds import AnswerKind as AnswerKind
 
-
-def _grader_version() -> str:
-    parts = ["tagrpo-grader 3"]
-    for package in ("math-verify", "latex2sympy2_extended", "sympy"):
-        try:
-            parts.append(f"{package} {version(package)}")
-        except PackageNotFoundError:
-            parts.append(f"{package} missing")
-    return "; ".join(parts)
-
-
-GRADER_VERSION: str = _grader_version()
+_LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
+GRADER_VERSION = "; ".join(["tagrpo-grader 3", *(f"{name} {version(name)}" for name in _LIBRARIES)])
 
 
 class GradeValue(StrEnum):
@@ -29,33 +19,6 @@ class GradeValue(StrEnum):
     WRONG = "wrong"
     UNKNOWN = "unknown"
 
-
-REASONS: tuple[str, ...] = (
-    "exact",  # the same spelling or the same words
-    "numeric",  # the same exact number
-    "symbolic",  # equal by algebra
-    "choice",  # the same letter
-    "tolerance",  # within the tolerance of the row
-    "different",
-    "several answers",  # the response gives more answers than the gold
-    "no answer found",  # in the response
-    "no answer",  # the gold is empty
-    "unparsable",
-    "too large",
-    "timeout",
-    "memory",
-    "crashed",
-    "tests passed",  # from here on, of a program
-    "tests failed",
-    "error raised",
-    "ended early",
-    "too slow",
-    "too much memory",
-    "bad tests",  # the gold's cannot be run
-    "not run",  # where it could not be run
-    "own grader",  # a grader of the user's own said so
-)
-"""Why a grade is what it is."""
 
 SOURCES: tuple[str, ...] = ("box", "marker", "last sentence")
 """Where in a response the answer was found, the surest place first: a box, what follows the last marker
@@ -86,7 +49,7 @@ class Grade:
 
     value: GradeValue
     extracted: str | None  # the answer found; of a program how it did
-    reason: str  # one of `REASONS`
+    reason: str  # that of a grade below, or of `programs`
     source: str = ""  # where the answer was found: one of `SOURCES` or `PROGRAM_SOURCES`
 
     @property
@@ -116,15 +79,15 @@ class Clustering:
     unsettled: tuple[int, ...] = ()  # places of answers that equal no class for certain and may equal one
 
 
-EXACT = Grade(GradeValue.CORRECT, None, "exact")
-NUMERIC = Grade(GradeValue.CORRECT, None, "numeric")
-SYMBOLIC = Grade(GradeValue.CORRECT, None, "symbolic")
+EXACT = Grade(GradeValue.CORRECT, None, "exact")  # the same spelling or the same words
+NUMERIC = Grade(GradeValue.CORRECT, None, "numeric")  # the same exact number
+SYMBOLIC = Grade(GradeValue.CORRECT, None, "symbolic")  # equal by algebra
 WITHIN_TOLERANCE = Grade(GradeValue.CORRECT, None, "tolerance")
-CHOICE = Grade(GradeValue.CORRECT, None, "choice")
+CHOICE = Grade(GradeValue.CORRECT, None, "choice")  # the same letter
 DIFFERENT = Grade(GradeValue.WRONG, None, "different")
-SEVERAL = Grade(GradeValue.WRONG, None, "several answers")
-NO_ANSWER = Grade(GradeValue.WRONG, None, "no answer found")
-NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")
+SEVERAL = Grade(GradeValue.WRONG, None, "several answers")  # the response gives more answers than the gold
+NO_ANSWER = Grade(GradeValue.WRONG, None, "no answer found")  # in the response
+NO_GOLD = Grade(GradeValue.UNKNOWN, None, "no answer")  # the gold is empty
 NEEDS_ALGEBRA = Grade(GradeValue.UNKNOWN, None, "needs algebra")
 """Never leaves the grader: a worker process goes on."""
 UNPARSABLE = Grade(GradeValue.UNKNOWN, None, "unparsable")
@@ -134,6 +97,3 @@ TIMEOUT = Grade(GradeValue.UNKNOWN, None, "timeout")
 MEMORY = Grade(GradeValue.UNKNOWN, None, "memory")
 CRASHED = Grade(GradeValue.UNKNOWN, None, "crashed")
 NOT_RUN = Grade(GradeValue.UNKNOWN, None, "not run")
-OWN_CORRECT = Grade(GradeValue.CORRECT, None, "own grader")
-OWN_WRONG = Grade(GradeValue.WRONG, None, "own grader")
-OWN_UNKNOWN = Grade(GradeValue.UNKNOWN, None, "own grader")

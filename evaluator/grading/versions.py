@@ -64,11 +64,8 @@ def is_judged(version: InstrumentedAttribute[str]) -> ColumnElement[bool]:
 
 def grader_id(session: Session, version: str) -> int:
     """Return the id of this version of the grader, made if there is none yet, in a write transaction."""
-    grader = find_grader(session, version)
-    if grader is not None:
-        return grader
-    made = session.execute(insert(GraderRow).values(version=version).returning(GraderRow.id))
-    return made.scalar_one()
+    made = insert(GraderRow).values(version=version).returning(GraderRow.id)
+    return find_grader(session, version) or session.execute(made).scalar_one()
 
 
 def find_grader(session: Session, version: str) -> int | None:

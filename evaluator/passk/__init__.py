@@ -10,10 +10,8 @@ from evaluator.passk.estimators import g_pass_at_k as g_pass_at_k
 from evaluator.passk.estimators import mg_pass_at_k as mg_pass_at_k
 from evaluator.passk.estimators import pass_at_k as pass_at_k
 from evaluator.passk.estimators import pass_hat_k as pass_hat_k
-from evaluator.passk.estimators import with_replacement as with_replacement
 from evaluator.passk.intervals import NEW_PROBLEMS as NEW_PROBLEMS
 from evaluator.passk.intervals import RERUN as RERUN
 from evaluator.passk.intervals import SAME_PROBLEMS as SAME_PROBLEMS
 from evaluator.passk.intervals import new_problems_interval as new_problems_interval
-from evaluator.passk.intervals import same_problems_interval as same_problems_interval
 from evaluator.passk.majority import maj_at_k as maj_at_k

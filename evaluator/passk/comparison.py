@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from evaluator.passk.counts import Counts, named, with_enough
 from evaluator.passk.curves import check_ks, values_over_k
-from evaluator.passk.estimators import Floats
+from evaluator.passk.estimators import Floats, Ints
 from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, UPPER_TAIL, same_problems_errors
 from service.errors import InputError
 
@@ -86,23 +86,17 @@ def compare(
             f"A and B have different problems: {len(only_a)} only in A ({named(only_a)}), {len(only_b)} "
             f"only in B ({named(only_b)}). Compare runs of the same benchmark, or pass --common-only."
         )
-    if not in_a & in_b:
-        raise InputError("A and B have no problems in common")
-    a, b = (_aligned(counts, sorted(in_a & in_b)) for counts in (counts_a, counts_b))
-    a, short_a = with_enough(a, wanted[-1], allow_missing=allow_missing)
-    b, short_b = with_enough(b, wanted[-1], allow_missing=allow_missing)
-    left_out = tuple(sorted({*short_a, *short_b}))
-    shared = sorted(set(a.problem_ids) & set(b.problem_ids))
+    shared = sorted(in_a & in_b)
     if not shared:
-        raise InputError(f"no problem has {wanted[-1]} graded samples in both A and B")
-    a, b = _aligned(a, shared), _aligned(b, shared)
-
+        raise InputError("A and B have no problems in common")
+    sides = [counts.select(shared) for counts in (counts_a, counts_b)]
+    (a, b), left_out = with_enough(sides, wanted[-1], allow_missing=allow_missing)
     low_a, low_b = values_over_k(a.n, a.correct, wanted), values_over_k(b.n, b.correct, wanted)
     differences = low_a - low_b
     lowest = low_a - values_over_k(b.n, b.most_correct, wanted)
     highest = values_over_k(a.n, a.most_correct, wanted) - low_b
-    even_a, even_b, thinned = _thin_samples(a, b)
-    evened = values_over_k(even_a.n, even_a.correct, wanted) - values_over_k(even_b.n, even_b.correct, wanted)
+    fewest, *thinned = _thin_samples(a, b)
+    evened = np.subtract(*(values_over_k(fewest, correct, wanted) for correct in thinned))
     p_values = sign_flip_p_values(evened, FLIPS, SEED)
     errors = np.hypot(
         same_problems_errors(a.n, a.correct, wanted), same_problems_errors(b.n, b.correct, wanted)
@@ -134,16 +128,16 @@ def compare(
         )
     return Comparison(
         points=points,
-        problem_ids=tuple(shared),
+        problem_ids=a.problem_ids,
         only_a=only_a,
         only_b=only_b,
         left_out=left_out,
-        thinned=thinned,
+        thinned=int((a.n != b.n).sum()),
     )
 
 
-def _thin_samples(a: Counts, b: Counts) -> tuple[Counts, Counts, int]:
-    """Return both sides with equally many samples of each problem, and how many problems lost some.
+def _thin_samples(a: Counts, b: Counts) -> tuple[Ints, Ints, Ints]:
+    """Return the smaller number of samples of each problem, and how many of as many are correct in A and B.
 
     Unknown grades count as wrong. The drawn samples do not depend on which side is called A.
     """
@@ -151,10 +145,7 @@ def _thin_samples(a: Counts, b: Counts) -> tuple[Counts, Counts, int]:
     right = np.where(more_in_a, a.correct, b.correct)
     wrong = np.where(more_in_a, a.n, b.n) - right
     drawn = np.random.default_rng([SEED, 1]).hypergeometric(right, wrong, fewest)
-    none = np.zeros_like(fewest)
-    side_a = Counts(a.problem_ids, fewest, np.where(more_in_a, drawn, a.correct), none)
-    side_b = Counts(b.problem_ids, fewest, np.where(more_in_a, b.correct, drawn), none)
-    return side_a, side_b, int((a.n != b.n).sum())
+    return fewest, np.where(more_in_a, drawn, a.correct), np.where(more_in_a, b.correct, drawn)
 
 
 def sign_flip_p_values(differences: Floats, flips: int, seed: int) -> Floats:
@@ -272,8 +263,3 @@ def _warning(
     if bounds and bounds[0] <= 0 <= bounds[1] and bounds[0] < bounds[1]:
         warnings.append("unknown grades or missing samples alone can change the sign of the difference")
     return "; ".join(warnings) or None
-
-
-def _aligned(counts: Counts, ids: Sequence[str]) -> Counts:
-    rows = {key: row for row, key in enumerate(counts.problem_ids)}
-    return counts.select(np.array([rows[key] for key in ids], dtype=np.int64))

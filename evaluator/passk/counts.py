@@ -4,7 +4,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from evaluator.passk.estimators import IntegerArray, Ints, whole_numbers
 from service.errors import InputError
@@ -71,10 +70,10 @@ class Counts:
         """Correct samples [M] if every unknown one were correct."""
         return self.correct + self.unknown
 
-    def select(self, rows: NDArray[np.bool_] | Ints) -> "Counts":
-        """Return the counts of some problems, by mask or by rows in a new order."""
-        places = np.arange(self.problems)[rows]
-        ids = tuple(self.problem_ids[row] for row in places)
+    def select(self, ids: Iterable[str]) -> "Counts":
+        """Return the counts of some problems, in the order of these ids."""
+        ids, rows = tuple(ids), {id: row for row, id in enumerate(self.problem_ids)}
+        places = np.array([rows[id] for id in ids], dtype=np.int64)
         return Counts(ids, self.n[places], self.correct[places], self.unknown[places])
 
 
@@ -93,30 +92,33 @@ def pool(counts: Sequence[Counts]) -> Counts:
             raise InputError(
                 f"runs with different problems cannot be pooled: only one has {named(sorted(differing))}"
             )
-        rows = {key: row for row, key in enumerate(other.problem_ids)}
-        order = np.array([rows[key] for key in first.problem_ids])
+        other = other.select(first.problem_ids)
         columns = (other.n, other.correct, other.unknown)
-        total = [mine + theirs[order] for mine, theirs in zip(total, columns, strict=True)]
+        total = [mine + theirs for mine, theirs in zip(total, columns, strict=True)]
     return Counts(first.problem_ids, *total)
 
 
-def with_enough(counts: Counts, k: int, *, allow_missing: bool) -> tuple[Counts, tuple[str, ...]]:
-    """Return the problems with at least k samples, and the ids of the others, if any may be left out."""
-    short = counts.n < k
-    if not short.any():
-        return counts, ()
-    ids = tuple(counts.problem_ids[row] for row in np.flatnonzero(short))
-    if len(ids) == counts.problems:
+def with_enough(
+    several: Sequence[Counts], k: int, *, allow_missing: bool
+) -> tuple[list[Counts], tuple[str, ...]]:
+    """Return the counts of the problems with at least k samples in each, and the ids of the others."""
+    fewest: dict[str, int] = {}
+    for counts in several:
+        for id, n in zip(counts.problem_ids, counts.n.tolist(), strict=True):
+            fewest[id] = min(n, fewest.get(id, n))
+    short = [id for id, n in fewest.items() if n < k]
+    if len(short) == len(fewest):
         raise InputError(
-            f"none of the {counts.problems} problems has {k} graded samples (the maximum is "
-            f"{counts.n.max()}). Sample more responses, or choose a smaller k"
+            f"none of the {len(fewest)} problems has {k} graded samples (the maximum is "
+            f"{max(fewest.values())}). Sample more responses, or choose a smaller k"
         )
-    if not allow_missing:
+    if short and not allow_missing:
         raise InputError(
-            f"{len(ids)} of {counts.problems} problems have fewer than {k} graded samples: {named(ids)}. "
+            f"{len(short)} of {len(fewest)} problems have fewer than {k} graded samples: {named(short)}. "
             "Sample more responses, choose a smaller k, or pass --allow missing to exclude these problems"
         )
-    return counts.select(~short), ids
+    kept = [counts.select(id for id in counts.problem_ids if fewest[id] >= k) for counts in several]
+    return kept, tuple(short)
 
 
 def named(ids: Sequence[str]) -> str:

@@ -7,12 +7,7 @@ import numpy as np
 
 from evaluator.passk.counts import Counts, with_enough
 from evaluator.passk.estimators import Floats, Ints, pass_at_k, whole_numbers
-from evaluator.passk.intervals import (
-    Interval,
-    interval_around,
-    new_problems_bounds,
-    same_problems_errors,
-)
+from evaluator.passk.intervals import Interval, interval_around, new_problems_bounds, same_problems_errors
 from service.errors import InputError
 
 
@@ -37,24 +32,17 @@ class CurvePoint:
 def curve(counts: Counts, ks: Iterable[int]) -> dict[int, CurvePoint]:
     """Return pass@k by ascending k with both kinds of interval; all problems need max(ks) samples."""
     wanted = check_ks(ks)
-    kept, _ = with_enough(counts, wanted[-1], allow_missing=False)
+    [kept], _ = with_enough([counts], wanted[-1], allow_missing=False)
     low, high = values_over_k(kept.n, kept.correct, wanted), values_over_k(kept.n, kept.most_correct, wanted)
     new_low, new_high = new_problems_bounds(low)[0], new_problems_bounds(high)[1]
-    error_low = same_problems_errors(kept.n, kept.correct, wanted)
-    error_high = same_problems_errors(kept.n, kept.most_correct, wanted) if kept.unknown.any() else error_low
-
+    sides = (kept.correct, kept.most_correct) if kept.unknown.any() else (kept.correct,)
+    errors = np.stack([same_problems_errors(kept.n, correct, wanted) for correct in sides], axis=1)
     points = {}
     for row, k in enumerate(wanted):
-        value, value_high = float(low[row].mean()), float(high[row].mean())
-        same, rerun = (
-            Interval(
-                interval_around(value, float(error_low[row]), again).low,
-                interval_around(value_high, float(error_high[row]), again).high,
-            )
-            for again in (False, True)
-        )
+        ends = float(low[row].mean()), float(high[row].mean())
+        same, rerun = (interval_around(ends, errors[row], again) for again in (False, True))
         new = Interval(float(new_low[row]), float(new_high[row]))
-        points[k] = CurvePoint(k, value, value_high, new, same, rerun, kept.problems)
+        points[k] = CurvePoint(k, *ends, new, same, rerun, kept.problems)
     return points
 
 

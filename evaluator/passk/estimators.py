@@ -45,15 +45,6 @@ def pass_hat_k(n: Integers, c: Integers, k: Integers) -> Any:
     return on_counts(lambda n, c, k: _all_from(n, c, k, _BELOW_DOUBLE), n, c, k)
 
 
-def with_replacement(n: Integers, c: Integers, k: Integers) -> Any:
-    """Return 1 - (1 - c/n)^k: the expectation of bootstrap estimates such as verl's best@N. Do not report it.
-
-    It draws with replacement and is biased down, most if k is near n. It exists to explain the difference
-    from numbers of other tools.
-    """
-    return on_counts(lambda n, c, k: 1.0 - (1.0 - c / n) ** k, n, c, k)
-
-
 def g_pass_at_k(n: Integers, c: Integers, k: Integers, tau: float) -> Any:
     """Return G-Pass@k_tau: the chance that at least ceil(tau * k), and at least one, of k draws are correct.
 
@@ -91,20 +82,24 @@ def mg_pass_at_k(n: Integers, c: Integers, k: Integers) -> Any:
 def on_counts(
     formula: Callable[[Ints, Ints, Ints], Floats], n: Integers, c: Integers, k: Integers
 ) -> float | Floats:
-    """Check n, c and k, apply `formula` to flat arrays of distinct triples and return it in their shape."""
-    checked = whole_numbers("n", n), whole_numbers("c", c), whole_numbers("k", k)
+    """Check n, c and k, apply `formula` to them as flat arrays and return the values in their shape."""
+    parts = whole_numbers("n", n), whole_numbers("c", c), whole_numbers("k", k)
     try:
-        shape = np.broadcast_shapes(*(part.shape for part in checked))
+        n, c, k = np.broadcast_arrays(*parts)
     except ValueError:
-        shapes = ", ".join(str(part.shape) for part in checked)
+        shapes = ", ".join(str(part.shape) for part in parts)
         raise ValueError(f"n, c and k of shapes {shapes} do not broadcast") from None
-    if 0 in shape:
-        return np.zeros(shape)
-    _check_ranges(*checked)
-    if shape == ():
-        return float(formula(*(part.reshape(1) for part in checked))[0])
-    values, places = _grid(formula, checked, int(np.prod(shape)))
-    return np.ascontiguousarray(np.broadcast_to(values if places is None else values[places], shape))
+    for wrong, fault in (
+        (k < 1, "k must be at least 1"),
+        (c < 0, "c must be at least 0"),
+        (c > n, "c must be at most n"),
+        (k > n, "k must be at most n (fewer than k samples give no estimate)"),
+    ):
+        if wrong.any():
+            at = np.argmax(wrong)
+            raise ValueError(f"{fault}: n={n.flat[at]}, c={c.flat[at]}, k={k.flat[at]}")
+    values = formula(n.ravel(), c.ravel(), k.ravel()).reshape(n.shape)
+    return values if n.shape else float(values)
 
 
 def whole_numbers(name: str, values: Integers) -> Ints:
@@ -119,48 +114,6 @@ def whole_numbers(name: str, values: Integers) -> Ints:
     elif array.dtype.kind not in "iu" or (array.dtype == np.uint64 and array.max() > np.iinfo(np.int64).max):
         raise ValueError(f"{name} must be integers, not {array.dtype} such as {array.flat[0]!r}")
     return array.astype(np.int64)
-
-
-def _check_ranges(n: Ints, c: Ints, k: Ints) -> None:
-    for wrong, fault in (
-        (k < 1, "k must be at least 1"),
-        (c < 0, "c must be at least 0"),
-        (c > n, "c must be at most n"),
-        (k > n, "k must be at most n (fewer than k samples give no estimate)"),
-    ):
-        if wrong.any():
-            first = [
-                int(part.ravel()[np.argmax(faulty)])
-                for *parts, faulty in [np.broadcast_arrays(n, c, k, wrong)]
-                for part in parts
-            ]
-            raise ValueError(f"{fault}: n={first[0]}, c={first[1]}, k={first[2]}")
-
-
-def _grid(
-    formula: Callable[[Ints, Ints, Ints], Floats], counts: tuple[Ints, Ints, Ints], size: int
-) -> tuple[Floats, Ints | None]:
-    """Return formula values and the index of each cell's value; None if they already have the cells' shape.
-
-    A million problems have few distinct triples: if the box around them is smaller than the array, each
-    triple of the box is computed once.
-    """
-    lows = [int(part.min()) for part in counts]
-    spans = [int(part.max()) - low + 1 for part, low in zip(counts, lows, strict=True)]
-    if spans[0] * spans[1] * spans[2] >= size:
-        shape = np.broadcast_shapes(*(part.shape for part in counts))
-        full = np.broadcast_arrays(*counts)
-        return formula(*(part.ravel() for part in full)).reshape(shape), None
-    n, c, k = (
-        axis.ravel()
-        for axis in np.meshgrid(
-            *(np.arange(low, low + span) for low, span in zip(lows, spans, strict=True)), indexing="ij"
-        )
-    )
-    # Unused triples of the box may be impossible; they get the value of a possible one.
-    values = formula(n, np.minimum(c, n), np.minimum(k, n))
-    at_n, at_c, at_k = (part - low for part, low in zip(counts, lows, strict=True))
-    return values, (at_n * spans[1] + at_c) * spans[2] + at_k
 
 
 def _all_from(n: Ints, part: Ints, k: Ints, negligible: float) -> Floats:

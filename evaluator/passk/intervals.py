@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.passk.estimators import Floats, Integers, Ints, pass_at_k, pass_hat_k, whole_numbers
+from evaluator.passk.estimators import Floats, Ints, pass_hat_k
 
 NEW_PROBLEMS = "new problems"
 SAME_PROBLEMS = "same problems, new samples"
@@ -78,24 +78,17 @@ def new_problems_bounds(values: Floats) -> tuple[Floats, Floats]:
     return np.clip(np.minimum(low, mean), 0, 1), np.clip(np.maximum(high, mean), 0, 1)
 
 
-def same_problems_interval(n: Integers, c: Integers, k: int) -> Interval:
-    """Return the 95% interval of mean pass@k over exactly these problems; only the samples are random.
+def interval_around(ends: Sequence[float], errors: Sequence[Any], rerun: bool = False) -> Interval:
+    """Return the 95% interval over exactly these problems; only the samples are random.
 
-    The estimate +- z standard errors, clipped to 0..1, with the error of `same_problems_errors`.
+    It reaches from z errors below the first value to z errors above the last, clipped to 0..1; for the range
+    of another run of that size the errors are sqrt(2) times as large. The errors are of
+    `same_problems_errors`.
     """
-    n, c = (np.atleast_1d(part) for part in np.broadcast_arrays(whole_numbers("n", n), whole_numbers("c", c)))
-    if n.ndim != 1 or n.size == 0:
-        raise ValueError(f"an interval needs one count per problem, not an array of shape {n.shape}")
-    value = np.mean(pass_at_k(n, c, int(whole_numbers("k", k))))
-    return interval_around(float(value), float(same_problems_errors(n, c, [k])[0]))
-
-
-def interval_around(value: float, error: float, rerun: bool = False) -> Interval:
-    """Return value +- z errors, clipped to 0..1; times sqrt(2) for the range of another run of that size."""
     from scipy.special import ndtri
 
-    half = float(ndtri(UPPER_TAIL)) * error * (2**0.5 if rerun else 1.0)
-    return Interval(max(0.0, value - half), min(1.0, value + half))
+    z = float(ndtri(UPPER_TAIL)) * (2**0.5 if rerun else 1.0)
+    return Interval(max(0.0, ends[0] - z * float(errors[0])), min(1.0, ends[-1] + z * float(errors[-1])))
 
 
 def same_problems_errors(n: Ints, c: Ints, ks: Sequence[int]) -> Floats:

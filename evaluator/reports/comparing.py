@@ -11,9 +11,17 @@ from evaluator.evals.tables import RunProblemRow
 from evaluator.passk import Comparison, compare, holm, pass_at_k
 from evaluator.passk.comparison import FLIPS, SEED
 from evaluator.passk.curves import check_ks
-from evaluator.reports.documents.document import Document, Table, hundredths, joined, points, span
+from evaluator.reports.documents.document import (
+    Document,
+    Table,
+    hundredths,
+    joined,
+    points,
+    span,
+    table_of,
+)
+from evaluator.reports.layout import human_notes, judge_notes, run_notes
 from evaluator.reports.methods import Entry, Method, differing_settings
-from evaluator.reports.notes import human_notes, judge_notes, run_notes
 from evaluator.reports.published import in_order
 from evaluator.reports.report import curve_ks, usual_k
 from service.errors import InputError
@@ -30,41 +38,22 @@ _WHICH: dict[tuple[bool, bool], Which] = {
 }
 
 
-@dataclass(frozen=True)
-class BenchmarkComparison:
-    """A and B on one benchmark.
-
-    `rows` have a row per k at full precision: shares, and differences A minus B. `changes` have a row per
-    compared problem, A's largest gain in its success rate first.
-    """
-
-    benchmark: str
-    a: Entry
-    b: Entry
-    comparison: Comparison
-    rows: list[dict[str, Any]]
-    changes: list[dict[str, Any]]
-
-
 @dataclass(frozen=True, kw_only=True)
 class MethodComparison:
-    """A and B on every benchmark that both have."""
+    """A and B on every benchmark that both have.
+
+    `rows` have a row per benchmark and k at full precision: shares, and differences A minus B. `changes` have
+    a row per compared problem, A's largest gain in its success rate first.
+    """
 
     label_a: str
     label_b: str
     ks: tuple[int, ...]  # ascending
-    parts: tuple[BenchmarkComparison, ...]
-    only_a: tuple[str, ...]  # benchmarks of one side only
-    only_b: tuple[str, ...]
-    remarks: tuple[str, ...]  # on the choice of k
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        return [row for part in self.parts for row in part.rows]
-
-    @property
-    def changes(self) -> list[dict[str, Any]]:
-        return [row for part in self.parts for row in part.changes]
+    compared: Mapping[str, Comparison]  # by benchmark
+    entries: Mapping[str, tuple[Entry, Entry]]
+    rows: list[dict[str, Any]]
+    changes: list[dict[str, Any]]
+    remarks: list[str]  # on the choice of k, and on benchmarks of one side only
 
 
 def compare_methods(
@@ -89,51 +78,52 @@ def compare_methods(
             f"{b.label} has {', '.join(b.entries)}."
         )
     if ks is None:
-        most, chosen = usual_k((side.label, side.entries[name]) for side in (a, b) for name in shared)
+        most, remarks = usual_k((side.label, side.entries[name]) for side in (a, b) for name in shared)
         wanted = curve_ks(most)
     else:
-        wanted, chosen = check_ks(ks), []
+        wanted, remarks = check_ks(ks), []
+    entries = {name: (a.entries[name], b.entries[name]) for name in shared}
     compared: dict[str, Comparison] = {}
-    for name in shared:
-        counts = a.entries[name].counts, b.entries[name].counts
+    for name, sides in entries.items():
+        first, second = (side.counts for side in sides)
         try:
-            compared[name] = compare(*counts, wanted, allow_missing=allow_missing, common_only=common_only)
+            compared[name] = compare(
+                first, second, wanted, allow_missing=allow_missing, common_only=common_only
+            )
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
     by_k = {k: holm([each.points[k].p_value for each in compared.values()]) for k in wanted}
-    parts = []
-    for place, (name, comparison) in enumerate(compared.items()):
-        entry_a, entry_b = a.entries[name], b.entries[name]
-        common: dict[str, Any] = {
-            "a": a.label,
-            "b": b.label,
-            "run_a": "+".join(entry_a.runs),
-            "run_b": "+".join(entry_b.runs),
-            "benchmark": name,
-        }
-        rows: list[dict[str, Any]] = [
+    runs = {name: ["+".join(entry.runs) for entry in sides] for name, sides in entries.items()}
+    for side in (a, b):
+        if alone := [name for name in side.entries if name not in shared]:
+            remarks.append(f"Not compared, because only {side.label} has results: {', '.join(alone)}.")
+    return MethodComparison(
+        label_a=a.label,
+        label_b=b.label,
+        ks=wanted,
+        compared=compared,
+        entries=entries,
+        rows=[
             {
-                **common,
+                "a": a.label,
+                "b": b.label,
+                "run_a": runs[name][0],
+                "run_b": runs[name][1],
+                "benchmark": name,
                 "k": point.k,
                 "problems": len(comparison.problem_ids),
                 **vars(point),
                 "p_holm": float(by_k[point.k][place]),
             }
+            for place, (name, comparison) in enumerate(compared.items())
             for point in comparison.points.values()
-        ]
-        changes = [
-            {"benchmark": name, **change} for change in _changes(entry_a, entry_b, comparison.problem_ids)
-        ]
-        parts.append(BenchmarkComparison(name, entry_a, entry_b, comparison, rows, changes))
-    only_a, only_b = (tuple(name for name in side.entries if name not in shared) for side in (a, b))
-    return MethodComparison(
-        label_a=a.label,
-        label_b=b.label,
-        ks=wanted,
-        parts=tuple(parts),
-        only_a=only_a,
-        only_b=only_b,
-        remarks=tuple(chosen),
+        ],
+        changes=[
+            {"benchmark": name, **change}
+            for name, comparison in compared.items()
+            for change in _changes(*entries[name], comparison.problem_ids)
+        ],
+        remarks=remarks,
     )
 
 
@@ -161,24 +151,23 @@ def comparison_document(
     comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
 ) -> Document:
     """Return the table of differences, the `changes` largest gains and losses by benchmark, and notes."""
-    columns = (
-        "benchmark",
-        "k",
-        "A",
-        "B",
-        "A - B",
-        "95%, new problems",
-        "p",
-        "p (Holm)",
-        "wins/losses/ties",
-        "95%, same problems",
-        "z",
-        "p",
-    )
-    rows = [_row(row) for row in comparison.rows]
-    breaks = tuple(range(0, len(rows), len(comparison.ks)))
+    columns = [
+        ("benchmark", "benchmark"),
+        ("k", "k"),
+        ("A", "value_a", hundredths),
+        ("B", "value_b", hundredths),
+        ("A - B", _difference),
+        ("95%, new problems", _new_problems),
+        ("p", "p_value", _p),
+        ("p (Holm)", "p_holm", _p),
+        ("wins/losses/ties", lambda row: f"{row['wins']}/{row['losses']}/{row['ties']}"),
+        ("95%, same problems", lambda row: span(row["same_low"], row["same_high"], points)),
+        ("z", "same_z", "{:+.2f}".format),
+        ("p", "same_p_value", _p),
+    ]
     title = f"pass@k, A = {comparison.label_a}, B = {comparison.label_b}; percent, differences in points"
-    tables = [Table(columns, tuple(rows), title, breaks=breaks)]
+    breaks = range(0, len(comparison.rows), len(comparison.ks))
+    tables = [table_of(comparison.rows, columns, title=title, breaks=breaks)]
     if changes:
         tables.append(_changes_table(comparison, changes))
     notes = (*comparison_notes(comparison), *_reading(comparison), *extra_notes)
@@ -199,57 +188,37 @@ def ahead(comparison: MethodComparison) -> str:
     return "; ".join(clauses)
 
 
-def _row(row: Mapping[str, Any]) -> tuple[str, ...]:
-    difference = points(row["difference"], 2)
-    lowest, highest = (points(row[bound], 2) for bound in ("lowest", "highest"))
-    if lowest != highest:
-        difference += f"\n({lowest} to {highest})"
-    return (
-        row["benchmark"],
-        str(row["k"]),
-        hundredths(row["value_a"]),
-        hundredths(row["value_b"]),
-        difference,
-        span(row["low"], row["high"], points) + (" (!)" if row["warning"] else ""),
-        _p(row["p_value"]),
-        _p(row["p_holm"]),
-        f"{row['wins']}/{row['losses']}/{row['ties']}",
-        span(row["same_low"], row["same_high"], points),
-        f"{row['same_z']:+.2f}",
-        _p(row["same_p_value"]),
-    )
+def _difference(row: Mapping[str, Any]) -> str:
+    low, high = (points(row[bound], 2) for bound in ("lowest", "highest"))
+    return points(row["difference"], 2) + (f"\n({low} to {high})" if low != high else "")
+
+
+def _new_problems(row: Mapping[str, Any]) -> str:
+    return span(row["low"], row["high"], points) + (" (!)" if row["warning"] else "")
 
 
 def _changes_table(comparison: MethodComparison, most: int) -> Table:
-    rows: list[tuple[str, ...]] = []
+    rows: list[dict[str, Any]] = []
     breaks = []
-    for part in comparison.parts:
+    for benchmark in comparison.compared:
         breaks.append(len(rows))
-        gains = [change for change in part.changes if change["change"] > 0][:most]
-        losses = [change for change in part.changes if change["change"] < 0][-most:]
-        rows += [
-            (
-                part.benchmark,
-                change["problem_id"],
-                str(change["position"]),
-                f"{change['correct_a']}/{change['n_a']}",
-                f"{change['correct_b']}/{change['n_b']}",
-                points(change["change"]),
-            )
-            for change in (*gains, *losses)
-        ]
-    columns = ("benchmark", "problem", "place", "A correct", "B correct", "A - B")
-    return Table(columns, tuple(rows), "problems with the largest changes", words=2, breaks=tuple(breaks))
+        changes = [change for change in comparison.changes if change["benchmark"] == benchmark]
+        rows += [change for change in changes if change["change"] > 0][:most]
+        rows += [change for change in changes if change["change"] < 0][-most:]
+    columns = [
+        *(("benchmark", "benchmark"), ("problem", "problem_id"), ("place", "position")),
+        ("A correct", lambda row: f"{row['correct_a']}/{row['n_a']}"),
+        ("B correct", lambda row: f"{row['correct_b']}/{row['n_b']}"),
+        ("A - B", "change", points),
+    ]
+    return table_of(rows, columns, title="problems with the largest changes", words=2, breaks=breaks)
 
 
 def comparison_notes(comparison: MethodComparison) -> list[str]:
     """Return what has to be said of these runs and of what was compared, in sentences."""
     notes = [*comparison.remarks]
-    sides = [
-        pair
-        for part in comparison.parts
-        for pair in ((comparison.label_a, part.a), (comparison.label_b, part.b))
-    ]
+    labels = comparison.label_a, comparison.label_b
+    sides = [pair for pairs in comparison.entries.values() for pair in zip(labels, pairs, strict=True)]
     notes += run_notes([entry for _, entry in sides]) + human_notes(sides) + judge_notes(sides)
     warned: dict[str, dict[str, list[str]]] = {}
     for row in comparison.rows:
@@ -259,43 +228,36 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
     for warning, where in warned.items():
         places = ", ".join(f"{benchmark} at k = {', '.join(ks)}" for benchmark, ks in where.items())
         notes.append(f"(!) {places}: {warning}.")
-    for part in comparison.parts:
-        compared = part.comparison
-        shared = [run for run in part.a.runs if run in part.b.runs]
-        if shared:
+    for name, compared in comparison.compared.items():
+        a, b = comparison.entries[name]
+        if shared := [run for run in a.runs if run in b.runs]:
             notes.append(
-                f"(!) {part.benchmark}: {', '.join(shared)} is on both sides. The sides share samples, but "
-                "intervals and p-values assume independent samples."
+                f"(!) {name}: {', '.join(shared)} is on both sides. The sides share samples, but intervals "
+                "and p-values assume independent samples."
             )
         if compared.only_a or compared.only_b:
             notes.append(
-                f"{part.benchmark}: {len(compared.only_a)} problems only in A and {len(compared.only_b)} "
-                f"only in B are excluded; {len(compared.problem_ids)} are compared."
+                f"{name}: {len(compared.only_a)} problems only in A and {len(compared.only_b)} only in B are "
+                f"excluded; {len(compared.problem_ids)} are compared."
             )
         if compared.left_out:
-            notes.append(
-                f"{part.benchmark}: {len(compared.left_out)} problems with too few samples are excluded."
-            )
+            notes.append(f"{name}: {len(compared.left_out)} problems with too few samples are excluded.")
         if compared.thinned:
             notes.append(
-                f"{part.benchmark}: {compared.thinned} problems have more samples on one side. For p, wins "
-                "and losses, tagrpo uses equally many random samples from both sides, because the "
-                "variance of an estimate depends on its sample size. Values and intervals use all samples."
+                f"{name}: {compared.thinned} problems have more samples on one side. For p, wins and losses, "
+                "tagrpo uses equally many random samples from both sides, because the variance of an "
+                "estimate depends on its sample size. Values and intervals use all samples."
             )
-        specs = {f"A ({comparison.label_a})": part.a.spec, f"B ({comparison.label_b})": part.b.spec}
-        differing = differing_settings(specs, among=("prompt.", "sampling."))
-        if differing:
-            notes.append(f"{part.benchmark}: sampled with different settings: {'; '.join(differing)}.")
-    for label, names in ((comparison.label_a, comparison.only_a), (comparison.label_b, comparison.only_b)):
-        if names:
-            notes.append(f"Not compared, because only {label} has results: {', '.join(names)}.")
+        specs = {f"{side} ({label})": of.spec for side, label, of in zip("AB", labels, (a, b), strict=True)}
+        if differing := differing_settings(specs, among=("prompt.", "sampling.")):
+            notes.append(f"{name}: sampled with different settings: {'; '.join(differing)}.")
     return notes
 
 
 def _reading(comparison: MethodComparison) -> list[str]:
     """Say how the table was made, and what its brackets are."""
-    several = len(comparison.parts) > 1
-    corrected = f", Holm-corrected over the {len(comparison.parts)} benchmarks at each k" if several else ""
+    number = len(comparison.compared)
+    corrected = f", Holm-corrected over the {number} benchmarks at each k" if number > 1 else ""
     paired = (
         "Differences are paired by problem. The interval for new problems is a t interval; p comes from "
         f"{FLIPS:,} sign flips (seed {SEED}){corrected}. The last three columns cover new "

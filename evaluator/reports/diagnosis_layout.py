@@ -1,6 +1,6 @@
 """A diagnosis as a document: each table under the question that it answers, with notes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from evaluator.reports.documents.document import (
@@ -22,7 +22,7 @@ from evaluator.signal.diversity import EMBEDDING
 from evaluator.signal.shapes import GroupShape
 
 Row = Mapping[str, Any]
-Columns = list[tuple[str, str | Callable[[Row], str | int | None]]]
+Columns = list[tuple[Any, ...]]
 
 LIMIT = 20
 GRID_N, GRID_G = (0, 1, 3, 7), (4, 8, 16, 32)
@@ -64,12 +64,12 @@ def _choices(diagnosis: Diagnosis, label: str, rows: Sequence[Row]) -> Iterator[
     )
     columns: Columns = [
         ("neighbors", "choice"),
-        ("questions with", lambda row: percent(row["with_neighbors"])),
-        ("responses per question", lambda row: number(row["responses"])),
-        ("mixed groups", lambda row: percent(row["mixed"])),
-        ("mixed groups per 100 responses", lambda row: f"{row['per_hundred_responses']:.2f}"),
-        (f"mixed groups, all at {rows[0]['equal_responses']}", lambda row: percent(row["equal_mixed"])),
-        ("per 100", lambda row: f"{row['equal_per_hundred_responses']:.2f}"),
+        ("questions with", "with_neighbors", percent),
+        ("responses per question", "responses", number),
+        ("mixed groups", "mixed", percent),
+        ("mixed groups per 100 responses", "per_hundred_responses", "{:.2f}".format),
+        (f"mixed groups, all at {rows[0]['equal_responses']}", "equal_mixed", percent),
+        ("per 100", "equal_per_hundred_responses", "{:.2f}".format),
     ]
     yield table_of(rows, columns)
 
@@ -81,12 +81,8 @@ def _shares(diagnosis: Diagnosis) -> Iterator[Block]:
     )
     rows, gaps = diagnosis.tables["zero_gradient"], diagnosis.tables["zero_gradient_gaps"]
     columns: Columns = [
-        ("checkpoint", "checkpoint"),
-        ("group", "group"),
-        ("responses", "responses"),
-        ("share", lambda row: percent(row["share"])),
-        (INTERVAL, _interval),
-        ("questions", "questions"),
+        *(("checkpoint", "checkpoint"), ("group", "group"), ("responses", "responses")),
+        *(("share", "share", percent), (INTERVAL, _interval), ("questions", "questions")),
     ]
     if any(row["bound_low"] is not None for row in rows):
         columns += [
@@ -97,12 +93,8 @@ def _shares(diagnosis: Diagnosis) -> Iterator[Block]:
     if gaps:
         yield Heading("How much lower is the share with neighbors? (paired over questions)")
         columns = [
-            ("checkpoint", "checkpoint"),
-            ("group", "group"),
-            ("minus", "minus"),
-            ("difference", lambda row: _points(row["difference"])),
-            (INTERVAL, _interval),
-            ("questions", "questions"),
+            *(("checkpoint", "checkpoint"), ("group", "group"), ("minus", "minus")),
+            *(("difference", "difference", _points), (INTERVAL, _interval), ("questions", "questions")),
         ]
         yield table_of(gaps, columns, words=3)
 
@@ -124,13 +116,8 @@ def _forecast(diagnosis: Diagnosis, label: str, rows: Sequence[Row]) -> Iterator
         )
         if shift.at_bound:
             yield Text(shift.at_bound)
-    columns: Columns = [
-        ("group", "group"),
-        ("responses", "responses"),
-        ("forecast", lambda row: percent(row["share"])),
-        (INTERVAL, _interval),
-    ]
-    yield table_of(rows, columns)
+    columns = [("group", "group"), ("responses", "responses"), ("forecast", "share", percent)]
+    yield table_of(rows, [*columns, (INTERVAL, _interval)])
     yield Heading("Other values of N and G (joint group: the original and N neighbors)")
     cells = tuple(
         (str(n), *(percent(fitted.share(GroupShape(f"N={n}, G={g}", n, g))) for g in GRID_G))
@@ -165,10 +152,10 @@ def _difficulty(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[
         ("strategy", "strategy"),
         ("neighbors", "neighbors"),
         ("questions", "questions"),
-        ("logit shift", lambda row: None if row["logit_shift"] is None else _logit(row["logit_shift"])),
+        ("logit shift", "logit_shift", _logit),
         (INTERVAL, lambda row: span(row["low"], row["high"], _logit)),
-        ("p (Holm)", lambda row: None if row["adjusted"] is None else f"{row['adjusted']:.3g}"),
-        ("success rate", lambda row: _points(row["rate_value"])),
+        ("p (Holm)", "adjusted", "{:.3g}".format),
+        ("success rate", "rate_value", _points),
         (INTERVAL, lambda row: span(row["rate_low"], row["rate_high"])),
     ]
     yield table_of(tables["difficulty_strategies"], columns)
@@ -183,13 +170,13 @@ def _difficulty(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[
         ("strategy", "strategy"),
         ("correct", lambda row: f"{row['correct']}/{row['known']}"),
         ("original", lambda row: f"{row['original_correct']}/{row['original_known']}"),
-        ("p", lambda row: f"{row['p_value']:.2g}"),
-        ("adjusted", lambda row: f"{row['adjusted']:.2g}"),
+        ("p", "p_value", "{:.2g}".format),
+        ("adjusted", "adjusted", "{:.2g}".format),
         ("flag", "flag"),
     ]
     yield table_of(flagged[:LIMIT], columns, words=2)
     if len(flagged) > LIMIT:
-        yield Text(f"and {len(flagged) - LIMIT:,} more (--out)")
+        yield Text(f"and {len(flagged) - LIMIT:,} more (--json)")
 
 
 def _p_value(test: Row) -> str | None:
@@ -214,12 +201,9 @@ def _diversity(diagnosis: Diagnosis) -> Iterator[Block]:
     columns: Columns = [
         ("checkpoint", "checkpoint"),
         ("pairs", "series"),
-        ("distance", lambda row: f"{row['value']:.4f}"),
+        ("distance", "value", "{:.4f}".format),
         (INTERVAL, lambda row: span(row["low"], row["high"], "{:.4f}".format)),
-        (
-            "minus original",
-            lambda row: None if row["minus_value"] is None else f"{row['minus_value']:+.4f}",
-        ),
+        ("minus original", "minus_value", "{:+.4f}".format),
         (INTERVAL, lambda row: span(row["minus_low"], row["minus_high"], "{:.4f}".format)),
         ("questions", "questions"),
     ]
@@ -232,14 +216,14 @@ def _cost(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[Row]])
     columns: Columns = [
         ("sampling", "method"),
         ("responses per question", "per_question"),
-        ("mixed groups", lambda row: percent(row["mixed"])),
+        ("mixed groups", "mixed", percent),
         (INTERVAL, lambda row: span(row["mixed_low"], row["mixed_high"])),
-        ("groups per mixed group", lambda row: number(row["drawn_groups"])),
-        ("responses per mixed group", lambda row: number(row["responses"])),
-        ("tokens", lambda row: None if row["tokens"] is None else round(row["tokens"])),
+        ("groups per mixed group", "drawn_groups", number),
+        ("responses per mixed group", "responses", number),
+        ("tokens", "tokens", "{:,.0f}".format),
     ]
     if diagnosis.settings.usd_per_gpu_hour is not None:
-        columns.append(("USD", lambda row: None if row["usd"] is None else f"{row['usd']:.4g}"))
+        columns.append(("USD", "usd", "{:.4g}".format))
     yield table_of(rows, columns)
     for even in tables.get("cost_break_even", ()):
         yield Heading("Where is the break-even with TA-GRPO?")

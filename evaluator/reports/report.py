@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from sqlalchemy.orm import Session
 
+from evaluator.evals.results import majority_values, make_votes, read_answers
 from evaluator.evals.runs import is_imported
-from evaluator.evals.votes import majority_values, make_votes, read_answers
 from evaluator.grading import Grader
 from evaluator.passk import (
     NEW_PROBLEMS,
@@ -20,15 +20,15 @@ from evaluator.passk import (
     new_problems_interval,
     pass_at_k,
     pass_hat_k,
-    same_problems_interval,
 )
 from evaluator.passk.counts import with_enough
 from evaluator.passk.curves import check_ks
 from evaluator.passk.estimators import Floats
+from evaluator.passk.intervals import interval_around, same_problems_errors
 from evaluator.reports import published
 from evaluator.reports.documents.document import joined
 from evaluator.reports.methods import Entry, Method
-from evaluator.reports.published import PaperColumn
+from evaluator.reports.published import PaperColumn, PublishedModel
 from service.errors import InputError
 
 PASS_AT_K, PASS_HAT_K, G_PASS_AT_K, MAJ_AT_K = "pass@k", "pass^k", "g-pass@k", "maj@k"
@@ -108,13 +108,9 @@ class Report:
     lines: tuple[ReportLine, ...]  # methods in order, each with its benchmarks in order
     # by label and column, at the ks of the tables; only of methods that have all benchmarks of the column
     averages: Mapping[tuple[str, str], tuple[MetricScore, ...]]
-    paper: str | None  # the model whose published figures are shown, if any
+    paper: PublishedModel | None  # whose figures are shown, if any
+    layout: tuple[PaperColumn, ...]  # the columns of the paper that is shown, or of the first paper
     remarks: tuple[str, ...]  # on its k and on published figures that it does not show
-
-    @property
-    def layout(self) -> tuple[PaperColumn, ...]:
-        """The columns of the paper that is shown, or of the first paper."""
-        return published.layout_of(self.paper)
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -159,7 +155,7 @@ def build_report(
     else:
         wanted = check_ks(ks)
     model = _paper(methods, paper)
-    printed = () if model is None or metric.name != PASS_AT_K else published.paper_of(model).ks(model)
+    printed = model.ks if model and metric.name == PASS_AT_K else ()
     if ks is None and not set(printed) & set(wanted):
         wanted = (*[k for k in printed if k < wanted[0]][-1:], *wanted)
     counts = _counts(methods, wanted[-1], allow_missing)
@@ -168,23 +164,21 @@ def build_report(
         for benchmark in published.in_order(method.entries):
             entry = method.entries[benchmark]
             kept = counts[method.label, benchmark]
-            try:
-                if metric.name == MAJ_AT_K:
-                    scores = _vote_scores(session, entry, kept.problem_ids, wanted)
-                else:
-                    scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
-            except InputError as error:
-                raise InputError(f"{method.label}, {benchmark}: {error}") from error
+            if metric.name == MAJ_AT_K:
+                scores = _vote_scores(session, entry, kept.problem_ids, wanted)
+            else:
+                scores = score(kept, metric, curve_ks(int(kept.n.min()), wanted), interval)
             left_out = entry.counts.problems - kept.problems
             lines.append(ReportLine(method.label, entry, kept, scores, left_out))
-    paper = model if set(printed) & set(wanted) else None
-    if model is not None and paper is None:
-        known = joined([str(k) for k in published.paper_of(model).ks(model)])
+    paper_model = model if {*printed} & {*wanted} else None
+    if model and not paper_model:
         remarks.append(
-            f"{model} reports only pass@{known}, so its figures do not appear for another k or metric."
+            f"{model.name} reports only pass@{joined([str(k) for k in model.ks])}, so its figures do not "
+            "appear for another k or metric."
         )
-    averages = _averages(lines, wanted, published.layout_of(paper))
-    return Report(metric, interval, wanted, tuple(lines), averages, paper, tuple(remarks))
+    layout = paper_model.layout if paper_model else published.usual_layout()
+    averages = _averages(lines, wanted, layout)
+    return Report(metric, interval, wanted, tuple(lines), averages, paper_model, layout, tuple(remarks))
 
 
 def _vote_scores(
@@ -231,20 +225,15 @@ def usual_k(entries: Iterable[tuple[str, Entry]]) -> tuple[int, list[str]]:
 
 def _counts(methods: Sequence[Method], k: int, allow_missing: bool) -> dict[tuple[str, str], Counts]:
     """Return the counts by label and benchmark, of the problems that all methods on it have k samples of."""
-    counts = {(m.label, name): entry.counts for m in methods for name, entry in m.entries.items()}
-    if not allow_missing:
-        return counts
-    short = {
-        (name, id)
-        for (_, name), each in counts.items()
-        for id, n in zip(each.problem_ids, each.n, strict=True)
-        if n < k
-    }
-    for (label, name), each in counts.items():
-        enough = np.array([(name, id) not in short for id in each.problem_ids])
-        if not enough.any():
-            raise InputError(f"{label}: no problem of {name} has {k} graded samples.")
-        counts[label, name] = each.select(enough)
+    counts: dict[tuple[str, str], Counts] = {}
+    for benchmark in dict.fromkeys(name for method in methods for name in method.entries):
+        labels = [method.label for method in methods if benchmark in method.entries]
+        sides = [method.entries[benchmark].counts for method in methods if benchmark in method.entries]
+        try:
+            kept, _ = with_enough(sides, k, allow_missing=allow_missing)
+        except InputError as error:
+            raise InputError(f"{', '.join(labels)}, {benchmark}: {error}") from error
+        counts |= {(label, benchmark): each for label, each in zip(labels, kept, strict=True)}
     return counts
 
 
@@ -271,7 +260,7 @@ def _averages(
     return averages
 
 
-def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
+def _paper(methods: Sequence[Method], asked: str | None) -> PublishedModel | None:
     """Return the model whose published figures belong to the report, if any."""
     if asked == NO_PAPER:
         return None
@@ -281,9 +270,10 @@ def _paper(methods: Sequence[Method], asked: str | None) -> str | None:
             raise InputError(f"no paper reports the model {asked!r}. Available: {available}.")
         return known
     entries = [entry for method in methods for entry in method.entries.values()]
-    named = {published.recognise(entry.spec.model) for entry in entries}
-    model = named.pop() if len(named) == 1 else None
-    columns = {column.key for column in published.layout_of(model)}
+    model, *others = (published.recognise(entry.spec.model) for entry in entries)
+    if model is None or any(other is not model for other in others):
+        return None
+    columns = {column.key for column in model.layout}
     return model if any(entry.benchmark in columns for entry in entries) else None
 
 
@@ -293,20 +283,18 @@ def score(counts: Counts, metric: Metric, ks: Sequence[int], interval: str) -> t
     Args:
         interval: `NEW_PROBLEMS` or `SAME_PROBLEMS`; the latter for pass@k and pass^k only.
     """
-    kept, _ = with_enough(counts, max(ks), allow_missing=False)
     formulas: dict[str, Callable[..., Any]] = {PASS_AT_K: pass_at_k, PASS_HAT_K: pass_hat_k}
     formula = formulas.get(metric.name, partial(g_pass_at_k, tau=metric.tau))
-    bounds = kept.correct, kept.most_correct
+    n, bounds = counts.n, (counts.correct, counts.most_correct)
+    # pass^k of c correct is one minus pass@k of the n - c others, and has its error.
+    sides = bounds if metric.name == PASS_AT_K else [n - correct for correct in bounds]
+    errors = [same_problems_errors(n, side, ks) for side in sides] if interval == SAME_PROBLEMS else None
     scores = []
-    for k in ks:
-        score = _over_problems(k, *(np.asarray(formula(kept.n, correct, k)) for correct in bounds))
-        if interval == SAME_PROBLEMS and metric.name == PASS_AT_K:
-            low, high = (same_problems_interval(kept.n, correct, k) for correct in bounds)
-            score = replace(score, low=low.low, high=high.high, interval=interval)
-        elif interval == SAME_PROBLEMS:
-            # pass^k of c correct is one minus pass@k of the n - c others, and so is its interval.
-            low, high = (same_problems_interval(kept.n, kept.n - correct, k) for correct in bounds)
-            score = replace(score, low=1 - low.high, high=1 - high.low, interval=interval)
+    for row, k in enumerate(ks):
+        score = _over_problems(k, *(np.asarray(formula(n, correct, k)) for correct in bounds))
+        if errors:
+            same = interval_around((score.value, score.value_high), [side[row] for side in errors])
+            score = replace(score, low=same.low, high=same.high, interval=interval)
         scores.append(score)
     return tuple(scores)
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from evaluator.signal.forecast import Forecast
 from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, Row, count_groups
-from evaluator.signal.rate_model import RateModel, make_pilot
-from evaluator.signal.rates import RATES
+from evaluator.signal.rates import RATES, RateModel, make_pilot
 from evaluator.signal.shapes import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP, GroupShape, RescueShape
 from service.errors import InputError
 
@@ -60,20 +59,15 @@ def compare_choices(
     pilot = make_pilot(counts)
     posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
     most = (n + 1) * g
-    each = [1 - GroupShape("", k, g).equal_chances(model.shift) for k in range(n + 1)]
-    equal = [1 - GroupShape("", k, most, spread=True).equal_chances(model.shift) for k in range(n + 1)]
-    weights = model.mixture.weights
-    yields = [
-        (f"N={k}", float(k > 0), float((k + 1) * g), float(weights @ each[k]), float(weights @ equal[k]))
-        for k in range(n + 1)
-    ]
+    shapes = [(GroupShape("", k, g), GroupShape("", k, most, spread=True)) for k in range(n + 1)]
+    # of mixed groups, at G responses to each prompt and at as many for every question [N + 1, 2, J]
+    chances = np.array([[1 - shape.equal_chances(model.shift) for shape in pair] for pair in shapes])
+    means = chances @ model.mixture.weights
+    yields = [(f"N={k}", float(k > 0), float((k + 1) * g), *means[k].tolist()) for k in range(n + 1)]
     if n:
         share = float(needs.mean())
-        mixed, equal_mixed = (
-            float(np.where(needs, posterior @ chances[n], posterior @ chances[0]).mean())
-            for chances in (each, equal)
-        )
-        yields.append((ADAPTIVE, share, g * (1 + n * share), mixed, equal_mixed))
+        chosen = np.where(needs[:, None], posterior @ chances[n].T, posterior @ chances[0].T)
+        yields.append((ADAPTIVE, share, g * (1 + n * share), *chosen.mean(axis=0).tolist()))
     return [
         {
             "choice": choice,
@@ -108,17 +102,12 @@ def usd_per_token(usd_per_gpu_hour: float | None, tokens_per_second: float | Non
 
 def mean_tokens(checkpoint: CheckpointGroups) -> tuple[float | None, float | None]:
     """Return the mean tokens of a response to an original and to a neighbor, None where none is known."""
-    means: list[float | None] = []
-    for original in (True, False):
-        prompts = [
-            prompt
-            for group in checkpoint.groups
-            for prompt in group.prompts
-            if (prompt.variant == ORIGINAL) is original
-        ]
-        known = sum(prompt.token_samples for prompt in prompts)
-        means.append(sum(prompt.tokens for prompt in prompts) / known if known else None)
-    return means[0], means[1]
+    sums = np.zeros((2, 2), dtype=np.int64)
+    for group in checkpoint.groups:
+        for prompt in group.prompts:
+            sums[int(prompt.variant != ORIGINAL)] += prompt.tokens, prompt.token_samples
+    original, neighbor = (tokens / known if known else None for tokens, known in sums.tolist())
+    return original, neighbor
 
 
 def cost_report(predicted: Forecast, g: int, n: int, tokens: TokenCosts) -> tuple[list[Row], Row | None]:

@@ -23,8 +23,7 @@ from evaluator.signal.groups import (
     pool_visits,
 )
 from evaluator.signal.rates import Shift
-from evaluator.signal.shapes import paper_shapes
-from evaluator.signal.zero_gradient import zero_gradient
+from evaluator.signal.shapes import paper_shapes, zero_gradient
 from service.errors import InputError
 
 Part = Literal["zero_gradient", "forecast", "choices", "difficulty", "diversity", "cost"]

@@ -20,8 +20,7 @@ from evaluator.signal.groups import (
     difference_estimate,
     pool_visits,
 )
-from evaluator.signal.rate_model import RateModel, make_pilot, number_pairs
-from evaluator.signal.rates import RATES, USUAL_STRAY
+from evaluator.signal.rates import RATES, USUAL_STRAY, RateModel, make_pilot, number_pairs
 from service.errors import InputError
 
 FDR = 0.05
@@ -29,6 +28,7 @@ FDR = 0.05
 EVERY_STRATEGY = "all neighbors"
 UNNAMED = "no strategy named"
 DRAWS = 499
+_OF_NEIGHBOR = ("variant", "source_id", "strategy", "correct", "known", "unknown")
 _CELLS_AT_ONCE = 2_000_000
 
 
@@ -70,12 +70,7 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, seed: int = 0) -> dict[str
             neighbors.append(
                 {
                     "group_id": group.group_id,
-                    "variant": prompt.variant,
-                    "source_id": prompt.source_id,
-                    "strategy": prompt.strategy,
-                    "correct": prompt.correct,
-                    "known": prompt.known,
-                    "unknown": prompt.unknown,
+                    **{name: getattr(prompt, name) for name in _OF_NEIGHBOR},
                     "original_correct": original.correct,
                     "original_known": original.known,
                     "p_value": float(p_values[at]),
@@ -85,12 +80,10 @@ def audit_difficulty(checkpoint: CheckpointGroups, *, seed: int = 0) -> dict[str
                     "original_rate": original.correct / original.known,
                 }
             )
-    only_neighbors = homogeneity(counts.correct[:, 1:], counts.known[:, 1:], seed=seed)
-    with_original = homogeneity(counts.correct, counts.known, seed=seed)
     return {
         "difficulty_tests": [
-            {"prompts": "neighbors", **only_neighbors},
-            {"prompts": "original and neighbors", **with_original},
+            {"prompts": prompts, **homogeneity(counts.correct[:, first:], counts.known[:, first:], seed=seed)}
+            for prompts, first in (("neighbors", 1), ("original and neighbors", 0))
         ],
         "difficulty_spread": [{**_spread(fitted), "questions": len(groups)}],
         "difficulty_strategies": strategy_shifts(groups),

@@ -11,14 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.signal.groups import (
-    ORIGINAL,
-    Floats,
-    PartTables,
-    Row,
-    Texts,
-    mean_estimate,
-)
+from evaluator.signal.groups import ORIGINAL, Floats, PartTables, Row, Texts, mean_estimate
 from service.errors import InputError
 
 ORIGINAL_PAIRS = "original, G"

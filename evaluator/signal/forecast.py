@@ -6,8 +6,15 @@ from functools import cached_property
 import numpy as np
 
 from evaluator.signal.groups import Floats, GroupCounts, Row
-from evaluator.signal.rate_model import PilotRows, RateModel, fit_given, fit_rates, make_pilot
-from evaluator.signal.rates import Shift, profile_interval
+from evaluator.signal.rates import (
+    PilotRows,
+    RateModel,
+    Shift,
+    fit_given,
+    fit_rates,
+    make_pilot,
+    profile_interval,
+)
 from evaluator.signal.shapes import GroupShape, ends
 from service.errors import InputError
 
@@ -85,11 +92,9 @@ class Forecast:
         g = min(shape.g, int(np.median(counts.known[counts.known > 0])))
         smaller = GroupShape(shape.name, min(shape.n, counts.neighbors), g, shape.original)
         values = smaller.counted(*ends(counts.correct, counts.wrong, g))
-        there = ~np.isnan(values)
-        if smaller.n == 0 or not there.any():
+        if smaller.n == 0 or np.isnan(values).all():
             return 0.0
-        seen = float(counts.rows(there).by_question(values[there]).mean())
-        return float(_logit(seen) - _logit(self.share(smaller)))
+        return float(_logit(counts.by_question(values).mean()) - _logit(self.share(smaller)))
 
 
 def forecast(

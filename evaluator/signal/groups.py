@@ -52,18 +52,19 @@ class PromptSample:
 class QuestionGroup:
     """A question and its neighbors, by variant; the original may be missing.
 
-    Several groups may have one `group_id`: visits of the same question in training, each with responses of
-    its own. Estimates weigh questions equally, whatever their number of visits.
+    Samples of one variant are added up. Several groups may have one `group_id`: visits of the same question
+    in training, each with its own responses. Estimates weigh questions equally, whatever their visits.
     """
 
     group_id: str
     prompts: tuple[PromptSample, ...]
 
     def __post_init__(self) -> None:
-        variants = [prompt.variant for prompt in self.prompts]
-        if not variants or len(set(variants)) < len(variants):
-            raise ValueError(f"{self.group_id}: {variants} must be one or more distinct variants")
-        object.__setattr__(self, "prompts", tuple(sorted(self.prompts, key=lambda prompt: prompt.variant)))
+        variants: dict[int, PromptSample] = {}
+        for prompt in self.prompts:
+            before = variants.get(prompt.variant)
+            variants[prompt.variant] = prompt if before is None else before + prompt
+        object.__setattr__(self, "prompts", tuple(variants[variant] for variant in sorted(variants)))
 
 
 @dataclass(frozen=True)
@@ -122,9 +123,10 @@ class GroupCounts:
         )
 
     def by_question(self, values: Floats) -> Floats:
-        """Return the mean over the visits of each question, for values [V]; [questions], by number."""
-        _, places, visits = np.unique(self.question, return_inverse=True, return_counts=True)
-        means: Floats = np.bincount(places, weights=values) / visits
+        """Return the means of values [V] over the visits of each question that are not NaN, by number."""
+        there = ~np.isnan(values)
+        _, places, visits = np.unique(self.question[there], return_inverse=True, return_counts=True)
+        means: Floats = np.bincount(places, weights=values[there]) / visits
         return means
 
 
@@ -147,14 +149,11 @@ def count_groups(groups: Sequence[QuestionGroup]) -> GroupCounts:
 
 
 def pool_visits(groups: Iterable[QuestionGroup]) -> list[QuestionGroup]:
-    """Return one group a question: the counts of its visits added up, variant by variant."""
-    pooled: dict[str, dict[int, PromptSample]] = {}
+    """Return one group per question, with the responses of all its visits."""
+    pooled: dict[str, list[PromptSample]] = {}
     for group in groups:
-        variants = pooled.setdefault(group.group_id, {})
-        for prompt in group.prompts:
-            before = variants.get(prompt.variant)
-            variants[prompt.variant] = prompt if before is None else before + prompt
-    return [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in pooled.items()]
+        pooled.setdefault(group.group_id, []).extend(group.prompts)
+    return [QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in pooled.items()]
 
 
 def most_frequent(numbers: Iterable[int]) -> int:

@@ -2,6 +2,7 @@
 
 TA-GRPO (arXiv 2601.22478v5), section 3 "Gradient vanishing", Eq. 1 and 3, and Figure 3. The chance follows
 from counts of responses (`GroupShape.counted`) or from success rates (`GroupShape.equal_chances`).
+`zero_gradient` makes the table of observed shares.
 """
 
 from dataclasses import dataclass
@@ -9,8 +10,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from evaluator.passk.estimators import pass_hat_k
-from evaluator.signal.groups import Floats, Ints
+from evaluator.signal.groups import (
+    CheckpointGroups,
+    Floats,
+    GroupCounts,
+    Ints,
+    PartTables,
+    Row,
+    count_groups,
+    difference_estimate,
+    share_estimate,
+)
 from evaluator.signal.rates import RATES, Shift
+from service.errors import InputError
 
 ORIGINAL_GROUP = "original, G"
 NEIGHBOR_GROUP = "one neighbor, G"
@@ -141,3 +153,74 @@ def _mean_product(values: Floats, n: int) -> Floats:
         with_it = table[:, :-1] * np.where(here, values[:, column], 0.0)[:, None]
         table[:, 1:] = np.where(here[:, None], share * with_it + (1 - share) * table[:, 1:], table[:, 1:])
     return np.where(present.sum(axis=1) >= n, table[:, n], np.nan)
+
+
+def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
+    """Return the shares of equal rewards for G responses a prompt and N neighbors a question.
+
+    If a prompt has more than G responses, the value of a question is the exact chance over random subsets of
+    G (see `ends`). Visits of a question are averaged before questions are. All rows but the last are over the
+    same questions: those with G known grades for the original and for at least N neighbors. `MATCHED_GROUP`
+    is over those of them that have (N+1)G for the original. `bound_low` and `bound_high` are the share
+    whatever the unknown grades are.
+    """
+    if not checkpoint.groups:
+        raise InputError(f"{checkpoint.label}: the data contains no responses.")
+    counts, label = count_groups(checkpoint.groups), checkpoint.label
+    shapes = {shape.name: shape for shape in paper_shapes(g, n)}
+    values = {
+        name: shape.counted(*ends(counts.correct, counts.wrong, shape.g)) for name, shape in shapes.items()
+    }
+    needed = f"G={g} known grades for the original" + (f" and for {n} neighbors" if n else "")
+    # The joint figure needs every prompt that any of the others needs.
+    usable = ~np.isnan(values[JOINT_GROUP if n else ORIGINAL_GROUP])
+    if not usable.any():
+        raise InputError(
+            f"{label}: no question has {needed}. Give a smaller --g or --n, or sample more responses."
+        )
+    values = {name: np.where(usable, value, np.nan) for name, value in values.items()}
+    values = {name: value for name, value in values.items() if not np.isnan(value).all()}
+    shares: list[Row] = []
+    for name, value in values.items():
+        shape, estimate = shapes[name], share_estimate(counts.by_question(value))
+        prompts = slice(0 if shape.original else 1, None if shape.n else 1)
+        unknown = int(counts.unknown[:, prompts].sum())
+        low, high = unknown_bounds(counts, shape) if unknown else (None, None)
+        shares.append(
+            {
+                "group": name,
+                "responses": shape.responses,
+                "share": estimate.pop("value"),
+                **estimate,
+                "left_out": counts.questions - estimate["questions"],
+                "unknown": unknown,
+                "bound_low": low,
+                "bound_high": high,
+            }
+        )
+    gaps: list[Row] = []
+    pairs = ((NEIGHBORS_GROUP, ORIGINAL_GROUP), (JOINT_GROUP, ORIGINAL_GROUP), (JOINT_GROUP, MATCHED_GROUP))
+    for name, minus in pairs:
+        if name in values and minus in values:
+            gap = difference_estimate(counts.by_question(values[name] - values[minus]))
+            gaps.append({"group": name, "minus": minus, "difference": gap.pop("value"), **gap})
+    notes = []
+    if left_out := counts.questions - counts.rows(usable).questions:
+        notes.append(
+            f"{label}: {left_out} of {counts.questions} questions are excluded, because they have fewer than "
+            f"{needed}"
+        )
+    if n and MATCHED_GROUP not in values:
+        notes.append(
+            f'{label}: "{MATCHED_GROUP}" needs {(n + 1) * g} responses to an original, but there are at most '
+            f"{counts.known[:, 0].max()}: `tagrpo diagnose --only forecast` predicts it"
+        )
+    return {"zero_gradient": shares, "zero_gradient_gaps": gaps}, notes
+
+
+def unknown_bounds(counts: GroupCounts, shape: GroupShape) -> tuple[float, float]:
+    """Return the lowest and the highest share of a group over all ways the unknown grades may turn out."""
+    most_right, least_wrong = ends(counts.correct + counts.unknown, counts.wrong, shape.g)
+    least_right, most_wrong = ends(counts.correct, counts.wrong + counts.unknown, shape.g)
+    low, high = shape.counted(least_right, least_wrong), shape.counted(most_right, most_wrong)
+    return float(counts.by_question(low).mean()), float(counts.by_question(high).mean())

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from sqlalchemy.orm import Session
 
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.queue import ReviewItem, read_items
-from rephraser.reviews.store import Decision, find_candidate
+from rephraser.reviews.store import Decision, ReviewItem, find_candidate, read_items
 from service.errors import InputError, NotFoundError
 from service.json_lines import read_objects
 from service.writing import write_text

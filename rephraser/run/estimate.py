@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from rephraser.config import RephraseConfig
-from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_questions
+from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_ids
 from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
@@ -24,6 +24,7 @@ from service.models.estimate import (
     scaled,
     tokens,
 )
+from service.questions import load_question_set
 from service.runs.store import list_runs, run_question_ids
 
 REWRITE_LENGTH = between(0.8, 1.6)  # of a rewrite, in lengths of its question
@@ -44,7 +45,7 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     if config.premises is not None:
         asked.append(premise_model(config, config.premises))
     with db.read() as session:
-        questions = wanted_questions(session, spec, config.limit)
+        ids = wanted_ids(session, spec, config.limit)
         trials = [
             (len(run_question_ids(session, run.id)), run.name, run)
             for run in list_runs(session, KIND)
@@ -52,7 +53,8 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
         ]
         if trials:
             count, _, trial = max(trials, key=lambda sized: sized[:2])
-            return scaled(session, trial, count, len(questions), len(questions) / count)
+            return scaled(session, trial, count, len(ids), len(ids) / count)
+        questions = load_question_set(session, spec.questions)[: config.limit]
     images = sum(len(question.images) for question in questions)
     stages = _from_questions(spec, [question.text for question in questions], images, price_of(asked))
     return Estimate(len(questions), stages, images=images)

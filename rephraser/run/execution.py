@@ -35,8 +35,8 @@ from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
-from service.questions import Question, load_question_set
-from service.questions.store import set_kinds
+from service.questions import load_question_set
+from service.questions.store import usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run
 from service.telling import TellStage
@@ -64,7 +64,7 @@ async def rephrase(
         if candidates is not None:
             spec = replace(spec, source=candidates.content)
         with db.write() as session:
-            ids = [question.id for question in wanted_questions(session, spec, config.limit)]
+            ids = wanted_ids(session, spec, config.limit)
             run, before = open_run(
                 session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=ids
             )
@@ -94,22 +94,22 @@ async def rephrase(
     return run, outcome
 
 
-def wanted_questions(session: Session, spec: RunSpec, limit: int | None) -> list[Question]:
-    """Return the usable questions of a run's set, at most `limit`."""
-    questions = load_question_set(session, spec.questions)[:limit]
-    if not questions:
+def wanted_ids(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
+    """Return the ids of the usable questions of a run's set, at most `limit`."""
+    ids = [*usable_kinds(session, spec.questions, limit)]
+    if not ids:
         raise InputError(
             f"question set {spec.questions!r} has no usable questions. `tagrpo questions list "
             f"{spec.questions} --held` lists the reasons."
         )
-    return questions
+    return ids
 
 
 def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     """Return the spec of a run as far as it is known before a model is open; nothing is sent."""
     proposer = config.proposer
     with db.read() as session:
-        kinds = set_kinds(session, config.questions)
+        kinds = set(usable_kinds(session, config.questions).values())
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:
         raise InputError(

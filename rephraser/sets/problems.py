@@ -1,9 +1,9 @@
 """A published neighbor set as problems of an evaluation."""
 
-from evaluator.benchmarks.types import LoadedBenchmark
+from evaluator.benchmarks.loading import LoadedBenchmark
 from evaluator.config import EvalConfig
-from evaluator.evals.evaluating import ProblemSet
 from evaluator.evals.problems import PlacedProblem, make_problem
+from evaluator.evals.running import ProblemSet
 from rephraser.sets.store import find_set, load_entries
 from service.database import Database
 

@@ -10,13 +10,12 @@ from sqlalchemy.orm import Session
 
 from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
-from evaluator.signal.rate_model import fit_rates
+from evaluator.signal.rates import fit_rates
 from evaluator.signal.sources.eval_runs import load_runs
 from rephraser.checks.text import choose_apart
 from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.store import find_neighbor_run
-from rephraser.sets.counts import count_members, count_proposals
-from rephraser.sets.store import write_set
+from rephraser.sets.store import count_members, count_proposals, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import CandidateRow, StandingRow, VerdictRow
 from rephraser.verdict.successes import read_successes, solver_name

@@ -9,9 +9,8 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rephraser.sets.counts import count_members
 from rephraser.sets.export import FORMAT_VERSION, MANIFEST_KEY, MANIFEST_NAME, SPLIT_FILE, manifest_path
-from rephraser.sets.store import write_set
+from rephraser.sets.store import count_members, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
 from rephraser.tables import CandidateRow, candidate_id, candidate_row
 from rephraser.verdict.successes import COUNTS, Successes

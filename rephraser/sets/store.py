@@ -1,14 +1,17 @@
-"""Neighbor sets in the database: written once, found by name, version, tag or id."""
+"""Neighbor sets in the database: written once, found by name, version, tag or id, counted and verified."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from statistics import fmean
+from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import delete, insert, select
+from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.sets.counts import count_members
+from evaluator.passk.intervals import exact_interval
+from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
 from rephraser.tables import (
     CandidateRow,
@@ -16,16 +19,27 @@ from rephraser.tables import (
     NeighborSetQuestionRow,
     NeighborSetRow,
     NeighborSetTagRow,
+    ProposalRow,
+    candidate_id,
 )
 from rephraser.verdict.successes import Successes
 from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
+from service.hashing import content_hash
+from service.questions import question_id
 from service.questions.store import QUESTION_COLUMNS, as_question
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
+from service.runs.tables import RunRow
 
+RATE_DEFINITION = (
+    "accepted / (accepted + rejected + undecided) over all proposals in the run, including "
+    "later rounds and candidates that failed the structural checks, but not unverified ones. The 95% "
+    "interval is Clopper-Pearson and assumes independent proposals"
+)
 _VERSION = re.compile(r"v?(\d+)")
 _ID_PREFIX = "set_"
+_SHOWN = 5  # problems of one kind in a verification
 _HEADER = [field.name for field in fields(SetHeader)][:-1]  # without tags
 _NEIGHBOR = [field.name for field in fields(Neighbor)]
 
@@ -127,8 +141,8 @@ def load_entries(session: Session, header_id: str, places: range | None = None) 
         )
     )
     neighbors: dict[str, list[Neighbor]] = {}
-    for question_id, *columns in rows:
-        neighbors.setdefault(question_id, []).append(read_neighbor(columns))
+    for asked_id, *columns in rows:
+        neighbors.setdefault(asked_id, []).append(read_neighbor(columns))
     return [SetEntry(question, tuple(neighbors.get(question.id, ()))) for question in questions]
 
 
@@ -204,3 +218,151 @@ def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry
     ):
         if rows:
             session.execute(insert(table), rows)
+
+
+class VerifyReport(NamedTuple):
+    """Result of a verification: the hash of the present members, and one sentence for each problem."""
+
+    header: SetHeader
+    derived_hash: str
+    problems: list[str]
+
+
+def verify(session: Session, reference: str) -> VerifyReport:
+    """Recompute a version's hash, id, counts and the ids of its texts, and compare them with the stored ones.
+
+    Neighbors must have been proposed in the version's runs, if these are in the database.
+    """
+    header = find_set(session, reference)
+    entries = load_entries(session, header.id)
+    derived = set_hash(entries)
+    problems: list[str] = []
+    if derived != header.content_hash:
+        problems.append(
+            f"the hash of the members is {derived}, but the published one is {header.content_hash}: members "
+            "have changed"
+        )
+    if set_id(header) != header.id:
+        problems.append(
+            f"the id computed from name, version, parent, content, spec and counts is {set_id(header)}, not "
+            f"{header.id}: one of them has changed"
+        )
+    counted = count_members(entries)
+    problems += [
+        f"the members have {key} = {value}, but the set records {header.counts.get(key)}"
+        for key, value in ({"successes": None} | counted).items()
+        if header.counts.get(key) != value
+    ]
+    wrong = [*_wrong_ids(entries), *_find_unproposed(session, header, entries)]
+    more = len(wrong) - _SHOWN
+    problems += wrong[:_SHOWN] + ([f"and {more} more such problems"] if more > 0 else [])
+    stored = session.scalar(
+        select(func.count()).select_from(NeighborSetMemberRow).where(NeighborSetMemberRow.set_id == header.id)
+    )
+    if stored != counted["neighbors"]:
+        problems.append(f"{stored} neighbors are stored, but {counted['neighbors']} belong to its questions")
+    if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
+        problems.append(f"its parent {header.parent_id} is missing")
+    return VerifyReport(header, derived, problems)
+
+
+def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
+    """Report neighbors that none of the set's runs proposed, if this database has these runs."""
+    runs = [run["id"] for run in header.runs]
+    held = session.scalar(select(func.count()).select_from(RunRow).where(RunRow.id.in_(runs)))
+    if "import" in header.spec or not runs or held != len(runs):
+        return []
+    proposed = set(session.scalars(select(ProposalRow.candidate_id).where(ProposalRow.run_id.in_(runs))))
+    return [
+        f"neighbor {neighbor.candidate_id} does not come from any of the set's runs"
+        for entry in entries
+        for neighbor in entry.neighbors
+        if neighbor.candidate_id not in proposed
+    ]
+
+
+def _wrong_ids(entries: list[SetEntry]) -> Iterator[str]:
+    for entry in entries:
+        question = entry.question
+        if question_id(question.text, question.answer, question.kind, question.images) != question.id:
+            yield f"the text, answer or images of question {question.id} do not match its id"
+        for neighbor in entry.neighbors:
+            if candidate_id(question.id, neighbor.text) != neighbor.candidate_id:
+                yield f"the text of neighbor {neighbor.candidate_id} does not match its id"
+
+
+def count_members(entries: Iterable[SetEntry]) -> dict[str, Any]:
+    """Return the counts that follow from the members alone.
+
+    `successes` is the summary and hash of their success counts; it is missing if there are none.
+    """
+    groups = [entry.neighbors for entry in entries]
+    neighbors = [neighbor for group in groups for neighbor in group]
+    sizes = Counter(map(len, groups))
+    verdicts = Counter(neighbor.verdict for neighbor in neighbors)
+    counts: dict[str, Any] = {
+        "questions": len(groups),
+        "neighbors": len(neighbors),
+        "questions_by_neighbors": {str(size): sizes[size] for size in range(max(sizes, default=0) + 1)},
+        "neighbors_by_verdict": {status: verdicts[status] for status in STATUSES},
+        "neighbors_by_strategy": dict(sorted(Counter(each.strategy for each in neighbors).items())),
+        "reviewed": sum(neighbor.reviewed for neighbor in neighbors),
+    }
+    counted = [(each.candidate_id, each.successes) for each in neighbors if each.successes is not None]
+    if counted:
+        kinds = Counter(each.difficulty for _, each in counted)
+        counts["successes"] = {
+            "sha256": content_hash(
+                "successes", sorted([name, *vars(each).values()] for name, each in counted)
+            ),
+            "neighbors": len(counted),
+            "solvers": sorted({each.solver for _, each in counted}),
+            "difficulty": {name: kinds[name] for name in ("easier", "level", "harder")},
+            "question_rate": round(
+                fmean(each.question_right / each.question_drawn for _, each in counted), 4
+            ),
+            "neighbor_rate": round(
+                fmean(each.neighbor_right / each.neighbor_drawn for _, each in counted), 4
+            ),
+        }
+    return counts
+
+
+def count_proposals(session: Session, run_ids: Iterable[str]) -> list[dict[str, Any]]:
+    """Return the proposals of runs counted by status, one record per proposer, strategy and model."""
+    groups: dict[tuple[str, ...], Counter[str]] = {}
+    for run_id in run_ids:
+        for _, *made_by, status, candidates in standing_counts(session, run_id):
+            groups.setdefault(tuple(made_by), Counter())[status] += candidates
+    names = ("proposer", "strategy", "strategy_hash", "model")
+    return [
+        {**dict(zip(names, made_by, strict=True)), **{each: counted[each] for each in (*STATUSES, PENDING)}}
+        for made_by, counted in sorted(groups.items())
+    ]
+
+
+def accept_rates(
+    proposals: Sequence[Mapping[str, Any]], by: Literal["strategy", "model"] = "strategy"
+) -> list[dict[str, Any]]:
+    """Return the acceptance rate of all proposals (records of `count_proposals`), then of each group.
+
+    Groups are strategies or models, if there are several. `unverified` proposals have no compared answers or
+    are not judged yet; they are not in `judged`. `rate` is None if nothing was judged by answers.
+    """
+    if not proposals:
+        return []
+    names = sorted({str(record[by]) for record in proposals})
+    groups = {name: [record for record in proposals if str(record[by]) == name] for name in names}
+    return [_rate("all", proposals), *(_rate(*group) for group in groups.items() if len(groups) > 1)]
+
+
+def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    counted = {status: sum(int(each[status]) for each in proposals) for status in (*STATUSES, PENDING)}
+    accepted = counted["accepted"]
+    judged = accepted + counted["rejected"] + counted["undecided"]
+    unverified = counted["unverified"] + counted[PENDING]
+    counts = {"strategy": strategy, "accepted": accepted, "judged": judged, "unverified": unverified}
+    # Without a solver only structural checks and reviews decide; a share of those few would mislead.
+    measured = judged > 0 and (accepted > 0 or unverified == 0)
+    low, high = exact_interval(accepted, judged) if measured else (None, None)
+    return {**counts, "rate": accepted / judged if measured else None, "low": low, "high": high}

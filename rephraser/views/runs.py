@@ -13,7 +13,7 @@ from rephraser.run.spec import RunSpec
 from rephraser.run.store import KIND
 from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict import Verdict
-from rephraser.views.suspects import find_suspects
+from rephraser.views.questions import find_suspects
 from service.asks.tables import AskRow
 from service.runs.progress import frequent_errors, progress_of
 from service.runs.spending import known_cost, read_ledger

@@ -28,13 +28,6 @@ class Database:
         self.read_only = connections.read_only
         self.connections = connections
 
-    @property
-    def path(self) -> Path:
-        """The file of an SQLite database."""
-        if not isinstance(self.place, Path):
-            raise DatabaseError(f"{self.place}: is a database on a server, not a file.")
-        return self.place
-
     @classmethod
     def open(
         cls, place: str | Place, *, create: bool = True, read_only: bool = False, upgrade: bool = False
@@ -108,7 +101,7 @@ class Database:
             yield connection
 
     def _check_schema(self, *, create: bool, upgrade: bool) -> None:
-        newest = schema.REVISIONS[-1].name
+        newest = schema.HEAD_REVISION
         with self._connection(write=False) as connection:
             revision = self._revision(connection)
         if revision == newest:
@@ -133,7 +126,7 @@ class Database:
                 self.connections.check_before_schema(connection)
                 schema.create_schema(connection)
             else:
-                schema.migrate(connection, revision)
+                schema.migrate(connection)
 
     def _revision(self, connection: Connection) -> str | None:
         """Return the schema's revision, None of an empty file."""
@@ -146,16 +139,21 @@ class Database:
                 f"{self.place}: {kind} database that is not from tagrpo. Choose another one with --db."
             )
         revision = str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar())
-        if revision not in (known.name for known in schema.REVISIONS):
+        if revision not in (*schema.UPGRADABLE, schema.HEAD_REVISION):
             raise DatabaseError(
                 f"{self.place}: written by another version of tagrpo (schema {revision}, this version has "
-                f"{schema.REVISIONS[-1].name}). Upgrade with `pip install -U tagrpo`, or choose another file "
+                f"{schema.HEAD_REVISION}). Upgrade with `pip install -U tagrpo`, or choose another file "
                 "with --db."
             )
         return revision
 
-    def size(self) -> int:
-        """Return the bytes of the database, with its write-ahead log where it is a file."""
+    def vacuum(self) -> tuple[int, int]:
+        """Return unused space to the disk; return the bytes of the database before and after."""
+        before = self._size()
+        self.connections.run_alone(*self.connections.VACUUM)
+        return before, self._size()
+
+    def _size(self) -> int:
         with self._connection(write=False) as connection:
             return self.connections.size(connection)
 

@@ -54,6 +54,8 @@ _NUL = re.compile(r"(?<!\\)((?:\\\\)*)\\u0000")  # not behind an odd number of b
 class PostgresDatabase:
     """The connections to a database on a server."""
 
+    VACUUM = ("VACUUM (ANALYZE)",)
+
     def __init__(self, place: DatabaseServer, *, read_only: bool) -> None:
         if find_spec("psycopg") is None:
             raise DatabaseError(f"{place}: PostgreSQL requires psycopg: pip install 'tagrpo[postgresql]'.")

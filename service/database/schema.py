@@ -1,12 +1,10 @@
 """The schema: made whole in a new database, from the tables of all rooms; an older one is migrated.
 
-The tables are the schema, so a new column stands in its table's class and, once databases of an earlier
-revision are about, in a revision here for these. Triggers are declared next to the tables
-(`service.database.triggers`).
+The tables are the schema. A new column belongs in its table's class, and in `migrate` for databases of an
+earlier revision. Triggers are declared next to the tables (`service.database.triggers`).
 """
 
 from importlib import import_module
-from typing import NamedTuple
 
 from sqlalchemy import text
 from sqlalchemy.engine import Connection
@@ -14,9 +12,7 @@ from sqlalchemy.engine import Connection
 from service.database.base import Base
 
 TABLES = (
-    "service.questions.images.store",
     "service.questions.tables",
-    "service.questions.contamination.store",
     "service.runs.tables",
     "service.asks.tables",
     "evaluator.grading.versions",
@@ -26,51 +22,20 @@ TABLES = (
 )
 """Modules of tables, by name: this room imports none that stands on it, yet every database has all tables."""
 
+HEAD_REVISION = "1.5"
+UPGRADABLE = ("1.3", "1.4")
+"""Older revisions that `migrate` brings to the newest one."""
 
-class Revision(NamedTuple):
-    """What leads from the revision before to this one: triggers that go, then statements."""
-
-    name: str
-    triggers: tuple[str, ...] = ()
-    statements: tuple[str, ...] = ()
-
-
-_STANDINGS_COUNTED = "(run_id, proposer, strategy, strategy_hash, model, status)"
-_ASKS_COSTS = "(run_id, kind, model, state, cost_pico, worst_pico, prompt_tokens, completion_tokens)"
-REVISIONS = (
-    Revision("1.3"),  # the oldest schema that is upgraded
-    Revision(
-        "1.4",  # Searches read the texts; the index of three letters in a row goes.
-        ("questions_searched", "candidates_searched"),
-        (
-            "DROP INDEX IF EXISTS questions_letters",
-            "DROP INDEX IF EXISTS candidates_letters",
-            "DROP TABLE IF EXISTS text_letters",
-            "DROP TABLE searched_texts",
-        ),
-    ),
-    Revision(
-        "1.5",  # Sums are made by queries, transactions keep standings, and grades are not cached.
-        (
-            *("questions_counted", "question_set_members_counted", "proposals_standing"),
-            *("proposals_standing_gone", "verdicts_standing", "verdicts_findings", "reviews_standing"),
-            *("reviews_withdrawn", "standings_counted", "standings_moved", "standings_gone"),
-        ),
-        (
-            "DROP TABLE question_labels",
-            "DROP TABLE question_set_counts",
-            "DROP TABLE run_spending",
-            "DROP TABLE standing_counts",
-            "DROP TABLE verdict_cache",
-            "CREATE INDEX ix_questions_subject_level ON questions (subject, level)",
-            f"CREATE INDEX ix_standings_counted ON standings {_STANDINGS_COUNTED}",
-            f"CREATE INDEX ix_asks_costs ON asks {_ASKS_COSTS}",
-        ),
-    ),
+TRIGGERS_GONE = (
+    *("questions_searched", "candidates_searched", "questions_counted", "question_set_members_counted"),
+    *("proposals_standing", "proposals_standing_gone", "verdicts_standing", "verdicts_findings"),
+    *("reviews_standing", "reviews_withdrawn", "standings_counted", "standings_moved", "standings_gone"),
 )
-"""The history, the newest revision last."""
-
-HEAD_REVISION = REVISIONS[-1].name
+TABLES_GONE = (
+    *("text_letters", "searched_texts", "question_labels", "question_set_counts", "run_spending"),
+    *("standing_counts", "verdict_cache"),
+)
+"""What older revisions have more; `migrate` also makes indexes that they lack."""
 
 # As Alembic, which earlier versions migrated with, names and spells it.
 _VERSION_TABLE = """
@@ -95,14 +60,19 @@ def create_schema(connection: Connection) -> None:
     connection.execute(text("INSERT INTO alembic_version VALUES (:name)"), {"name": HEAD_REVISION})
 
 
-def migrate(connection: Connection, name: str) -> None:
-    """Bring the database from a revision to the newest one; the caller's transaction commits it."""
-    names = [revision.name for revision in REVISIONS]
-    for revision in REVISIONS[names.index(name) + 1 :]:
-        for trigger in revision.triggers:
-            on_server = connection.dialect.name == "postgresql"
-            kind = f"FUNCTION IF EXISTS {trigger} CASCADE" if on_server else f"TRIGGER IF EXISTS {trigger}"
-            connection.execute(text(f"DROP {kind}"))
-        for statement in revision.statements:
-            connection.execute(text(statement))
-    connection.execute(text("UPDATE alembic_version SET version_num = :name"), {"name": names[-1]})
+def migrate(connection: Connection) -> None:
+    """Bring the database from an older revision to the newest one; the caller's transaction commits it."""
+    load_tables()
+    on_server = connection.dialect.name == "postgresql"
+    trigger = "FUNCTION IF EXISTS {} CASCADE" if on_server else "TRIGGER IF EXISTS {}"
+    gone = [
+        *(trigger.format(name) for name in TRIGGERS_GONE),
+        *(f"INDEX IF EXISTS {table}_letters" for table in ("questions", "candidates")),
+        *(f"TABLE IF EXISTS {table}" for table in TABLES_GONE),
+    ]
+    for each in gone:
+        connection.execute(text(f"DROP {each}"))
+    for table in Base.metadata.sorted_tables:
+        for index in table.indexes:
+            index.create(connection, checkfirst=True)
+    connection.execute(text("UPDATE alembic_version SET version_num = :name"), {"name": HEAD_REVISION})

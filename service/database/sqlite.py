@@ -7,15 +7,15 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.pool import QueuePool
 
 from service.errors import DatabaseError
+from service.writing import write_file
 
 BUSY_TIMEOUT_S = 60
-WRITE_OPTION = "tagrpo_write"
 NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "lustre", "gpfs", "beegfs", "ceph", "glusterfs", "afs", "pvfs2"}
     | {"orangefs", "panfs", "wekafs", "ocfs2", "gfs2", "ncpfs", "davfs", "fuse"}
@@ -30,6 +30,8 @@ WAYS_OUT = (
 
 class SqliteDatabase:
     """The connections to a database in a file."""
+
+    VACUUM = ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
 
     def __init__(self, place: Path, *, create: bool, read_only: bool) -> None:
         """Open a file, for reading alone if it cannot be written and need not be made."""
@@ -47,10 +49,10 @@ class SqliteDatabase:
     @contextmanager
     def connection(self, *, write: bool) -> Iterator[Connection]:
         """One transaction; one that writes takes the write lock at once."""
-        with self.engine.connect() as connection:
-            connection = connection.execution_options(**{WRITE_OPTION: write})
-            with connection.begin():
-                yield connection
+        with self.engine.connect() as connection, connection.begin():
+            # A deferred transaction that turns into a write can fail at once with "locked".
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+            yield connection
 
     def run_alone(self, *statements: str) -> None:
         """Run statements that cannot stand in a transaction, such as VACUUM."""
@@ -118,15 +120,7 @@ def _create_engine(path: Path, *, read_only: bool) -> Engine:
         return connection
 
     # SQLAlchemy takes a URL without a file for an in-memory database and would share its connections.
-    engine = create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=8, max_overflow=56)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        # A deferred transaction that turns into a write can fail at once with "locked"; writers say so first.
-        write = connection.get_execution_options().get(WRITE_OPTION, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
-
-    return engine
+    return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=8, max_overflow=56)
 
 
 def _set_journal(connection: sqlite3.Connection, path: Path) -> None:
@@ -251,3 +245,28 @@ def check_place(path: Path) -> None:
             f"{path}: is on a network file system ({kind}), where SQLite's write-ahead log can lose or "
             f"damage data. {WAYS_OUT}."
         )
+
+
+def back_up(path: Path, target: Path) -> int:
+    """Copy a database of any revision as it is at one moment, whoever writes meanwhile; return its bytes.
+
+    The copy appears under its name only when it is whole and sound.
+    """
+    check_file(path, create=False)
+    with explained(path):
+        write_file(target, lambda part: _copy(path, part), overwrite=None)
+    return target.stat().st_size
+
+
+def _copy(path: Path, part: Path) -> None:
+    source = f"{path.resolve().as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(source, uri=True, timeout=BUSY_TIMEOUT_S)) as reading,
+        closing(sqlite3.connect(part)) as writing,
+    ):
+        reading.backup(writing)  # in one step: it reads one state, and keeps no writer waiting
+        problems = writing.execute("PRAGMA quick_check(1)").fetchone()
+        # Else opening the copy where nothing can be written would need files beside it.
+        writing.execute("PRAGMA journal_mode = DELETE")
+    if problems != ("ok",):
+        raise DatabaseError(f"{path}: damaged ({problems[0]}); no copy was made. Run `tagrpo db check`.")

@@ -7,24 +7,33 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import torch
+import transformers
 
 from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
-from service.asks.servers import Endpoint
-from service.engines.checkpoint import Checkpoint, engine_id, open_checkpoint
+from service.engines.checkpoint import CheckpointEndpoint
+from service.engines.choosing import Row
+from service.engines.decoding import Decoder
 from service.engines.images import image_tokens, takes_images
+from service.engines.loading import (
+    find_device,
+    find_dtype,
+    free_memory,
+    load_model,
+    memory_for_keys,
+    name_gpu,
+)
 from service.engines.prompts import Prompt
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Model
 from service.models.settings import Sampling
 
-if TYPE_CHECKING:
-    from service.engines.decoding import Decoder, Row
-
 _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
 
 
-class TransformersEndpoint(Endpoint):
+class TransformersEndpoint(CheckpointEndpoint):
     """Draws responses in this process.
 
     Response i of a request has the seed of the request plus i, as in vLLM. The batch does not change it.
@@ -32,9 +41,7 @@ class TransformersEndpoint(Endpoint):
     same.
     """
 
-    _decoder: "Decoder"
-    _stop_ids: frozenset[int]
-    _slots: asyncio.Semaphore
+    _decoder: Decoder
 
     def __init__(self, config: Model) -> None:
         """Set up; nothing is loaded yet."""
@@ -42,20 +49,9 @@ class TransformersEndpoint(Endpoint):
         self._stopping = asyncio.Event()
 
     @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """The configuration and tokenizer; see `open_checkpoint` for its errors."""
-        return open_checkpoint(self.config.model, self.config.revision, "local")
-
-    @cached_property
     def engine(self) -> dict[str, Any]:
         """Everything that shapes responses, for the run's spec; no weights are loaded."""
-        checkpoint = self.checkpoint
-        import torch
-        import transformers
-
-        from service.engines.loading import find_device, find_dtype, name_gpu
-
-        device = find_device(self.config.device or "auto")
+        checkpoint, device = self.checkpoint, find_device(self.config.device or "auto")
         images = {}
         if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
             images = {"images": str(getattr(checkpoint.processor.image_processor, "backend", "pil"))}
@@ -71,32 +67,21 @@ class TransformersEndpoint(Endpoint):
             **images,
         }
 
-    @cached_property
-    def model(self) -> str:
-        return engine_id(self.engine)
-
     async def open(self) -> None:
         """Load the weights."""
-        usual = _ROWS_ON_CPU if self.engine["device"] == "cpu" else _ROWS_ON_GPU
-        rows = self.config.batch_size or usual
-        await asyncio.to_thread(self._load, rows)
-        # Enough requests in flight to fill the batch while the replies of earlier ones are stored.
-        self._slots = asyncio.Semaphore(2 * rows)
+        await asyncio.to_thread(self._load)
 
-    def _load(self, rows: int) -> None:
-        from service.engines.decoding import Decoder
-        from service.engines.loading import find_device, load_model, memory_for_keys
-
+    def _load(self) -> None:
         device = find_device(self.config.device or "auto")
         model, self._stop_ids = load_model(self.checkpoint, device, self.engine["dtype"])
+        rows = self.config.batch_size or (_ROWS_ON_CPU if device.type == "cpu" else _ROWS_ON_GPU)
         never = image_tokens(self.checkpoint.config)
         self._decoder = Decoder(model, rows, memory_for_keys(device), never)
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
         self._stopping = stopping
-        async with self._slots:
-            yield
+        yield
 
     async def send(self, request: Request, server: Any = None) -> Reply:
         """Draw the responses of a request."""
@@ -116,9 +101,7 @@ class TransformersEndpoint(Endpoint):
         if self._stopping.is_set():
             self._decoder.end()
 
-    def _rows(self, request: Request, prompt: Prompt, room: int) -> "list[Row]":
-        from service.engines.decoding import Row
-
+    def _rows(self, request: Request, prompt: Prompt, room: int) -> list[Row]:
         settings = {name: value for name, value in request.sampling.items() if value is not None}
         unknown = sorted(settings.keys() - Sampling().decoding.keys())
         unknown += sorted(request.extra.keys() - {"chat_template_kwargs"})
@@ -148,7 +131,7 @@ class TransformersEndpoint(Endpoint):
         )
         return text
 
-    def _body(self, request: Request, prompt: Prompt, rows: "Sequence[Row]") -> str:
+    def _body(self, request: Request, prompt: Prompt, rows: Sequence[Row]) -> str:
         choices = []
         for place, row in enumerate(rows):
             text = self._decode(row.tokens[:-1] if row.tokens[-1] in self._stop_ids else row.tokens)
@@ -179,15 +162,9 @@ class TransformersEndpoint(Endpoint):
     def generated_tokens(self) -> int:
         return self._decoder.generated_tokens
 
-    @property
-    def notices(self) -> Sequence[str]:
-        return self.checkpoint.renderer.notices
-
     async def close(self) -> None:
         """Drop unfinished requests and free the weights' memory."""
         if hasattr(self, "_decoder"):
-            from service.engines.loading import free_memory
-
             await self._decoder.close()
             del self._decoder
             free_memory()

@@ -4,17 +4,19 @@ import hashlib
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from service.asks.servers import Endpoint
 from service.engines.images import open_processor, takes_images
 from service.engines.prompts import Renderer
 from service.errors import PrerequisiteError, first_line
 from service.hashing import content_id, file_sha256
+from service.models.access import Model
 
 ADAPTER = "lora_adapter"
 """The folder that verl's model_merger writes a trained LoRA adapter to, next to the untrained weights."""
@@ -74,14 +76,15 @@ class Checkpoint:
             ) from error
 
 
-def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
-    """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit.
-
-    `extra` is the extra of this package that installs torch and transformers.
-    """
+def check_installed(extra: str) -> None:
+    """Raise unless torch and transformers are installed; `extra` installs them with this package."""
     for name in ("torch", "transformers"):
         if find_spec(name) is None:
             raise PrerequisiteError(f"{name} is not installed: pip install 'tagrpo[{extra}]'")
+
+
+def open_checkpoint(model: str, revision: str | None) -> Checkpoint:
+    """Load configuration and tokenizer of a folder or a Hub id, the latter at one commit."""
     from transformers import AutoConfig, AutoTokenizer
 
     is_local = Path(model).is_dir()
@@ -104,10 +107,26 @@ def open_checkpoint(model: str, revision: str | None, extra: str) -> Checkpoint:
     return Checkpoint(model, commit, config, tokenizer)
 
 
-def engine_id(engine: Mapping[str, Any]) -> str:
-    """Return the value of `Request.model` for an engine: readable weights and a hash of its description."""
-    digest = content_id("engine", dict(engine)).rpartition("_")[2]
-    return f"{engine['engine']}:{engine['weights']}:{digest[:16]}"
+class CheckpointEndpoint(Endpoint):
+    """What the engines on this machine share: they run the checkpoint of a config."""
+
+    config: Model
+
+    @cached_property
+    def checkpoint(self) -> Checkpoint:
+        """The configuration and tokenizer; see `open_checkpoint` for its errors."""
+        return open_checkpoint(self.config.model, self.config.revision)
+
+    @cached_property
+    def model(self) -> str:
+        """Readable weights, and a hash of all that shapes responses."""
+        assert self.engine is not None
+        digest = content_id("engine", dict(self.engine)).rpartition("_")[2]
+        return f"{self.engine['engine']}:{self.engine['weights']}:{digest[:16]}"
+
+    @property
+    def notices(self) -> Sequence[str]:
+        return self.checkpoint.renderer.notices
 
 
 def gpu_name() -> str | None:

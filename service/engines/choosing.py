@@ -1,4 +1,4 @@
-"""Choose the next token of each response: greedy, or by the response's own random number.
+"""A response being drawn, and the choice of its next token: greedy, or by its own random number.
 
 The choice depends only on the response's logits, settings and random number. The number is looked up in the
 cumulative distribution in order of token ids, not of probabilities: rounding moves the bounds a little, but
@@ -6,8 +6,10 @@ never swaps two tokens. So a response does not depend on its batch.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 
 from service.errors import InputError
@@ -15,25 +17,93 @@ from service.models.settings import Sampling
 
 _FIRST_LOOK = 256
 
+LoadImages = Callable[[], Mapping[str, torch.Tensor]]
+"""Returns what the model's processor makes of the images of a prompt (`pixel_values`, ...)."""
 
-def penalize(
-    logits: torch.Tensor, how: Sampling, prompts: Sequence[Sequence[int]], tokens: Sequence[Sequence[int]]
-) -> torch.Tensor:
-    """Return logits (rows, vocabulary) after the penalties, if there are any.
+
+@dataclass(eq=False)
+class Row:
+    """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
+
+    Rows of one prompt with images have the same `images`, so that the prompt is read once.
+    `log_probs` gets the log-probability of each token; None: they are not computed.
+    """
+
+    prompt: tuple[int, ...]
+    max_tokens: int
+    seed: int
+    how: Sampling
+    stop_ids: frozenset[int]
+    ends: Callable[[Sequence[int]], bool] | None = None
+    images: LoadImages | None = None
+    log_probs: list[float] | None = None
+    tokens: list[int] = field(default_factory=list)
+    stop_reason: str | None = None
+    is_dropped: bool = False
+    shift: int = 0
+    """What images save in positions: they take fewer than tokens."""
+
+    def __post_init__(self) -> None:
+        self.numbers = np.random.Generator(np.random.Philox(key=self.seed))
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that prompt and response can have."""
+        return len(self.prompt) + self.max_tokens
+
+    @property
+    def cached(self) -> int:
+        """The number of tokens whose keys and values are kept: all but the last."""
+        return len(self.prompt) + len(self.tokens) - 1
+
+    @property
+    def read_with(self) -> tuple[int, int]:
+        """What rows have in common that the model can read together."""
+        return len(self.prompt), id(self.images)
+
+    def add(self, token: int) -> None:
+        """Append a token and note whether the response ends with it."""
+        self.tokens.append(token)
+        if token in self.stop_ids or (self.ends is not None and self.ends(self.tokens)):
+            self.stop_reason = "stop"
+        elif len(self.tokens) >= self.max_tokens:
+            self.stop_reason = "length"
+
+
+def choose(logits: torch.Tensor, rows: Sequence[Row]) -> None:
+    """Add a token to each row, by its logits (rows, vocabulary)."""
+    alike: dict[Sampling, list[int]] = {}
+    for place, row in enumerate(rows):
+        alike.setdefault(row.how, []).append(place)
+    for how, places in alike.items():
+        chosen = [rows[place] for place in places]
+        part = penalize(logits if len(alike) == 1 else logits[places], chosen)
+        tokens = choose_tokens(part, [row.numbers.random() for row in chosen], how)
+        if any(row.log_probs is not None for row in chosen):
+            for row, value in zip(chosen, log_probs(part, tokens, how), strict=True):
+                if row.log_probs is not None:
+                    row.log_probs.append(value)
+        for row, token in zip(chosen, tokens, strict=True):
+            row.add(token)
+
+
+def penalize(logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
+    """Return logits after the penalties, if there are any; the rows have the same settings.
 
     The repetition penalty (arXiv 1909.05858, section 4.1) counts prompt and response; the presence and
     frequency penalties count the response.
     """
+    how = rows[0].how
     if (how.repetition_penalty, how.presence_penalty, how.frequency_penalty) == (1.0, 0.0, 0.0):
         return logits
     logits = logits.clone()
-    for row, (prompt, response) in enumerate(zip(prompts, tokens, strict=True)):
-        seen = torch.tensor(sorted({*prompt, *response}), device=logits.device)
-        scores = logits[row, seen]
+    for place, row in enumerate(rows):
+        seen = torch.tensor(sorted({*row.prompt, *row.tokens}), device=logits.device)
+        scores = logits[place, seen]
         factor = how.repetition_penalty
-        logits[row, seen] = torch.where(scores > 0, scores / factor, scores * factor)
-        for token, count in Counter(response).items():
-            logits[row, token] -= how.presence_penalty + count * how.frequency_penalty
+        logits[place, seen] = torch.where(scores > 0, scores / factor, scores * factor)
+        for token, count in Counter(row.tokens).items():
+            logits[place, token] -= how.presence_penalty + count * how.frequency_penalty
     return logits
 
 

@@ -3,68 +3,24 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-import numpy as np
 import torch
 from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
 from service.database import in_parts
-from service.engines.choosing import choose_tokens, log_probs, penalize
+from service.engines.choosing import Row, choose
 from service.errors import PrerequisiteError
-from service.models.settings import Sampling
 
 _PREFILL_TOKENS = 4096
 _REFILL_SHARE = 8
 """Waiting responses join when one place in this many is free."""
 _ARRIVAL_S, _TURN_S = 0.02, 0.1
 """How long an idle loop waits for more requests, and how long it decodes before new ones can join."""
-
-LoadImages = Callable[[], Mapping[str, torch.Tensor]]
-"""Returns what the model's processor makes of the images of a prompt (`pixel_values`, ...)."""
-
-
-@dataclass(eq=False)
-class Row:
-    """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
-
-    Rows of one prompt with images have the same `images`, so that the prompt is read once.
-    `log_probs` gets the log-probability of each token; None: they are not computed.
-    """
-
-    prompt: tuple[int, ...]
-    max_tokens: int
-    seed: int
-    how: Sampling
-    stop_ids: frozenset[int]
-    ends: Callable[[Sequence[int]], bool] | None = None
-    images: LoadImages | None = None
-    log_probs: list[float] | None = None
-    tokens: list[int] = field(default_factory=list)
-    stop_reason: str | None = None
-    shift: int = 0
-    """What images save in positions: they take fewer than tokens."""
-
-    def __post_init__(self) -> None:
-        self.numbers = np.random.Generator(np.random.Philox(key=self.seed))
-
-    @property
-    def cached(self) -> int:
-        """The number of tokens whose keys and values are kept: all but the last."""
-        return len(self.prompt) + len(self.tokens) - 1
-
-    def add(self, token: int) -> None:
-        """Append a token and note whether the response ends with it."""
-        self.tokens.append(token)
-        if token in self.stop_ids or (self.ends is not None and self.ends(self.tokens)):
-            self.stop_reason = "stop"
-        elif len(self.tokens) >= self.max_tokens:
-            self.stop_reason = "length"
 
 
 class Decoder:
@@ -74,15 +30,14 @@ class Decoder:
     """
 
     def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
-        self._model, self._limit, self._never = model, rows, sorted(never)
-        self._accepted = frozenset(inspect.signature(model.forward).parameters)
+        self._model, self._limit = model, rows
+        self._never = torch.tensor(sorted(never), dtype=torch.long, device=model.device)
+        self._accepted = inspect.signature(model.forward).parameters
         self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._arrived: list[Row] = []
-        self._open: set[Row] = set()  # the rows of requests that have not ended
-        self._waiting: list[Row] = []  # by length, the longest last; equal prompts side by side
+        self._waiting: list[Row] = []
         self._running: list[Row] = []
-        self._cache: Cache = DynamicCache()  # its rows are padded on the left
+        self._cache = DynamicCache()  # its rows are padded on the left
         self.generated_tokens = 0
         layers = DynamicCache(config=model.config).layers
         if (
@@ -101,13 +56,15 @@ class Decoder:
         """Wait until all rows are finished or `end` is called."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.requests[done] = rows
-        self._arrived += rows
+        self._waiting += rows
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
             await done
         finally:
             del self.requests[done]
+            for row in rows:
+                row.is_dropped = True
 
     def end(self, error: Exception | None = None) -> None:
         """Drop all unfinished requests."""
@@ -125,84 +82,72 @@ class Decoder:
         """Decode until no request is left; requests join and finish between two turns."""
         await asyncio.sleep(_ARRIVAL_S)
         try:
-            while not all(done.done() for done in self.requests):
-                arrived, self._arrived = self._arrived, []
-                requests = self.requests.items()
-                self._open = {row for done, rows in requests if not done.done() for row in rows}
-                waiting = [row for row in (*self._waiting, *arrived) if row in self._open]
-                self._waiting = sorted(waiting, key=lambda row: (*_group(row), row.prompt))
-                await asyncio.to_thread(self._turn)
+            while self.requests:
+                await asyncio.to_thread(self._turn, self._pick())
                 for done, rows in self.requests.items():
                     if not done.done() and all(row.stop_reason for row in rows):
                         done.set_result(None)
-        except torch.OutOfMemoryError:
-            message = (
-                "The responses do not fit into the GPU's memory. Lower batch_size or max_tokens, or use a "
-                "smaller model, a smaller dtype or another GPU."
-            )
-            self.end(PrerequisiteError(message))
         except Exception as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                error = PrerequisiteError(
+                    "The responses do not fit into the GPU's memory. Lower batch_size or max_tokens, or use "
+                    "a smaller model, a smaller dtype or another GPU."
+                )
             self.end(error)
-        self._arrived, self._waiting, self._running, self._cache = [], [], [], DynamicCache()
-        self._open = set()
-
-    @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def _turn(self) -> None:
-        """Decode until a row finishes or `_TURN_S` has passed."""
-        until, finished = time.monotonic() + _TURN_S, False
-        while not finished and (self._waiting or self._running) and time.monotonic() < until:
-            for (length, _), alike in groupby(self._pick(), key=_group):
-                prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.prompt)]
-                for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
-                    self._start(part)
-            finished = self._drop_finished()
-            if self._running:
-                self._decode()
-                finished |= self._drop_finished()
+        self._waiting, self._running, self._cache = [], [], DynamicCache()
 
     def _pick(self) -> list[Row]:
-        """Take the waiting rows that fit into the batch."""
+        """Take the waiting rows that fit into the batch: the longest first, equal prompts side by side."""
+        waiting = (row for row in self._waiting if not row.is_dropped)
+        self._waiting = sorted(waiting, key=lambda row: (*row.read_with, row.prompt))
         free = self._limit - len(self._running)
         if self._running and free * _REFILL_SHARE < self._limit:
             return []
         picked: list[Row] = []
-        longest = max((len(row.prompt) + row.max_tokens for row in self._running), default=0)
+        longest = max((row.longest for row in self._running), default=0)
         while self._waiting and len(picked) < free:
-            row = self._waiting[-1]
-            longest = max(longest, len(row.prompt) + row.max_tokens)
+            longest = max(longest, self._waiting[-1].longest)
             rows = len(self._running) + len(picked)
             if rows and (rows + 1) * longest > self._places:
                 break
             picked.append(self._waiting.pop())
         return picked
 
+    @torch.inference_mode()  # type: ignore[untyped-decorator]
+    def _turn(self, joining: Sequence[Row]) -> None:
+        """Let rows join the batch, then decode until a row finishes or `_TURN_S` has passed."""
+        for (length, _), alike in groupby(joining, key=lambda row: row.read_with):
+            prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.prompt)]
+            for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
+                self._start(part)
+        until = time.monotonic() + _TURN_S
+        while not self._drop_finished() and self._running and time.monotonic() < until:
+            self._decode()
+
     def _start(self, groups: Sequence[Sequence[Row]]) -> None:
         """Read prompts of one length, draw the first tokens of their rows, and let these join the batch."""
-        device, images = self._model.device, groups[0][0].images
+        model, images = self._model, groups[0][0].images
         rows = [row for group in groups for row in group]
-        ids = torch.tensor([group[0].prompt for group in groups], device=device)
-        seen = {
-            name: value.to(device, self._model.dtype if value.is_floating_point() else value.dtype)
+        ids = torch.tensor([group[0].prompt for group in groups], device=model.device)
+        inputs = {
+            name: value.to(model.device, model.dtype if value.is_floating_point() else value.dtype)
             for name, value in (images().items() if images else ())
             if name not in ("input_ids", "attention_mask")
         }
-        positions = torch.arange(ids.shape[1], device=device).expand(len(ids), -1)
-        if seen and hasattr(self._model.model, "get_rope_index"):
-            # Positions of time, row and column, as in Qwen2-VL (arXiv 2409.12191, section 2.1).
-            positions = self._model.model.get_rope_index(
-                ids,
-                mm_token_type_ids=seen["mm_token_type_ids"],
-                image_grid_thw=seen.get("image_grid_thw"),
-                attention_mask=torch.ones_like(ids),
-            )[0]
-            for row in rows:
-                row.shift = int(positions.max()) + 1 - ids.shape[1]
+        # A model like Qwen2-VL finds the positions itself (time, row and column: arXiv 2409.12191, 2.1).
+        finds_positions = bool(inputs) and hasattr(model.model, "get_rope_index")
+        if not finds_positions:
+            inputs["position_ids"] = torch.arange(ids.shape[1], device=model.device).expand(len(ids), -1)
         cache = DynamicCache()  # without a config: it keeps every token, also of layers with a window
-        logits = self._forward(ids, cache, positions, **seen)
+        logits = self._forward(ids, cache, **inputs)
+        if finds_positions:
+            for row in rows:
+                row.shift = int(model.model.rope_deltas)
         places = [place for place, group in enumerate(groups) for _ in group]
-        chosen = torch.tensor(places, device=device)
+        chosen = torch.tensor(places, device=model.device)
         cache.reorder_cache(chosen)
-        self._choose(logits[chosen], rows)
+        choose(logits[chosen], rows)
+        self.generated_tokens += len(rows)
         if self._running:
             _append(self._cache, cache)
         else:
@@ -211,72 +156,35 @@ class Decoder:
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
-        device, mask = self._model.device, None
+        state = [(row.cached, row.shift, row.tokens[-1]) for row in self._running]
+        lengths, shifts, ids = torch.tensor(state, device=self._model.device).T[:, :, None]
         width = self._cache.get_seq_length()
-        lengths = torch.tensor([[row.cached] for row in self._running], device=device)
-        if any(row.cached < width for row in self._running):
-            mask = (torch.arange(width + 1, device=device) >= width - lengths).long()
-        shifts = torch.tensor([[row.shift] for row in self._running], device=device)
-        ids = torch.tensor([row.tokens[-1:] for row in self._running], device=device)
-        self._choose(self._forward(ids, self._cache, lengths + shifts, mask), self._running)
+        mask = (torch.arange(width + 1, device=ids.device) >= width - lengths).long()
+        choose(
+            self._forward(ids, self._cache, attention_mask=mask, position_ids=lengths + shifts), self._running
+        )
+        self.generated_tokens += len(self._running)
 
-    def _forward(
-        self,
-        ids: torch.Tensor,
-        cache: Cache,
-        positions: torch.Tensor,
-        mask: torch.Tensor | None = None,
-        **seen: torch.Tensor,
-    ) -> torch.Tensor:
+    def _forward(self, ids: torch.Tensor, cache: Cache, **inputs: torch.Tensor) -> torch.Tensor:
         """Return the logits (rows, vocabulary) after the last of `ids` (rows, tokens)."""
-        optional = {"position_ids": positions, "logits_to_keep": 1, **seen}
+        optional = {**inputs, "logits_to_keep": 1}
         given = {name: value for name, value in optional.items() if name in self._accepted}
-        out = self._model(input_ids=ids, attention_mask=mask, past_key_values=cache, use_cache=True, **given)
-        last: torch.Tensor = out.logits[:, -1]
-        return last
-
-    def _choose(self, logits: torch.Tensor, rows: Sequence[Row]) -> None:
-        """Draw the next token of each row."""
-        if self._never:
-            logits = logits.clone()
-            logits[:, self._never] = -torch.inf
-        alike: dict[Sampling, list[int]] = {}
-        for place, row in enumerate(rows):
-            alike.setdefault(row.how, []).append(place)
-        for how, places in alike.items():
-            chosen = [rows[place] for place in places]
-            part = logits if len(alike) == 1 else logits[places]
-            part = penalize(part, how, [row.prompt for row in chosen], [row.tokens for row in chosen])
-            uniforms = [row.numbers.random() for row in chosen] if how.temperature else []
-            tokens = choose_tokens(part, uniforms, how)
-            if any(row.log_probs is not None for row in chosen):
-                for row, value in zip(chosen, log_probs(part, tokens, how), strict=True):
-                    if row.log_probs is not None:
-                        row.log_probs.append(value)
-            for row, token in zip(chosen, tokens, strict=True):
-                row.add(token)
-        self.generated_tokens += len(rows)
+        out = self._model(input_ids=ids, past_key_values=cache, use_cache=True, **given)
+        logits: torch.Tensor = out.logits[:, -1].index_fill(1, self._never, -torch.inf)
+        return logits
 
     def _drop_finished(self) -> bool:
         """Take finished and dropped rows out of the batch; return whether there were any."""
         running = enumerate(self._running)
-        places = [place for place, row in running if row in self._open and not row.stop_reason]
+        places = [place for place, row in running if not (row.stop_reason or row.is_dropped)]
         if len(places) == len(self._running):
             return False
         self._running = [self._running[place] for place in places]
-        if not places:
-            self._cache = DynamicCache()
-            return True
-        self._cache.reorder_cache(torch.tensor(places, device=self._model.device))
-        unused = self._cache.get_seq_length() - max(row.cached for row in self._running)
+        self._cache.reorder_cache(torch.tensor(places, dtype=torch.long, device=self._model.device))
+        unused = self._cache.get_seq_length() - max((row.cached for row in self._running), default=0)
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
         return True
-
-
-def _group(row: Row) -> tuple[int, int]:
-    """Tell apart rows that the model cannot read together."""
-    return len(row.prompt), id(row.images)
 
 
 def bytes_per_token(model: Any) -> int:

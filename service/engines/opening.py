@@ -13,7 +13,7 @@ from service.asks.redaction import redact
 from service.asks.servers import Endpoint
 from service.config import pick
 from service.database import Database
-from service.engines.batch_loop import TransformersEndpoint
+from service.engines.checkpoint import check_installed
 from service.engines.vllm import AT_ONCE_PER_COPY, VllmEndpoint
 from service.errors import InputError
 from service.models.access import ENGINE_SETTINGS, Access, Budget, Model
@@ -75,6 +75,9 @@ class OpenModels:
 
     def _make(self, config: Model) -> Endpoint:
         if config.sampler == "local":
+            check_installed("local")
+            from service.engines.batch_loop import TransformersEndpoint  # torch takes seconds to import
+
             return TransformersEndpoint(config)
         if config.sampler == "vllm":
             if config.ray_address is not None:
@@ -143,4 +146,4 @@ def price_of(models: Iterable[Model]) -> Callable[[str], Price | None]:
 
 def engine_logs(db: Database) -> Path:
     """Return where engines on this machine write their logs: next to the database."""
-    return db.path.parent if isinstance(db.place, Path) else Path()
+    return db.place.parent if isinstance(db.place, Path) else Path()

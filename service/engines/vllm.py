@@ -19,7 +19,7 @@ import aiohttp
 from service.asks.faults import fault_of_status
 from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request, chat_messages, optional_fields
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
-from service.engines.checkpoint import Checkpoint, engine_id, gpu_name, open_checkpoint
+from service.engines.checkpoint import CheckpointEndpoint, gpu_name
 from service.engines.ending import owned_environment
 from service.engines.prompts import Prompt
 from service.errors import PrerequisiteError
@@ -36,7 +36,7 @@ _SLOWEST_TOKENS_PER_S = 0.5
 """Per response. A server of ours that is slow, on a CPU, say, would get the same requests again and again."""
 
 
-class VllmEndpoint(ServedEndpoint):
+class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
     """Starts a server and sends requests to it.
 
     tagrpo renders the prompts and sends token ids, so that the checkpoint's template decides, on a fixed
@@ -61,11 +61,6 @@ class VllmEndpoint(ServedEndpoint):
         super().__init__([Server(None, "", places, limit=places)], None, _SLOWEST_TOKENS_PER_S)
 
     @cached_property
-    def checkpoint(self) -> Checkpoint:
-        """The configuration and tokenizer; see `open_checkpoint` for its errors."""
-        return open_checkpoint(self.config.model, self.config.revision, "vllm")
-
-    @cached_property
     def engine(self) -> dict[str, Any]:
         """Everything that shapes responses, for the run's spec; no server is started."""
         try:
@@ -85,10 +80,6 @@ class VllmEndpoint(ServedEndpoint):
             "tensor_parallel_size": self.config.tensor_parallel or 1,
             "max_model_len": self.config.max_model_len,
         }
-
-    @cached_property
-    def model(self) -> str:
-        return engine_id(self.engine)
 
     async def open(self) -> None:
         """Start the server and wait until it is ready, which takes minutes."""
@@ -204,10 +195,6 @@ class VllmEndpoint(ServedEndpoint):
         if response.status != 200:
             raise fault_of_status(response.status, text, response.headers)
         return Reply(_restore_thoughts(text, prompt))
-
-    @property
-    def notices(self) -> Sequence[str]:
-        return self.checkpoint.renderer.notices
 
     async def close(self) -> None:
         """End the server and all its processes."""

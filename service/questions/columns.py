@@ -4,7 +4,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from service.answer_kinds import AnswerKind
@@ -60,7 +60,7 @@ class Columns:
     @classmethod
     def parse(cls, words: Sequence[str]) -> "Columns":
         """Return columns given as PART=NAME; a question may have several."""
-        given: dict[str, list[str]] = {part.name: [] for part in fields(cls) if part.name != "further"}
+        given: dict[str, list[str]] = {part: [] for part in CANDIDATES}
         for word in words:
             part, equals, name = word.partition("=")
             if part not in given or not equals:
@@ -74,8 +74,7 @@ class Columns:
 
     def as_dict(self) -> dict[str, str]:
         """Return the columns that are set, by what they hold; without `further`."""
-        named = {part.name: getattr(self, part.name) for part in fields(self) if part.name != "further"}
-        return {part: name for part, name in named.items() if name is not None}
+        return {part: name for part in CANDIDATES if (name := getattr(self, part)) is not None}
 
     def names(self) -> list[str]:
         """Return all columns that are set."""
@@ -125,8 +124,7 @@ def resolve(
         if part in chosen or (answered and not programs):
             continue
         free = [name for name in present if name not in chosen.values() and name not in columns.further]
-        column = usual_column(names, free)
-        if column is not None:
+        if (column := usual_column(names, free)) is not None:
             chosen[part] = column
     if "question" not in chosen:
         raise InputError(
@@ -167,7 +165,12 @@ def read_question(
         RowProblem: no question text, a value that is no text, control characters, a text too long, an image
             that cannot be used, or placeholders that do not go with the images.
     """
-    text = "\n".join((_question_text(values, columns, limits), *_below(values, columns, limits)))
+    letters = option_letters(columns.further)
+    below = {name: _further_text(value_at(values, name), name, limits) for name in columns.further}
+    if all(_LETTERED.match(below[name]) for name in letters if below[name]):
+        letters = {}
+    parts = [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
+    text = "\n".join((_question_text(values, columns, limits), *parts))
     if columns.answer is not None:
         answer = _answer(value_at(values, columns.answer), columns.answer, limits)
     else:
@@ -189,14 +192,6 @@ def _question_text(values: Mapping[str, Any], columns: Columns, limits: RowLimit
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
     return text
-
-
-def _below(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> list[str]:
-    letters = option_letters(columns.further)
-    below = {name: _further_text(value_at(values, name), name, limits) for name in columns.further}
-    if all(_LETTERED.match(below[name]) for name in letters if below[name]):
-        letters = {}
-    return [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
 
 
 def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> list[str]:
@@ -228,12 +223,11 @@ def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits)
     solution = _program_value(values, "solution", columns.solution)
     solution = _text(solution, "solution", columns.solution, limits)
     try:
-        asked = read_asked(values, text, tests, solution)
+        text, gold, reference = read_asked(values, text, tests, solution)
     except ValueError as error:
         raise RowProblem(str(error)) from error
     level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
-    gold = asked.gold if tests else ""
-    return make_question(asked.text, gold, level, subject, AnswerKind.CODE), asked.reference
+    return make_question(text, gold if tests else "", level, subject, AnswerKind.CODE), reference
 
 
 def _program_value(values: Mapping[str, Any], part: str, column: str | None) -> Any:

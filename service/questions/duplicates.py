@@ -1,10 +1,11 @@
 """Questions that are nearly the same text: MinHash over 5-byte windows, then an exact ratio; their kinds."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from service.questions.question import Question
 from service.questions.store import Member
 from service.telling import TellProgress
 
@@ -22,14 +23,12 @@ CHUNK = 4096  # windows hashed at once: 64 hashes x 4096 x 8 bytes stay in the c
 EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 
 
-def comparable(text: str) -> str:
-    """Return the text without any whitespace and in one case; texts that agree in this are "the same"."""
-    return "".join(text.split()).casefold()
-
-
 @dataclass(frozen=True)
 class Match:
-    """The most similar earlier text: its key, the ratio (0 to 100), whether the digits agree in order."""
+    """The most similar earlier question: its key, the ratio of the texts, whether digits agree in order.
+
+    The ratio is 100 if the texts are the same but for whitespace and case, else below.
+    """
 
     key: int
     ratio: float
@@ -37,7 +36,7 @@ class Match:
 
 
 class NearIndex:
-    """Texts seen so far, and for a new one the most similar of them.
+    """Questions seen so far, and for a new one the most similar of those with the same images.
 
     The ratio is rapidfuzz's `fuzz.ratio` (twice the longest common subsequence, over both lengths) on texts
     without whitespace and case. Which texts are compared is decided by MinHash: 64 hashes of the 5-byte
@@ -48,55 +47,45 @@ class NearIndex:
     def __init__(self) -> None:
         import numpy as np
 
-        self._texts: dict[int, tuple[str, str]] = {}  # without whitespace and case; its digits
-        self._equal: dict[str, int] = {}  # the first key of each text
-        self._buckets: dict[tuple[int, bytes], list[int]] = {}
+        self._texts: dict[int, str] = {}  # without whitespace and in one case
+        self._equal: dict[Any, int] = {}  # the first key of each text with its images
+        self._buckets: defaultdict[Any, list[int]] = defaultdict(list)
         rng = np.random.default_rng(20240229)  # any fixed seed: the hash functions only have to stay the same
         size = BANDS * ROWS_PER_BAND
         self._multipliers: NDArray[np.uint64] = rng.integers(1, 2**63, size, dtype=np.uint64) * np.uint64(
             2
         ) + np.uint64(1)
 
-    def nearest(self, text: str) -> Match | None:
-        """Return the most similar earlier text at or above the ratio, or None.
+    def nearest(self, question: Question, key: int | None = None) -> Match | None:
+        """Return the most similar earlier question at or above the ratio, or None; then keep it under `key`.
 
         One with the same digits goes before one with others; of equals the earliest is taken.
         """
-        text = comparable(text)
-        return self._nearest(text, self._bands(text))
-
-    def add(self, key: int, text: str) -> Match | None:
-        """Look the text up as `nearest` does, then keep it under `key`."""
-        text = comparable(text)
-        bands = self._bands(text)
-        match = self._nearest(text, bands)
-        self._texts[key] = (text, _digits(text))
-        self._equal.setdefault(text, key)
-        for band in bands:
-            self._buckets.setdefault(band, []).append(key)
+        text = "".join(question.text.split()).casefold()
+        equal, images = (question.images, text), question.images
+        buckets = [self._buckets[images, band] for band in self._bands(text)]
+        if equal in self._equal:
+            match: Match | None = Match(self._equal[equal], 100.0, same_digits=True)
+        else:
+            match = self._compare(text, Counter(key for keys in buckets for key in keys[:MOST_COMPARED]))
+        if key is not None:
+            self._texts[key] = text
+            self._equal.setdefault(equal, key)
+            for keys in buckets:
+                keys.append(key)
         return match
 
-    def _nearest(self, text: str, bands: list[tuple[int, bytes]]) -> Match | None:
+    def _compare(self, text: str, shared: Counter[int]) -> Match | None:
+        """Return the best match among keys, by how many bands they share."""
         from rapidfuzz import fuzz
 
-        if text in self._equal:
-            return Match(self._equal[text], 100.0, same_digits=True)
-        shared: dict[int, int] = {}
-        for band in bands:
-            for key in self._buckets.get(band, ())[:MOST_COMPARED]:
-                shared[key] = shared.get(key, 0) + 1
-        best: Match | None = None
-        digits = _digits(text)
         likely = sorted(shared, key=lambda key: (-shared[key], key))[:MOST_COMPARED]
-        for key in sorted(likely):
-            other, other_digits = self._texts[key]
-            ratio = fuzz.ratio(text, other, score_cutoff=NEAR_RATIO)
-            if ratio < NEAR_RATIO:
-                continue
-            match = Match(key, ratio, other_digits == digits)
-            if best is None or (match.same_digits, match.ratio) > (best.same_digits, best.ratio):
-                best = match
-        return best
+        ratios = {key: fuzz.ratio(text, self._texts[key], score_cutoff=NEAR_RATIO) for key in sorted(likely)}
+        digits = _digits(text)
+        matches = (
+            Match(key, ratio, _digits(self._texts[key]) == digits) for key, ratio in ratios.items() if ratio
+        )
+        return max(matches, key=lambda match: (match.same_digits, match.ratio), default=None)
 
     def _bands(self, text: str) -> list[tuple[int, bytes]]:
         import numpy as np
@@ -119,50 +108,35 @@ class Pair:
     ratio: float
 
 
-@dataclass(frozen=True)
-class Likeness:
-    """Pairs of rows, each row with its most similar earlier one.
+def compare_members(
+    members: Sequence[Member], equal: EqualAnswers, report: TellProgress = lambda done, total: None
+) -> dict[str, list[Pair]]:
+    """Return pairs of rows by kind, each row with its most similar earlier one of the same images.
 
     conflicts: the same text (but for blanks and case) with another answer. near_duplicates: the same digits
     in the same order, and the same answer. look_alikes: similar wording, but other numbers or another
     answer, such as "find the sum" and "find the product": two problems, as a rule.
-    """
-
-    conflicts: tuple[Pair, ...]
-    near_duplicates: tuple[Pair, ...]
-    look_alikes: tuple[Pair, ...]
-
-
-def compare_members(
-    members: Sequence[Member], equal: EqualAnswers, report: TellProgress = lambda done, total: None
-) -> Likeness:
-    """Compare each member with the earlier ones of the same images.
 
     `equal` says for pairs of answers whether they agree.
     """
-    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
-    pairs: list[Pair] = []
-    same_digits: list[Pair] = []
-    by_position = {member.position: member.question for member in members}
+    index = NearIndex()
+    matches: dict[int, Match] = {}
+    answers = {member.position: member.question.answer for member in members}
     for count, member in enumerate(members, 1):
-        match = indexes[member.question.images].add(member.position, member.question.text)
+        match = index.nearest(member.question, member.position)
         if match is not None:
-            pair = Pair(member.position, match.key, round(match.ratio, 1))
-            (same_digits if match.same_digits else pairs).append(pair)
+            matches[member.position] = match
         if count % 200 == 0 or count == len(members):
             report(count, len(members))
-    answers = [(by_position[pair.row].answer, by_position[pair.earlier].answer) for pair in same_digits]
-    conflicts: list[Pair] = []
-    near: list[Pair] = []
-    for pair, agrees in zip(same_digits, equal(answers), strict=True):
-        texts = [comparable(by_position[row].text) for row in (pair.row, pair.earlier)]
-        if agrees:
-            near.append(pair)
-        elif texts[0] == texts[1]:
-            conflicts.append(pair)
-        else:
-            pairs.append(pair)
-    return Likeness(tuple(conflicts), tuple(near), tuple(sorted(pairs, key=lambda pair: pair.row)))
+    same_digits = [row for row, match in matches.items() if match.same_digits]
+    agree = equal([(answers[row], answers[matches[row].key]) for row in same_digits])
+    agrees = dict(zip(same_digits, agree, strict=True))
+    kinds: dict[str, list[Pair]] = {"conflicts": [], "near_duplicates": [], "look_alikes": []}
+    for row, match in matches.items():
+        other = "conflicts" if match.ratio == 100 else "look_alikes"
+        kind = "near_duplicates" if agrees.get(row) else other
+        kinds[kind].append(Pair(row, match.key, round(match.ratio, 1)))
+    return kinds
 
 
 def _digits(text: str) -> str:
@@ -174,11 +148,8 @@ def _windows(text: str) -> "NDArray[np.uint64]":
     import numpy as np
 
     raw = np.frombuffer(text.encode("utf-8", "surrogatepass").ljust(WINDOW, b"\0"), dtype=np.uint8)
-    count = len(raw) - WINDOW + 1
-    packed: Any = np.zeros(count, dtype=np.uint64)
-    for offset in range(WINDOW):
-        packed = (packed << np.uint64(8)) | raw[offset : offset + count]
-    packed = np.unique(packed)
+    windows = np.lib.stride_tricks.sliding_window_view(raw.astype(np.uint64), WINDOW)
+    packed: Any = np.unique(windows @ np.uint64(256) ** np.arange(WINDOW, dtype=np.uint64)[::-1])
     # splitmix64's finaliser: multiplication alone would keep the order of small windows.
     packed = (packed ^ (packed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     packed = (packed ^ (packed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import InputError
-from service.questions.duplicates import Likeness, compare_members
+from service.questions.duplicates import Pair, compare_members
 from service.questions.images import store_images
 from service.questions.question import is_solution
 from service.questions.reading import ReadRows
@@ -77,7 +77,6 @@ def store_import(
     images = {id: None for member in members for id in member.question.images}
     spec = _spec(rows, content, members, likeness, len(images), grader.version)
     new_questions = new_images = 0
-    created = False
     if stored is None:
         with db.write() as session:
             # Another process may have been quicker since we looked.
@@ -85,7 +84,6 @@ def store_import(
             if stored is None:
                 new_images = store_images(session, rows.images.read(images))
                 new_questions = store_set(session, name, members, spec)
-                created = True
     held = [member for member in members if member.held is not None]
     solutions = sum(
         member.held is None and rows.kind is not AnswerKind.CODE and is_solution(member.question.answer)
@@ -94,7 +92,7 @@ def store_import(
     record = {
         "set": name,
         "source": rows.source,
-        "created": created,
+        "created": stored is None,
         "rows": rows.rows,
         "usable": len(members) - len(held),
         "held": [member.to_json() for member in held],
@@ -104,11 +102,11 @@ def store_import(
         "left_out_columns": dict(rows.left_out),
         "golds_that_are_solutions": solutions,
         "duplicates": [{"row": row, "earlier": earlier} for row, earlier in rows.duplicates],
-        **{kind: [vars(pair) for pair in pairs] for kind, pairs in vars(likeness).items()},
+        **{kind: [vars(pair) for pair in pairs] for kind, pairs in likeness.items()},
         "bad_rows": [f"{bad.place}: {bad.problem}" for bad in rows.bad],
         "spec": spec if stored is None else stored.spec,
     }
-    return record, list(_warnings(rows, name, len(held), len(likeness.conflicts), solutions))
+    return record, list(_warnings(rows, name, len(held), len(likeness["conflicts"]), solutions))
 
 
 def _warnings(rows: ReadRows, name: str, held: int, conflicts: int, solutions: int) -> Iterator[str]:
@@ -170,7 +168,12 @@ def _held_reason(grade: Any, kind: AnswerKind) -> str:
 
 
 def _spec(
-    rows: ReadRows, content: str, members: Sequence[Member], likeness: Likeness, images: int, grader: str
+    rows: ReadRows,
+    content: str,
+    members: Sequence[Member],
+    likeness: dict[str, list[Pair]],
+    images: int,
+    grader: str,
 ) -> dict[str, Any]:
     return {
         "kind": "import",
@@ -188,7 +191,7 @@ def _spec(
         "bad_rows": len(rows.bad),
         "duplicates": len(rows.duplicates),
         "held": sum(member.held is not None for member in members),
-        **{kind: len(pairs) for kind, pairs in vars(likeness).items()},
+        **{kind: len(pairs) for kind, pairs in likeness.items()},
         "grader": grader,
         "tagrpo": version("tagrpo"),
     }

@@ -5,22 +5,14 @@ The paper trains GRPO on MATH plus chunks of 3,749 questions of OpenR1-Math-220k
 """
 
 import hashlib
-from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
 
 from service.database import Database
 from service.errors import InputError
-from service.questions.duplicates import NEAR_RATIO, NearIndex, comparable
+from service.questions.duplicates import NEAR_RATIO, NearIndex
 from service.questions.question import Question
-from service.questions.store import (
-    Member,
-    find_set,
-    get_set,
-    load_members,
-    members_hash,
-    store_set,
-)
+from service.questions.store import Member, find_set, get_set, load_members, members_hash, store_set
 from service.runs.store import check_name
 from service.telling import TellStage, tell_nobody
 
@@ -39,10 +31,9 @@ def choose_extra(
     def order(question: Question) -> bytes:
         return hashlib.sha256(f"tagrpo-mix\0{seed}\0{question.id}".encode()).digest()
 
-    indexes: defaultdict[tuple[str, ...], NearIndex] = defaultdict(NearIndex)  # by images
-    texts = {(question.images, comparable(question.text)) for question in base}  # an index compares only some
+    index = NearIndex()
     for done, question in enumerate(base):
-        indexes[question.images].add(done, question.text)
+        index.nearest(question, done)
         if done % REPORT_EVERY == 0:
             progress("reading the base", done, len(base))
     chosen: list[Question] = []
@@ -50,13 +41,11 @@ def choose_extra(
     for question in sorted(extra, key=order):
         if len(chosen) == count:
             break
-        key = question.images, comparable(question.text)
-        match = indexes[question.images].nearest(question.text)
-        if key in texts or (match is not None and match.same_digits):
-            overlaps["same_text" if key in texts else "near"] += 1
+        match = index.nearest(question)
+        if match is not None and match.same_digits:
+            overlaps["same_text" if match.ratio == 100 else "near"] += 1
             continue
-        texts.add(key)
-        indexes[question.images].add(len(base) + len(chosen), question.text)
+        index.nearest(question, len(base) + len(chosen))
         chosen.append(question)
         if len(chosen) % REPORT_EVERY == 0:
             progress("choosing", len(chosen), count)

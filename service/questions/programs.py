@@ -10,7 +10,6 @@ import ast
 import builtins
 import textwrap
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from service.program_gold import ProgramGold, read_gold, write_gold
@@ -20,17 +19,10 @@ BESIDE = (ENTRY, SETUP, IMPORTS, MORE)
 """Columns that are read wherever a source has them."""
 
 
-@dataclass(frozen=True)
-class AskedProgram:
-    """A question's text and gold, and a program that answers it ("" where the row has none)."""
-
-    text: str
-    gold: str
-    reference: str
-
-
-def read_asked(row: Mapping[str, Any], text: str, tests: str | list[str], solution: str) -> AskedProgram:
-    """Return what a row asks for.
+def read_asked(
+    row: Mapping[str, Any], text: str, tests: str | list[str], solution: str
+) -> tuple[str, str, str]:
+    """Return the text and the gold of what a row asks for, and a program that answers it ("" for none).
 
     Args:
         row: for the columns `BESIDE`.
@@ -43,35 +35,28 @@ def read_asked(row: Mapping[str, Any], text: str, tests: str | list[str], soluti
     if entry not in (None, "") and not (isinstance(entry, str) and entry.strip().isidentifier()):
         raise ValueError(f'"{ENTRY}" is not a valid function name')
     if entry:
-        return _humaneval(text, _joined(tests), entry.strip(), solution)
+        return _humaneval(
+            text, tests if isinstance(tests, str) else "\n".join(tests), entry.strip(), solution
+        )
     if isinstance(tests, list):
-        return _mbpp(row, text, tests, solution)
-    gold = read_gold(tests)
+        solution = solution.replace("\r", "")
+        lines = [*_lines(row.get(IMPORTS)), *_lines(row.get(SETUP)), *_lines(tests), *_lines(row.get(MORE))]
+        gold = ProgramGold("\n".join(lines).replace("\r", ""))
+        if tests and (example := textwrap.indent(tests[0].strip(), "    ")):
+            text = f"{text.strip()}\n\nThe code has to pass this test:\n\n{example}"
+    else:
+        gold = read_gold(tests)
     names = gold.names or _asked_for(gold.tests, solution)
-    return AskedProgram(text, write_gold(ProgramGold(gold.tests, names, gold.prompt)), solution)
+    return text, write_gold(ProgramGold(gold.tests, names, gold.prompt)), solution
 
 
-def _humaneval(text: str, tests: str, entry: str, solution: str) -> AskedProgram:
+def _humaneval(text: str, tests: str, entry: str, solution: str) -> tuple[str, str, str]:
     in_prompt = f"def {entry}(" in text
     if "def check(" in tests:
         tests = f"{tests.rstrip()}\n\ncheck({entry})"
     whole = not in_prompt or f"def {entry}(" in solution or not solution.strip()
     reference = solution if whole else f"{text.rstrip()}\n{solution}"
-    return AskedProgram(text, write_gold(ProgramGold(tests, (entry,), text if in_prompt else "")), reference)
-
-
-def _mbpp(row: Mapping[str, Any], text: str, tests: list[str], solution: str) -> AskedProgram:
-    lines = [
-        *_lines(row.get(IMPORTS)),
-        *_lines(row.get(SETUP)),
-        *(test.strip() for test in tests),
-        *_lines(row.get(MORE)),
-    ]
-    source = "\n".join(line.replace("\r", "") for line in lines)
-    example = textwrap.indent(tests[0].strip(), "    ") if tests else ""
-    asked = f"{text.strip()}\n\nThe code has to pass this test:\n\n{example}" if example else text
-    solution = solution.replace("\r", "")
-    return AskedProgram(asked, write_gold(ProgramGold(source, _asked_for(source, solution))), solution)
+    return text, write_gold(ProgramGold(tests, (entry,), text if in_prompt else "")), reference
 
 
 def _lines(value: Any) -> list[str]:
@@ -80,26 +65,19 @@ def _lines(value: Any) -> list[str]:
     return [each.strip() for each in value or [] if isinstance(each, str)]
 
 
-def _joined(tests: str | list[str]) -> str:
-    return tests if isinstance(tests, str) else "\n".join(tests)
-
-
 def _asked_for(tests: str, solution: str) -> tuple[str, ...]:
     """The names that tests use and the solution defines; without a solution, those that nobody defines."""
     try:
-        used = _loaded(ast.parse(tests))
+        tree = ast.parse(tests)
         defined = _defined(ast.parse(solution))
-        own = _defined(ast.parse(tests))
+        own = _defined(tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
+    names = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
+    used = dict.fromkeys(each.id for each in names)
     if solution.strip():
         return tuple(name for name in used if name in defined)
     return tuple(name for name in used if name not in own and not hasattr(builtins, name))
-
-
-def _loaded(tree: ast.Module) -> list[str]:
-    names = [each for each in ast.walk(tree) if isinstance(each, ast.Name) and isinstance(each.ctx, ast.Load)]
-    return list(dict.fromkeys(each.id for each in names))
 
 
 def _defined(tree: ast.Module) -> set[str]:

@@ -7,7 +7,7 @@ from typing import Any
 
 from service.answer_kinds import AnswerKind
 from service.hashing import canonical_text, content_id
-from service.questions.images.image import place_images
+from service.questions.images import place_images
 
 _WORD = re.compile(r"(?<!\\)(?<![^\W\d_])[^\W\d_]{2,}")  # of any script; no command of LaTeX
 _WORDS_OF_PROSE = 8

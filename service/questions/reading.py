@@ -22,7 +22,6 @@ from service.questions.columns import (
 from service.questions.files import BadRow, RawRow, Source, open_file
 from service.questions.images import RowImages
 from service.questions.programs import BESIDE
-from service.questions.question import Question
 from service.questions.store import Member
 
 BAD_ROWS_BEFORE_GIVING_UP = 100
@@ -46,16 +45,6 @@ class ReadRows:
     bad: list[BadRow] = field(default_factory=list)
     references: dict[str, str] = field(default_factory=dict, repr=False)  # programs, by question's id
     left_out: Counter[str] = field(default_factory=Counter)  # columns that may belong to a question: rows
-
-    def read_row(self, row: RawRow) -> Question:
-        """Return the question of a row."""
-        if self.kind is AnswerKind.CODE:
-            question, reference = read_program(row.values, self.columns, self.limits)
-            self.references.setdefault(question.id, reference)
-        else:
-            question = read_question(row.values, self.columns, self.limits, self.images)
-            self.left_out.update(lacking_columns(row.values, self.columns, question.text))
-        return question
 
 
 def read_source(
@@ -98,7 +87,12 @@ def read_source(
         try:
             if isinstance(row, BadRow):
                 raise RowProblem(row.problem)
-            question = read.read_row(row)
+            if kind is AnswerKind.CODE:
+                question, reference = read_program(row.values, columns, limits)
+                read.references.setdefault(question.id, reference)
+            else:
+                question = read_question(row.values, columns, limits, read.images)
+                read.left_out.update(lacking_columns(row.values, columns, question.text))
         except RowProblem as problem:
             read.bad.append(BadRow(row.number, row.place, str(problem)))
             if len(read.bad) >= BAD_ROWS_BEFORE_GIVING_UP and not skip_bad_rows:

@@ -1,11 +1,11 @@
-"""Questions and named sets in the database: store, load, describe, remove."""
+"""Questions and named sets in the database: store, load, browse, remove."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select
+from sqlalchemy import Select, delete, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from service.answer_kinds import AnswerKind
@@ -15,6 +15,8 @@ from service.hashing import content_hash
 from service.questions.question import Question
 from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.runs.store import list_runs
+
+PREFIXES_SHOWN = 5
 
 
 @dataclass(frozen=True)
@@ -119,19 +121,32 @@ def remove_set(session: Session, name: str) -> None:
 
 def load_members(session: Session, name: str) -> list[Member]:
     """Return all members of a set in order, held ones included."""
-    wanted = get_set(session, name)
-    rows = session.execute(
-        select(QuestionSetMemberRow.position, QuestionSetMemberRow.held, QuestionRow)
-        .join(QuestionRow, QuestionRow.id == QuestionSetMemberRow.question_id)
-        .where(QuestionSetMemberRow.set_id == wanted.id)
-        .order_by(QuestionSetMemberRow.position)
-    )
-    return [Member(position, as_question(row), held) for position, held, row in rows]
+    return _read_members(session, _select_members(session, name))
+
+
+def _select_members(session: Session, name: str) -> Select[Any]:
+    place = QuestionSetMemberRow
+    columns = select(place.position, place.held, *QUESTION_COLUMNS)
+    joined = columns.join(QuestionRow, QuestionRow.id == place.question_id)
+    return joined.where(place.set_id == get_set(session, name).id).order_by(place.position)
+
+
+def _read_members(session: Session, query: Select[Any]) -> list[Member]:
+    return [Member(row.position, as_question(row), row.held) for row in session.execute(query)]
 
 
 def load_question_set(session: Session, name: str) -> list[Question]:
     """Return the usable questions of a set (those not held back), in order."""
     return [member.question for member in load_members(session, name) if member.held is None]
+
+
+def usable_kinds(session: Session, name: str, limit: int | None = None) -> dict[str, AnswerKind]:
+    """Return the kinds of the usable questions of a set by id, in order, at most `limit`."""
+    member = QuestionSetMemberRow
+    query = select(QuestionRow.id, QuestionRow.kind).join(member, member.question_id == QuestionRow.id)
+    usable = query.where(member.set_id == get_set(session, name).id, member.held.is_(None))
+    rows = session.execute(usable.order_by(member.position).limit(limit))
+    return {row.id: AnswerKind(row.kind) for row in rows}
 
 
 def question_texts(session: Session, question_ids: Sequence[str]) -> dict[str, str]:
@@ -140,22 +155,85 @@ def question_texts(session: Session, question_ids: Sequence[str]) -> dict[str, s
     return {row.id: row.text for row in rows}
 
 
-def set_kinds(session: Session, name: str) -> frozenset[AnswerKind]:
-    """Return what kinds of answers the usable questions of a set ask for."""
-    member = QuestionSetMemberRow
-    query = (
-        select(QuestionRow.kind)
-        .join(member, member.question_id == QuestionRow.id)
-        .where(member.set_id == get_set(session, name).id, member.held.is_(None))
+def list_sets(session: Session) -> list[tuple[QuestionSetRow, int, int]]:
+    """Return every set by name, with the number of its members and of those held back."""
+    place = QuestionSetMemberRow
+    counted = select(place.set_id, func.count(), func.count(place.held)).group_by(place.set_id)
+    counts = {set_id: (members, held) for set_id, members, held in session.execute(counted)}
+    rows = session.scalars(select(QuestionSetRow).order_by(QuestionSetRow.name))
+    return [(row, *counts.get(row.id, (0, 0))) for row in rows]
+
+
+def page(
+    session: Session,
+    name: str,
+    *,
+    level: str | None,
+    subject: str | None,
+    search: str | None,
+    held: bool,
+    limit: int,
+    after: int,
+) -> tuple[list[Member], int, int | None]:
+    """Return up to `limit` members behind position `after`, how many match, and where to go on (None: end).
+
+    None and False do not restrict. `level` "5" also finds "Level 5"; `search` is looked for in text and
+    answer, without regard to the case of ASCII letters.
+    """
+    matching = _select_members(session, name)
+    if level is not None:
+        matching = matching.where(QuestionRow.level.in_([level, f"Level {level}"]))
+    if subject is not None:
+        # By the database on both sides: SQLite knows ASCII letters alone.
+        matching = matching.where(func.lower(QuestionRow.subject) == func.lower(subject))
+    if search is not None:
+        texts = (QuestionRow.text, QuestionRow.answer)
+        matching = matching.where(or_(*(each.icontains(search, autoescape=True) for each in texts)))
+    if held:
+        matching = matching.where(QuestionSetMemberRow.held.is_not(None))
+    total = session.scalar(select(func.count()).select_from(matching.order_by(None).subquery())) or 0
+    behind = matching.where(QuestionSetMemberRow.position > after)
+    members = _read_members(session, behind.limit(limit + 1))
+    more = len(members) > limit
+    return members[:limit], total, members[limit - 1].position if more else None
+
+
+def find_question(session: Session, prefix: str) -> Question:
+    """Return the question whose id begins with `prefix` (with or without its `q_`)."""
+    wanted = prefix if prefix.startswith("q_") else f"q_{prefix}"
+    rows = session.scalars(
+        select(QuestionRow)
+        .where(QuestionRow.id.startswith(wanted, autoescape=True))
+        .order_by(QuestionRow.id)
+        .limit(PREFIXES_SHOWN + 1)
+    ).all()
+    if not rows:
+        raise NotFoundError(
+            f'no question has an id that starts with "{prefix}". See `tagrpo questions list SET`.'
+        )
+    if len(rows) > 1:
+        more = ", ..." if len(rows) > PREFIXES_SHOWN else ""
+        some = ", ".join(row.id for row in rows[:PREFIXES_SHOWN])
+        raise InputError(f'several ids start with "{prefix}": {some}{more}. Give more characters.')
+    return as_question(rows[0])
+
+
+def places(session: Session, question_id: str) -> list[tuple[str, int, str | None]]:
+    """Return the sets of a question by name, its row in each, and why it is held back there, if it is."""
+    rows = session.execute(
+        select(QuestionSetRow.name, QuestionSetMemberRow.position, QuestionSetMemberRow.held)
+        .join(QuestionSetRow, QuestionSetRow.id == QuestionSetMemberRow.set_id)
+        .where(QuestionSetMemberRow.question_id == question_id)
+        .order_by(QuestionSetRow.name)
     )
-    return frozenset(session.scalars(query.distinct()))
+    return [(name, position, held) for name, position, held in rows]
 
 
-def count_members(session: Session) -> dict[int, tuple[int, int]]:
-    """Return for each set id the number of its members and of those held back."""
-    member = QuestionSetMemberRow
-    counted = select(member.set_id, func.count(), func.count(member.held)).group_by(member.set_id)
-    return {set_id: (members, held) for set_id, members, held in session.execute(counted)}
+def count_labels(session: Session) -> list[tuple[str | None, str | None, int]]:
+    """Return the number of questions by subject and level; None where the source gave none."""
+    labels = (QuestionRow.subject, QuestionRow.level)
+    rows = session.execute(select(*labels, func.count()).group_by(*labels)).all()
+    return [(subject, level, number) for subject, level, number in rows]
 
 
 QUESTION_COLUMNS = (
@@ -166,4 +244,5 @@ QUESTION_COLUMNS = (
 
 def as_question(row: Any) -> Question:
     """Return the value of a stored question: a `QuestionRow`, or a row of `QUESTION_COLUMNS`."""
-    return Question(row.id, row.text, row.answer, row.level, row.subject, row.kind, tuple(row.images or ()))
+    images = tuple(row.images or ())
+    return Question(row.id, row.text, row.answer, row.level, row.subject, AnswerKind(row.kind), images)

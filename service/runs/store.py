@@ -178,13 +178,18 @@ def _run_id(
     return next(each for each in ids if session.get(RunRow, each) is None)
 
 
-def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
-    old, new = dict(_settings(row.spec)), dict(_settings(spec))
-    changed = [
+def changed_settings(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
+    """Return the settings in which two specs differ, as `key (1 stored, 2 given)`."""
+    old, new = dict(_settings(stored)), dict(_settings(given))
+    return [
         f"{key} ({_shorten(old.get(key, 'not set'))} stored, {_shorten(new.get(key, 'not set'))} given)"
         for key in sorted({*old, *new})
         if old.get(key) != new.get(key)
     ]
+
+
+def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:
+    changed = changed_settings(row.spec, spec)
     if not changed:
         there, now = len(run_question_ids(session, row.id)), len(question_ids)
         changed = [f"its questions ({there:,} stored, {now:,} given)" if there != now else "its questions"]

@@ -3,7 +3,6 @@
 import csv
 import json
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +12,14 @@ from json_rows import write_rows
 from pictures import picture
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
-from evaluator.benchmarks.golds import check_golds, require_golds
-from evaluator.benchmarks.loading import load_benchmark
+from evaluator.benchmarks.loading import (
+    ChangedBenchmarkError,
+    check_golds,
+    content_hash,
+    load_benchmark,
+    require_golds,
+)
 from evaluator.benchmarks.rows import canonical_integer
-from evaluator.benchmarks.types import ChangedBenchmarkError, content_hash
 from evaluator.evals.problems import make_problem
 from evaluator.grading import AnswerKind, Grader
 from service.errors import InputError
@@ -33,12 +36,6 @@ FILES = {
     "gsm8k": "gsm8k_test",
 }
 SECRET = "Which quark is the secret one"
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=1) as grader:
-        yield grader
 
 
 def write_gpqa(path: Path, count: int = 198) -> Path:
@@ -188,18 +185,6 @@ def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path: Path) -> None:
     assert "mine has 31 problems, but this source has 30" in other["message"]
 
 
-def test_missing_columns_and_bad_rows_name_file_and_line(tmp_path: Path) -> None:
-    path = write_rows(tmp_path / "a.jsonl", {"text": "1+1?", "answer": "2"})
-    with pytest.raises(InputError, match=r"a\.jsonl: no question and answer found; available: answer, text"):
-        load_benchmark("aime24", source=path)
-    path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
-    with pytest.raises(InputError, match=r"1 of 2 rows cannot be used:\n  a\.jsonl:2: not UTF-8"):
-        load_benchmark("aime24", source=path)
-    (tmp_path / "empty.jsonl").write_text("")
-    with pytest.raises(InputError, match="the file is empty"):
-        load_benchmark("aime24", source=tmp_path / "empty.jsonl")
-
-
 ROWS = [
     {"question": "What is 2+3?", "answer": 5},
     {"question": "Half of one?", "answer": r"\frac{1}{2}"},
@@ -338,14 +323,6 @@ def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> N
         'name = "own"\nfile = "rows.jsonl"\n[columns]\nquestion = "question"\nimages = "figure"\n'
     )
     assert load_benchmark(str(tmp_path / "own.toml")).problems[0].images == (RED_ID,)
-    write_rows(
-        tmp_path / "rows.jsonl",
-        {"question": "What colour is <image>?", "answer": "red", "images": "https://example.org/a.png"},
-    )
-    with pytest.raises(
-        InputError, match=r"is an address \(https://example\.org/a\.png\), which tagrpo does not fetch"
-    ):
-        load_benchmark(str(tmp_path / "rows.jsonl"))
 
 
 @pytest.mark.parametrize(
@@ -361,8 +338,6 @@ def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> N
             "has a tolerance, but its kind",
         ),
         ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is not text'),
-        ({"question": "", "answer": "1"}, '"question" is empty'),
-        ({"question": 7, "answer": "1"}, '"question" is the number 7, not text'),
     ],
 )
 def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object], message: str) -> None:

@@ -13,15 +13,21 @@ from hypothesis import strategies as st
 from json_rows import write_rows
 from numpy.typing import NDArray
 
-from benchmarks.studies.forecast import check_halves
-from benchmarks.studies.forecast_worlds import read_visits
+from benchmarks.studies.forecast import check_halves, read_visits
 from evaluator.signal.cost import BREAK_EVEN, RESCUE, TokenCosts, cost_report, usd_per_token
 from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.diversity import densities, diversity
 from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
-from evaluator.signal.rate_model import RateModel
-from evaluator.signal.rates import RATES, Mixture, Shift, beta_cells, binomial_table, profile_interval
+from evaluator.signal.rates import (
+    RATES,
+    Mixture,
+    RateModel,
+    Shift,
+    beta_cells,
+    binomial_table,
+    profile_interval,
+)
 from evaluator.signal.shapes import (
     JOINT_GROUP,
     NEIGHBOR_GROUP,
@@ -30,9 +36,10 @@ from evaluator.signal.shapes import (
     GroupShape,
     ends,
     paper_shapes,
+    unknown_bounds,
+    zero_gradient,
 )
 from evaluator.signal.sources.rollouts import file_source
-from evaluator.signal.zero_gradient import unknown_bounds, zero_gradient
 from service.errors import InputError
 
 
@@ -211,7 +218,6 @@ def test_a_forecast_finds_the_shares_of_the_population() -> None:
     rng = np.random.default_rng(2)
     population = draw_rates(rng, 100_000, 3)
     fitted = forecast(sample(rng, draw_rates(rng, 1500, 3), 8), replicates=10)
-    assert fitted.model.shift is not None
     assert fitted.model.shift.sd == pytest.approx(0.7, abs=0.12)
     assert fitted.model.shift.mean == pytest.approx(-0.2, abs=0.1)
     for shape in paper_shapes(8, 3):
@@ -273,7 +279,6 @@ def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:
     predicted = known(beta_cells(0.4, 0.5), Shift(0.0, 1.0, 0.0))
     rows, found = cost_report(predicted, 8, 3, TokenCosts(None, None))
-    assert found is not None
     joint = predicted.share(GroupShape("joint", 3, 8))
     assert predicted.share(GroupShape("as good", 0, found["g_equal_share"])) <= joint
     assert predicted.share(GroupShape("worse", 0, found["g_equal_share"] - 1)) > joint
@@ -296,7 +301,6 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
     dead = first == 0
     of_neighbors = rng.binomial([2, 1, 1], RATES[neighbors]).sum(axis=1)
     right = first + np.where(dead, of_neighbors, rng.binomial(4, RATES[places]))
-    assert even is not None
     assert even["dead"] == pytest.approx(dead.mean(), abs=0.006)
     assert even["revived"] == pytest.approx((of_neighbors[dead] > 0).mean(), abs=0.006)
     assert row["mixed"] == pytest.approx(((right > 0) & (right < 8)).mean(), abs=0.006)
@@ -306,7 +310,6 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
 def test_questions_that_only_neighbors_solve_have_no_break_even() -> None:
     weights = 0.5 * point(0) + 0.5 * point(len(RATES) // 2)
     _, even = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
-    assert even is not None
     assert even["g_equal_share"] is None
     assert even["needed_share"] is None
 

@@ -1,32 +1,41 @@
-"""Results of eval runs, read from runs made of nothing, and the votes of their samples."""
+"""Eval runs: one run per name and settings, grades by version, results, and the votes of samples."""
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from eval_runs import add_eval_run, regrade
+from eval_runs import add_eval_run, make_eval_spec, make_problems, regrade
+from hypothesis import given
+from hypothesis import strategies as st
 from runs import open_empty
-from sqlalchemy import update
+from sqlalchemy import select, update
 
-from evaluator.evals.counts import Block, block_item
+from evaluator.config import EvalConfig
+from evaluator.evals import samples as stored
+from evaluator.evals.counts import Block
 from evaluator.evals.overview import choose_version, runs_overview
-from evaluator.evals.problems import run_problems
-from evaluator.evals.results import load_result
-from evaluator.evals.votes import GOLD, UNKNOWN, majority_values, make_votes, read_answers
-from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob
+from evaluator.evals.problems import PlacedProblem, make_problem, run_problems
+from evaluator.evals.results import GOLD, UNKNOWN, load_result, majority_values, make_votes, read_answers
+from evaluator.evals.runs import find_eval_run, model_slug, open_eval_run
+from evaluator.evals.samples import grade_run
+from evaluator.evals.tables import GradeRow
+from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob, Grader
 from evaluator.passk import curve
+from evaluator.signal.sources.eval_runs import load_runs
 from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database
-from service.errors import InputError
-from service.runs.store import Run
+from service.errors import InputError, NotFoundError
+from service.models.settings import PromptConfig
+from service.runs.store import Run, check_name, open_run
 
 
 def lose(db: Database, run: Run, position: int, first: int, count: int, *, final: bool = True) -> None:
     """Let a request for samples of a problem get no answer."""
     with db.write() as session:
-        item = block_item(Block(run_problems(session, run.id)[position].id, first, count))
+        item = Block(run_problems(session, run.id)[position].id, first, count).item
         add_tasks(session, run.id, [item])
         session.execute(
             update(TaskRow)
@@ -41,7 +50,7 @@ def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, f
     lose(db, run, 1, 5, 3, final=final)
     with db.read() as session:
         result = load_result(session, run)
-        (line,) = runs_overview(session, [run])
+        (line,) = runs_overview(session)
         answers = read_answers(session, run.id, result.grader_version)
     assert result.counts.n.tolist() == [8, 8, 8]
     assert result.counts.unknown.tolist() == [1, 3, 0]
@@ -125,7 +134,129 @@ def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> No
         assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
 
 
-def test_an_unknown_price_is_no_zero(db: Database) -> None:
-    run = add_eval_run(db, "a", [(2, 1, 0)], usd=None)
+def silent(done: int, total: int) -> None:
+    pass
+
+
+def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader) -> None:
+    problems = [
+        make_problem("1 + 1?", "2", AnswerKind.INTEGER),
+        make_problem("Which?", "B", AnswerKind.CHOICE),
+        make_problem("How much?", "3.00", AnswerKind.TOLERANCE, "1e-1"),
+    ]
+    said = {"1 + 1?": "\\boxed{02}", "Which?": "The answer is (B).", "How much?": "\\boxed{3.05}"}
+
+    def text(place: PlacedProblem, ordinal: int, grade: str) -> str:
+        return said[place.problem.text] if ordinal else ""
+
+    run = add_eval_run(db, "r", [(2, 0, 0)] * 3, problems=problems, texts=text, graded=[0, 0, 0])
+    graded = grade_run(db, run.id, grader, silent)
+    assert graded == Counter(correct=3, wrong=3)
     with db.read() as session:
-        assert load_result(session, run).usd is None
+        rows = session.scalars(select(GradeRow).order_by(GradeRow.sample_id)).all()
+        assert [(row.value, row.reason, row.source) for row in rows] == [
+            ("wrong", "no answer found", None),
+            ("correct", "numeric", "box"),
+            ("wrong", "no answer found", None),
+            ("correct", "choice", "marker"),
+            ("wrong", "no answer found", None),
+            ("correct", "tolerance", "box"),
+        ]
+        assert [row.extracted for row in rows] == [None, "02", None, "(B)", None, "3.05"]
+    assert not grade_run(db, run.id, grader, silent)
+
+
+def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
+    db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stored, "SAMPLES_PER_COMMIT", 4)
+    run = add_eval_run(db, "r", [(3, 1, 0), (3, 3, 0)], graded=[0, 0])
+
+    class Stop(Exception):
+        pass
+
+    steps: list[tuple[int, int]] = []
+
+    def report(done: int, total: int) -> None:
+        steps.append((done, total))
+        if done:
+            raise Stop
+
+    with pytest.raises(Stop):
+        grade_run(db, run.id, grader, report)
+    assert steps == [(0, 6), (4, 6)]
+    assert grade_run(db, run.id, grader, silent) == Counter(correct=2)
+
+
+PROBLEMS = make_problems(3)
+PLACED = [PlacedProblem(problem) for problem in PROBLEMS]
+
+
+@given(st.text(max_size=80))
+def test_every_model_gives_a_name(model: str) -> None:
+    assert check_name(f"{model_slug(model)}.amc23")
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"temperature": 1.0}, r"sampling.temperature \(0.6 stored, 1.0 given\)"),
+        ({"template": "{question}"}, "prompt.template"),
+        ({"chat_template_kwargs": {"enable_thinking": False}}, "prompt.chat_template_kwargs.enable_thinking"),
+        ({"engine": {"sampler": "remote", "version": "0.12"}}, "engine.version"),
+        ({"source": {"file": "test.jsonl", "options_seed": 1}}, "source.options_seed"),
+    ],
+)
+def test_any_other_setting_is_another_run_and_is_named(
+    db: Database, changes: dict[str, object], named: str
+) -> None:
+    with db.write() as session:
+        open_eval_run(session, "r", make_eval_spec(PROBLEMS), PLACED, {})
+        with pytest.raises(InputError, match=named):
+            open_eval_run(session, "r", make_eval_spec(PROBLEMS, **changes), PLACED, {})
+        _, before = open_eval_run(session, "r2", make_eval_spec(PROBLEMS, **changes), PLACED, {})
+        assert not before
+
+
+def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
+    pilot = add_eval_run(db, "pilot.set-1", [(4, 2, 0)])
+    for benchmark in ("amc23", "aime24"):
+        add_eval_run(db, f"base.{benchmark}", [(4, 2, 0)], benchmark=benchmark)
+    with db.write() as session:
+        open_run(session, name="rules", kind="propose", spec={}, question_ids=[], versions={})
+    with db.read() as session:
+        for name in ("pilot", "pilot.set-1", pilot.id, pilot.id[:12]):
+            assert find_eval_run(session, name).id == pilot.id
+        assert [checkpoint.label for checkpoint in load_runs(session, ["pilot"])] == ["pilot.set-1"]
+        with pytest.raises(InputError, match=r"several runs. Choose one: base\.aime24, base\.amc23"):
+            find_eval_run(session, "base")
+        with pytest.raises(InputError, match="run 'rules' is of kind propose, not eval"):
+            find_eval_run(session, "rules")
+        with pytest.raises(NotFoundError, match="no run 'pil'"):
+            find_eval_run(session, "pil")
+
+
+def config(**settings: Any) -> EvalConfig:
+    return EvalConfig(**{"benchmarks": ("aime24",), "model": "m", **settings})
+
+
+def test_the_presets_of_the_paper() -> None:
+    paper = config(preset="paper").prompt()
+    assert (paper.form, paper.chat_template_kwargs) == ("chat", {"enable_thinking": False})
+    assert paper.fill("1 + 1?") == (
+        "Please provide step-by-step reasoning, and enclose your final answer in the box: \\boxed{}.\n1 + 1?"
+    )
+    public = config(preset="paper-eval").prompt(choice=True)
+    assert (public.form, config(preset="paper-eval").n, config(preset="paper", n=4).n) == ("raw", 128, 4)
+    assert public.fill("1 + 1?").startswith("You FIRST think about the reasoning process")
+    assert public.fill("1 + 1?").endswith("outputting the box.\n1 + 1?")
+
+
+@pytest.mark.parametrize("content", [b"no place for it", b"\xff{question}"])
+def test_a_prompt_file_has_to_be_text_with_the_placeholder(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "prompt.txt"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"prompt\.txt"):
+        PromptConfig(prompt_file=file).prompt()
+    with pytest.raises(InputError, match=r"gone\.txt"):
+        PromptConfig(prompt_file=tmp_path / "gone.txt").prompt()

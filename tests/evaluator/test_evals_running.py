@@ -2,7 +2,7 @@
 
 import pytest
 from eval_sampling import draw, every, places, running_server, start, stored, sums
-from openai_faults import always, fault_sequence, first_of, for_text, no_faults, random_faults
+from openai_faults import Fault, FaultPlan, Seen, always, fault_sequence, no_faults, random_faults
 from sqlalchemy import select
 
 from evaluator.evals.running import sample_seed
@@ -13,12 +13,22 @@ from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
 
 PROBLEMS = sums(4)
-PRICE = (1000.0, 1000.0)  # a cent for ten tokens
 
 
 def finished(db: Database, run: Run) -> bool:
     with db.read() as session:
         return find_run(session, run.id).finished_at is not None
+
+
+def for_texts(faults: dict[str, str], times: int = 1) -> FaultPlan:
+    """Plan: the first `times` requests with one of the texts meet its fault."""
+
+    def plan(seen: Seen) -> Fault | None:
+        asked = str(seen.body.get("messages") or seen.body.get("prompt"))
+        fault = next((fault for text, fault in faults.items() if text in asked), None)
+        return Fault(fault) if fault is not None and seen.earlier < times else None
+
+    return plan
 
 
 # What is sent and stored
@@ -66,13 +76,10 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: 
 
 def test_responses_that_were_filtered_cut_or_empty_are_samples(db: Database) -> None:
     run = start(db, "r", PROBLEMS[:3])
-    plan = first_of(
-        *(
-            for_text(PROBLEMS[k].text, fault)
-            for k, fault in enumerate(("filtered", "truncated", "null_content"))
-        )
+    faults = dict(
+        zip((problem.text for problem in PROBLEMS), ("filtered", "truncated", "null_content"), strict=False)
     )
-    with running_server(faults=plan) as server:
+    with running_server(faults=for_texts(faults)) as server:
         draw(db, run, server, 2)
     rows = stored(db, run)
     assert [row[3] for row in rows] == ["content_filter"] * 2 + ["length"] * 2 + ["stop"] * 2
@@ -117,7 +124,7 @@ def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
     db: Database, form: str, fault: str, kind: str
 ) -> None:
     run = start(db, "r", PROBLEMS, form=form, template="{question}")
-    with running_server(faults=for_text(PROBLEMS[3].text, *[fault] * 2)) as server:
+    with running_server(faults=for_texts({PROBLEMS[3].text: fault}, 2)) as server:
         outcome = draw(db, run, server, 8, at_once=1)
         assert (outcome.drawn, outcome.open, outcome.stopped, outcome.failures) == (24, 0, None, {kind: 1})
         assert finished(db, run)

@@ -1,20 +1,30 @@
-"""Samples of eval runs: page by page, filters, the search in responses, and what people say of them."""
+"""Samples of eval runs: pages, filters, searches, grades by people, and the counts that triggers keep."""
+
+from collections.abc import Mapping
+from typing import Any
 
 import pytest
 from eval_runs import add_eval_run, regrade
+from runs import Proposed, add_review, add_run, add_verdict
 from sqlalchemy import select, text
 from sqlalchemy.exc import DatabaseError as SqlError
 from sqlalchemy.exc import IntegrityError
 
 from evaluator.evals import samples
 from evaluator.evals.counts import count_samples
-from evaluator.evals.human import add_human_grade, list_human_grades, withdraw_human_grade
 from evaluator.evals.results import load_result
-from evaluator.evals.samples import SampleFilters, browse_samples
+from evaluator.evals.samples import (
+    SampleFilters,
+    add_human_grade,
+    browse_samples,
+    list_human_grades,
+    withdraw_human_grade,
+)
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from service.database import Database
 from service.errors import InputError
+from service.questions import make_question
 from service.runs.store import Run
 
 
@@ -88,7 +98,7 @@ def run(db: Database) -> Run:
 
 def sample(db: Database, run: Run, position: int, ordinal: int) -> int:
     with db.read() as session:
-        id = session.scalar(
+        return session.scalar(
             select(SampleRow.id)
             .join(RunProblemRow, RunProblemRow.id == SampleRow.run_problem_id)
             .where(
@@ -97,8 +107,6 @@ def sample(db: Database, run: Run, position: int, ordinal: int) -> int:
                 SampleRow.ordinal == ordinal,
             )
         )
-    assert id is not None
-    return id
 
 
 def grade(db: Database, run: Run, position: int, ordinal: int, value: str, by: str = "ada") -> bool:
@@ -156,3 +164,100 @@ def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(db: Dat
         load_result(session, run)
     regrade(db, run, [(2, 0, 0)], GRADER_VERSION)
     assert counted(db, run) == [(1, 0, 2)]
+
+
+MADE: Mapping[str, str] = {
+    "sample_counts": """
+        SELECT p.id, COUNT(s.id), COUNT(s.id) FILTER (WHERE s.stop_reason = 'length'),
+               COUNT(s.id) FILTER (WHERE s.stop_reason IN ('content_filter', 'refusal')),
+               COUNT(s.completion_tokens), COALESCE(SUM(s.completion_tokens), 0)
+        FROM run_problems AS p LEFT JOIN samples AS s ON s.run_problem_id = p.id GROUP BY p.id""",
+    "grade_counts": """
+        SELECT run_problem_id, grader_id,
+               COUNT(*) FILTER (WHERE value = 'correct'),
+               COUNT(*) FILTER (WHERE value = 'wrong'),
+               COUNT(*) FILTER (WHERE value = 'unknown')
+        FROM grades GROUP BY 1, 2""",
+    "standings": """
+        SELECT p.id, p.run_id, p.question_id, p.ordinal, p.candidate_id, p.proposer, p.strategy,
+               p.strategy_hash, p.model, COALESCE(r.decision, v.status, 'pending'), v.id, r.id
+        FROM proposals AS p
+        LEFT JOIN verdicts AS v ON v.id = (
+            SELECT MAX(id) FROM verdicts WHERE run_id = p.run_id AND candidate_id = p.candidate_id)
+        LEFT JOIN reviews AS r ON r.id = (
+            SELECT MAX(id) FROM reviews
+            WHERE candidate_id = p.candidate_id AND id NOT IN (SELECT review_id FROM review_withdrawals))""",
+    "candidate_findings": """
+        SELECT DISTINCT json_extract(f.value, '$.name'), c.question_id, c.id, v.run_id
+        FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
+             json_each(v.evidence, '$.findings') AS f
+        WHERE json_extract(f.value, '$.name') IS NOT NULL""",
+    "grade_sources": """
+        SELECT run_problem_id, grader_id, COALESCE(source, ''), COUNT(*),
+               COUNT(*) FILTER (WHERE value = 'correct')
+        FROM grades GROUP BY 1, 2, 3""",
+}
+"""By table of counts the query that makes it anew."""
+
+ON_POSTGRESQL = {
+    "candidate_findings": """
+        SELECT DISTINCT f.value ->> 'name', c.question_id, c.id, v.run_id
+        FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
+             json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
+        WHERE f.value ->> 'name' IS NOT NULL""",
+}
+
+
+def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
+    """Return for each table of counts its rows, and the rows it would have if it were made now."""
+    found = {}
+    with db.read() as session:
+        other = db.connections.engine.dialect.name == "postgresql"
+        for table, query in {**MADE, **(ON_POSTGRESQL if other else {})}.items():
+            kept, made = (
+                [tuple(row) for row in session.execute(text(statement.replace(":", "\\:")))]
+                for statement in (f"SELECT * FROM {table}", query)
+            )
+            found[table] = sorted(kept, key=repr), sorted(made, key=repr)
+    return found
+
+
+def assert_counts_hold(db: Database, *filled: str) -> None:
+    """Assert that every table of counts holds, and that these tables hold anything at all."""
+    for table, (kept, made) in kept_and_made(db).items():
+        assert kept == made, table
+        assert kept or table not in filled, f"{table} is empty, so nothing was tested"
+
+
+def test_samples_and_grades_are_counted(db: Database) -> None:
+    counts = [(8, 3, 1), (5, 0, 0)]
+    run = add_eval_run(
+        db, "a", counts, truncated=2, tokens=lambda position, ordinal: None if ordinal == 1 else ordinal
+    )
+    regrade(db, run, [(8, 1, 0), (5, 5, 0)], "another")
+    assert_counts_hold(db, "sample_counts", "grade_counts")
+
+
+def test_standings_follow_verdicts_and_reviews(db: Database) -> None:
+    proposed = [Proposed("a?"), Proposed("b?", ()), Proposed("c?", ("unverified", "rejected"), model="m2")]
+    run = add_run(db, "first", [("1+1=?", "2", proposed), ("1+2=?", "3", [Proposed("d?", ("undecided",))])])
+    add_run(db, "second", [("1+1=?", "2", [Proposed("a?", ("rejected",))])])
+    question = make_question("1+1=?", "2", "Level 3", "Algebra")
+    add_review(db, question, "c?", "accepted")
+    add_review(db, question, "a?", "rejected")
+    add_verdict(db, run, question, "b?", "accepted")
+    add_verdict(db, run, question, "a?", "undecided")
+    assert_counts_hold(db, "standings")
+    with db.read() as session:
+        rows = session.execute(
+            text(
+                "SELECT c.text, status FROM standings JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
+            )
+        )
+        assert [tuple(row) for row in rows] == [
+            ("a?", "rejected"),  # reviewed, so in both runs, whatever verdicts come later
+            ("a?", "rejected"),
+            ("b?", "accepted"),
+            ("c?", "accepted"),
+            ("d?", "undecided"),
+        ]

@@ -10,20 +10,68 @@ import pyarrow
 import pytest
 from eval_runs import add_eval_run, make_problems
 from json_rows import write_rows
-from outside_runs import bring, nothing, stored
 from pictures import picture
 from pyarrow import parquet
 from runs import open_empty
+from sqlalchemy import select
 
 from evaluator.evals.problems import make_problem, number_copies
+from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.exchange import importing
 from evaluator.exchange.exporting import SamplesFormat, export_samples
-from evaluator.exchange.files import open_responses
-from evaluator.exchange.matching import By, FromFile, InBenchmark, survey
+from evaluator.exchange.files import ResponseFile, open_responses
+from evaluator.exchange.importing import By, FromFile, InBenchmark, Matcher, import_responses, survey
 from evaluator.grading import AnswerKind
 from service.database import Database
 from service.errors import InputError
 from service.questions.images import RowImages, data_address, load_images, read_image, store_images
+from service.runs.store import Run, find_run
+from service.telling import TellProgress
+
+
+def nothing(done: int, total: int) -> None:
+    """Report to nobody."""
+
+
+def bring(
+    db: Database,
+    file: ResponseFile,
+    name: str = "run",
+    matcher: Matcher | None = None,
+    report: TellProgress = nothing,
+) -> tuple[Run, int, int]:
+    """Import a file as the command does, by default its own questions; return run, new and old samples."""
+    matcher = matcher or FromFile("own")
+    read = survey(file.read(), matcher)
+    spec = {"problems": "own", "size": len(read.problems), "source": {}, "model": "m"}
+    return import_responses(db, name, file, matcher, read, report, **spec)
+
+
+def stored(db: Database, run: Run) -> list[tuple[Any, ...]]:
+    """All that an export has to bring back, in order."""
+    query = (
+        select(
+            RunProblemRow.position,
+            RunProblemRow.group_id,
+            RunProblemRow.variant,
+            RunProblemRow.source_id,
+            RunProblemRow.strategy,
+            ProblemRow.id,
+            SampleRow.ordinal,
+            SampleRow.stop_reason,
+            SampleRow.prompt_tokens,
+            SampleRow.completion_tokens,
+            SampleRow.seed,
+            SampleTextRow.text,
+        )
+        .join(ProblemRow, ProblemRow.id == RunProblemRow.problem_id)
+        .join(SampleRow, SampleRow.run_problem_id == RunProblemRow.id)
+        .join(SampleTextRow, SampleTextRow.sample_id == SampleRow.id)
+        .where(RunProblemRow.run_id == run.id)
+        .order_by(RunProblemRow.position, SampleRow.ordinal)
+    )
+    with db.read() as session:
+        return [tuple(row) for row in session.execute(query)]
 
 
 def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -> dict[str, Any]:
@@ -41,7 +89,6 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert (file.form, file.scorer, response.text) == ("lighteval", "match", "<think>\nhm\n</think>\n\n4")
     assert (response.question, response.answer, response.id) == ("Solve. 2+2?", "4", "7")
     assert response.completion_tokens == 2
-    assert response.score is not None
     assert response.score.value == "correct"
     parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4", ""], {"pass": 0.5}, "__")]), details)
     assert [(each.text, each.score) for each in open_responses([details]).read()] == [
@@ -54,7 +101,6 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     file = open_responses(outputs, columns={"score": "judgement"})
     first, second = file.read()
     assert (file.form, first.text, first.completion_tokens) == ("rows", "4", 3)
-    assert second.score is not None
     assert second.score.value == "correct"
     assert open_responses(outputs).scorer == "symbolic_correct"
     assert open_responses(outputs[:1]).sha256 != file.sha256
@@ -249,8 +295,6 @@ def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(
 
     bring(db, file, "twice", report=another_one_meanwhile)
     with db.read() as session:
-        from service.runs.store import find_run
-
         stopped, twice = find_run(session, "stopped"), find_run(session, "twice")
     assert stopped.finished_at
     assert twice.finished_at

@@ -2,7 +2,8 @@ import time
 
 import pytest
 
-from evaluator.grading.extraction import after_thinking, boxed_answer, find_answer, last_boxed
+from evaluator.grading.extraction import after_thinking, find_answer
+from service.boxes import boxed_answer, last_boxed
 
 
 def _text(response: str) -> str | None:

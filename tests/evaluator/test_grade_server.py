@@ -18,7 +18,7 @@ import httpx
 import pytest
 
 from benchmarks.speed.grading_hostile import hostile_answers
-from evaluator.serving.app import response_of
+from evaluator.serving import response_of
 
 ROOT = Path(__file__).resolve().parents[2]
 MAIN = "import sys; from ui.cli.app import main; sys.argv[0] = 'tagrpo'; main()"
@@ -36,7 +36,6 @@ def start(*options: str, **environment: str) -> tuple[subprocess.Popen[str], str
         text=True,
         env={**os.environ, **environment},
     )
-    assert process.stdout is not None
     return process, process.stdout.readline()
 
 

@@ -1,4 +1,4 @@
-"""The grader with its worker processes."""
+"""The grader with its worker processes, classes of equal answers, and a grader of the user's own."""
 
 import contextlib
 import os
@@ -8,24 +8,20 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import permutations
 from pathlib import Path
 
 import psutil
 import pytest
 
-from evaluator.grading import ClusterJob, GradeCase, Grader, GradeValue
-from evaluator.grading.grader import look
+from evaluator.grading import Clustering, ClusterJob, GradeCase, Grader, GradeValue
+from evaluator.grading.grader import Grouping, Pair, look
+from service.errors import InputError
 
 ROOT = Path(__file__).resolve().parents[2]
 SLOW = r"\int_0^1 \sin(\sin(\sin(x^x))) \cos(x^{\sin x}) dx"
 HARD = (r"\sin(1)+\sin(1)", r"2\sin(1)")  # a pair that only a worker can settle
-
-
-@pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
-    with Grader(workers=1, time_limit_s=10.0) as grader:
-        yield grader
 
 
 def grades(grader: Grader, pairs: list[tuple[str, str]]) -> list[GradeValue]:
@@ -235,7 +231,6 @@ def test_a_kill_of_the_program_ends_its_workers(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
     )
-    assert process.stdout is not None
     assert process.stdout.readline().strip() == "ready"
     family = psutil.Process(process.pid).children(recursive=True)
     assert len(family) >= 2
@@ -255,23 +250,11 @@ def test_clusters(grader: Grader) -> None:
     assert result.unknown == 0
 
 
-def test_golds_against_themselves(grader: Grader) -> None:
-    golds = [
-        r"\text{Evelyn}", "east", "(3, 4)", r"[0,1) \cup (2,\infty)", r"30^\circ", r"12\text{ cm}^2",
-        r"\begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}", r"\$1{,}250.50", r"x \in [1, 2]", "A,B,C",
-        r"\text{(D)}", "3x + 4y = 5", r"2\frac{1}{3}", r"15\%", "1011_2", r"-\frac{\pi}{6}, \frac{\pi}{6}",
-        r"\boxed{8}", r"4:30 \text{ p.m.}",
-    ]  # fmt: skip
-    assert {grade.value for grade in grader.check_golds(golds)} == {GradeValue.CORRECT}
-    assert [(g.value, g.reason) for g in grader.check_golds([""])] == [(GradeValue.UNKNOWN, "no answer")]
-
-
 @pytest.mark.parametrize("step", ["answer_of", "compare"])
 def test_an_error_before_the_workers_is_one_unknown_grade(
     grader: Grader, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    module = "workers.tasks" if step == "answer_of" else "compare"
-    owner = sys.modules[f"evaluator.grading.{module}"]
+    owner = sys.modules["evaluator.grading.compare"]
     honest = getattr(owner, step)
 
     def break_on_bad(*arguments: object) -> object:
@@ -284,3 +267,131 @@ def test_an_error_before_the_workers_is_one_unknown_grade(
     assert (first.value, first.reason) == (GradeValue.UNKNOWN, "crashed")
     assert second.value is GradeValue.CORRECT
     assert look(GradeCase(r"\boxed{bad}", "71")) == first
+
+
+CORRECT, WRONG, UNKNOWN = GradeValue.CORRECT, GradeValue.WRONG, GradeValue.UNKNOWN
+
+
+def outcomes(equal: str = "", unknown: str = "") -> Callable[[Pair], GradeValue]:
+    """Comparisons by pairs of letters, as in "ab cd"; all others are different."""
+
+    def compare(pair: Pair) -> GradeValue:
+        for value, listed in ((CORRECT, equal), (UNKNOWN, unknown)):
+            if any(set(pair) == set(one) for one in listed.split()):
+                return value
+        return WRONG
+
+    return compare
+
+
+def group(
+    answers: Sequence[str | None],
+    compare: Callable[[Pair], GradeValue],
+    *,
+    gold: str | None = None,
+) -> tuple[Clustering, int]:
+    """The classes, and how many comparisons they took."""
+    grouping = Grouping(ClusterJob(answers, gold), lambda text: True)
+    compared = 0
+    while pairs := grouping.pairs:
+        compared += len(pairs)
+        grouping.place({pair: compare(pair) for pair in pairs})
+    return grouping.result(), compared
+
+
+def test_an_unknown_comparison_opens_no_class() -> None:
+    result, _ = group(["a", "a", "b", "b", "b", "c"], outcomes(unknown="ab"))
+    assert result.classes == ("b", "c")  # b is the most frequent
+    assert result.assignment == (None, None, 0, 0, 0, 1)
+    assert result.unsettled == (0, 1)
+    assert (result.gold, result.unknown) == (None, 1)
+
+
+def test_what_may_equal_a_gold_that_others_gave_is_unsettled() -> None:
+    result, _ = group(["a", "g", "b"], outcomes(unknown="ag"), gold="g")
+    assert (result.classes, result.gold) == (("g", "b"), 0)
+    assert (result.assignment, result.unsettled) == ((None, 0, 1), (0,))
+
+
+@pytest.mark.parametrize("gold", [None, "g"])
+def test_the_order_of_answers_plays_no_part(gold: str | None) -> None:
+    answers = ["a", "a", "b", "c", "d", "e"]
+    compare = outcomes(equal="bc dg", unknown="ab ce")  # not even an equivalence
+    expected: set[tuple[object, ...]] = set()
+    for order in set(permutations(answers)):
+        result, _ = group(order, compare, gold=gold)
+        placed = dict(zip(order, result.assignment, strict=True))
+        unsettled = frozenset(order[place] for place in result.unsettled)
+        expected.add((result.classes, tuple(sorted(placed.items(), key=str)), unsettled))
+    assert len(expected) == 1
+
+
+def test_a_grader_that_runs_out_of_time_finds_no_difference() -> None:
+    with Grader(workers=1, time_limit_s=0.5) as grader:
+        shown: list[tuple[int, int]] = []
+        jobs = [ClusterJob(["7", "7", SLOW], "7"), ClusterJob(["1", "2"])]
+        timed_out, other = grader.cluster_many(jobs, lambda done, total: shown.append((done, total)))
+    assert (timed_out.classes, timed_out.gold) == (("7",), 0)
+    assert (timed_out.assignment, timed_out.unsettled, timed_out.unknown) == ((0, 0, None), (2,), 1)
+    assert other.assignment == (0, 1)
+    assert shown[-1] == (2, 2)
+
+
+NAME = "graders_of_the_tests:grade"
+SOURCE = """
+    import os, re
+
+    def grade(response, gold, tolerance):
+        if "boom" in response:
+            raise ValueError(response)
+        if "hang" in response:
+            re.match(r"(a+)+$", "a" * 40 + "!")
+        if "die" in response:
+            os._exit(3)
+        if "half" in response:
+            return 0.5
+        return None if not gold else gold in response or tolerance == "any"
+
+    number = 5
+"""
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    folder = tmp_path_factory.mktemp("own")
+    path = folder / "graders_of_the_tests.py"
+    path.write_text(textwrap.dedent(SOURCE))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.syspath_prepend(str(folder))
+        yield path
+
+
+@pytest.mark.slow
+def test_its_verdicts_are_marked_and_what_it_cannot_say_is_unknown(module: Path) -> None:
+    cases = [
+        *(GradeCase("has five", "five"), GradeCase("has six", "five"), GradeCase("has six", "")),
+        *(GradeCase("six", "five", tolerance="any"), GradeCase("boom", "5"), GradeCase("half", "5")),
+        *(GradeCase("hang", "5"), GradeCase("die", "5")),
+    ]
+    marked = [("correct", "own grader"), ("wrong", "own grader"), ("unknown", "own grader")]
+    failed = [("unknown", "crashed"), ("unknown", "crashed"), ("unknown", "timeout"), ("unknown", "crashed")]
+    counted: list[tuple[int, int]] = []
+    with Grader(1, time_limit_s=3, own=NAME) as own:
+        grades = own.grade_many(cases, lambda *counts: counted.append(counts))
+    given = [(grade.value.value, grade.reason) for grade in grades]
+    assert given == [*marked, ("correct", "own grader"), *failed]
+    assert counted[-1] == (8, 8)
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("grade", "give module:function"),
+        ("no_such_module:grade", "add its folder to PYTHONPATH"),
+        ("graders_of_the_tests:missing", "has no missing"),
+        ("graders_of_the_tests:number", "is int, not a function"),
+    ],
+)
+def test_one_that_is_not_there_is_refused_before_anything_starts(module: Path, name: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Grader(1, own=name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from evaluator.grading import AnswerKind, GradeCase, Grader, GradeValue
-from evaluator.grading.programs.running import PASSES
+from evaluator.grading.programs import PASSES
 from service.program_gold import ProgramGold, write_gold
 
 pytestmark = pytest.mark.bubblewrap

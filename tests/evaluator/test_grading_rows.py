@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from evaluator.grading import REASONS, SOURCES, AnswerKind, GradeCase, Grader, GradeValue, find_answer, grade
+from evaluator.grading import SOURCES, AnswerKind, GradeCase, Grader, GradeValue, find_answer, grade
 from evaluator.grading.compare import judge
 from evaluator.grading.exact import choice_letters
 
@@ -176,7 +176,6 @@ def test_not_stated(response: str, gold: str) -> None:
 def test_wrong(response: str, gold: str, kind: str, reason: str) -> None:
     found = grade(response, gold, kind)
     assert (found.value, found.reason) == (GradeValue.WRONG, reason), found
-    assert found.reason in REASONS
 
 
 @pytest.mark.parametrize(
@@ -277,7 +276,6 @@ def test_a_list_of_options_names_them_all(text: str, letters: str) -> None:
 )
 def test_where_an_answer_is_found(response: str, kind: str, text: str, source: str) -> None:
     found = find_answer(response, AnswerKind(kind))
-    assert found is not None
     assert (found.text, found.source) == (text, source)
     assert source in SOURCES
 

@@ -3,7 +3,7 @@
 import pytest
 
 from evaluator.grading import AnswerKind
-from evaluator.judging.asking import JudgeQuestion, read_verdict
+from evaluator.judging import JudgeQuestion, read_verdict
 
 
 @pytest.mark.parametrize(

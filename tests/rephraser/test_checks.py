@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from rephraser.checks.text import choose_apart, distance, estimate_tokens, liken
 from rephraser.config import MIN_DISTANCE
 
 HERE = Path(__file__).parent / "data"
-SHARED = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / ".." / "shared" / "data"))
 PENS = "How many are 3 and 4?"
 
 
@@ -202,13 +200,10 @@ def test_never_raises_on_broken_latex(question: list[str], candidate: list[str])
     ],
 )
 def test_shares_on_real_pairs(
-    name: str, same_answer: bool | None, low: float, high: float, most_fatal: float
+    data_folder: Path, name: str, same_answer: bool | None, low: float, high: float, most_fatal: float
 ) -> None:
     """Share with any finding, and share with a fatal one."""
-    path = SHARED / f"{name}.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not here; give the folder of the shared data with TAGRPO_DATA")
-    rows = [r for r in read(path) if r["original_question"] and r["question"]]
+    rows = [r for r in read(data_folder / f"{name}.jsonl") if r["original_question"] and r["question"]]
     if same_answer is not None:
         rows = [r for r in rows if r.get("same_answer") is same_answer]
     rows = rows[::3]

@@ -1,7 +1,6 @@
 """The studies of the gate in small: real pairs, simulated answers, error rates that hold at any seed."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +9,6 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DATA = Path(os.environ.get("TAGRPO_DATA", ROOT.parent / "shared" / "data"))
 ORIGINAL = "A crate holds 12 jars and a box holds 5 jars. How many jars do a crate and a box hold together?"
 REPHRASED = "How many jars fit into one crate and one box together, if a crate takes 12 jars and a box 5?"
 OTHER = "A crate holds 12 jars and a box holds 7 jars. How many jars do a crate and a box hold together?"
@@ -53,12 +51,8 @@ def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_simulated_and_real_responses_are_judged_within_the_bounds() -> None:
-    if not (DATA / "qwen25math_100x8.jsonl").exists():
-        pytest.skip(
-            f"{DATA / 'qwen25math_100x8.jsonl'} is not here; set TAGRPO_DATA to the folder that holds it"
-        )
-    report, _ = run("verdict", "--cases", "300", "--data", str(DATA))
+def test_simulated_and_real_responses_are_judged_within_the_bounds(data_folder: Path) -> None:
+    report, _ = run("verdict", "--cases", "300", "--data", str(data_folder))
     assert report["overlap"]["broken_among_accepted_at_10pct"] < 0.03
     assert report["overlap"]["good_accepted_from_35"] > 0.6
     real = report["real"]

@@ -1,6 +1,5 @@
-"""A run from questions to verdicts, with models that answer by a script; its spec, reasons, rejudging."""
+"""A run from questions to verdicts, with models that answer by a script; premises, rejudging."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +10,18 @@ from sqlalchemy import select, text
 
 from benchmarks.studies.verdict_simulation import PLAIN
 from evaluator.grading import Clustering, Grader
+from rephraser.checks.premises import Premises, parse_premises
 from rephraser.proposing.strategies import load_strategy
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.rejudge import judge_again
-from rephraser.run.spec import ANSWER, PROPOSE, PremiseSpec
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
 from rephraser.views.candidates import proposing_exchange
 from rephraser.views.runs import summarize
 from service.asks.ask import ATTEMPTS, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
+from service.runs.spending import read_ledger
 from service.runs.store import find_run
 
 
@@ -171,18 +172,11 @@ def test_a_request_that_failed_for_now_leaves_the_question_open(tmp_path: Path) 
     assert world.final() == {GOOD[0]: "accepted"}
 
 
-def failing_blocks(*places: int) -> Callable[[Any], Any]:
-    """Return a solver that refuses the blocks of answers that start at these places."""
-
-    def say(request: Any) -> Any:
-        return Fault(CONTENT_FILTER, "no") if request.draw in places else r"\boxed{12}"
-
-    return say
-
-
 def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
-    world.endpoints["s"].script = failing_blocks(4)
+    world.endpoints["s"].script = lambda request: (
+        Fault(CONTENT_FILTER, "no") if request.draw == 4 else r"\boxed{12}"
+    )
     world.work()
     # 8 of the first 12 are too few for a look; then 12 of 16.
     assert world.statuses()[1:] == [(GOOD[0], "undecided", False), (GOOD[0], "accepted", True)]
@@ -193,7 +187,7 @@ def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) 
 class SlowGrader(Grader):
     """Runs out of time: what is not spelled as the gold stays unknown."""
 
-    def cluster_many(self, jobs: Any, progress: Any = None) -> list[Clustering]:
+    def cluster_many(self, jobs: Any) -> list[Clustering]:
         found = []
         for job in jobs:
             places = [None if answer != job.gold else 0 for answer in job.answers]
@@ -302,7 +296,6 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
     assert told == again
     with world.db.read() as session:
         ask_id = session.scalars(select(ProposalRow.ask_id).order_by(ProposalRow.id.desc())).first()
-        assert ask_id is not None
         assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
@@ -315,3 +308,69 @@ def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> 
         later = judge_again(world.db, world.run, strict, grader, dry_run=True, report=lambda *_: None)
     assert (more["judged"], more["too_few"], more["after"]) == (0, 1, {"accepted": 1})
     assert later["after"] == {"undecided": 1}  # the look at 16 has no answers
+
+
+ASKED = PremiseSpec("judge")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (
+            "<kept>two pens</kept>\n<dropped>both are red</dropped>",
+            Premises(("two pens",), (), ("both are red",)),
+        ),
+        ("<KEPT>a</KEPT> <changed>\n b  c </changed>", Premises(("a",), ("b c",))),
+        ("<think>is it <dropped>x</dropped>?</think><kept>x</kept>", Premises(("x",))),
+        ("is it <dropped>x</dropped>?</think><kept>x</kept>", Premises(("x",))),
+        ("Between <kept> and </kept>: <kept>$x<3$</kept>", Premises(("$x<3$",))),
+        ("- kept: two pens\n2. **Dropped** - both are red", Premises(("two pens",), (), ("both are red",))),
+        ("<kept>a</kept><kept>a</kept>", Premises(("a",))),
+        ("All of it is there.", Premises()),
+        ("", Premises()),
+        ("<think>never ends <dropped>x</dropped>", Premises()),
+        ("<kept>a</kept>\n<dropped>b", Premises()),  # what is missing of it is not known
+    ],
+)
+def test_lists_of_premises_are_read(text: str, found: Premises) -> None:
+    assert parse_premises(text) == found
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "names"),
+    [
+        ("<kept>x + 7 = 19</kept>", "accepted", []),
+        ("<changed>x + 7 = 19</changed>", "accepted", ["premise_changed"]),
+        ("<kept>x</kept><dropped>x + 7 = 19</dropped>", "undecided", ["premise_dropped"]),
+    ],
+)
+def test_a_dropped_premise_blocks(tmp_path: Path, answer: str, status: str, names: list[str]) -> None:
+    world = World(
+        tmp_path, make_spec(n=1, rounds=1, premises=ASKED), proposed=[proposals(GOOD[0])], premises=[answer]
+    )
+    world.work()
+    (request,) = world.asked(PREMISES)
+    assert QUESTION.text in request.messages[1].content
+    assert GOOD[0] in request.messages[1].content
+    assert world.statuses()[-1] == (GOOD[0], status, True)
+    evidence = world.evidence()
+    assert [each["name"] for each in evidence["findings"]] == names
+    assert evidence["premises"]["model"] == "judge"
+    dropped = [one for one in evidence["findings"] if one["name"] == "premise_dropped"]
+    assert [one["detail"] for one in dropped] == (["x + 7 = 19"] if status == "undecided" else [])
+    with world.db.read() as session:
+        assert [line.requests for line in read_ledger(session, world.run.id) if line.kind == PREMISES] == [1]
+
+
+def test_unreadable_premises_are_asked_for_again_and_then_block_nothing(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        make_spec(n=1, rounds=1, premises=ASKED),
+        proposed=[proposals(GOOD[0])],
+        premises=["All of it is there."] * 2,
+    )
+    world.work()
+    first, again = world.asked(PREMISES)
+    assert first.seed != again.seed
+    assert world.final() == {GOOD[0]: "accepted"}
+    assert world.evidence()["premises"]["outcome"] == "unreadable"

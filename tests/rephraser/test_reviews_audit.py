@@ -1,15 +1,42 @@
-"""Audits: what is drawn, the order of review, progress, and error rates as they grow."""
+"""Audits: what is drawn, the order of review, sheets, and error rates as they grow."""
+
+import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import Audit, audit_rates, get_audit, list_audits, open_audit
-from rephraser.reviews.queue import ReviewProgress, audit_progress, audit_queue, open_queue, read_items
-from rephraser.reviews.rates import AuditMember, group_rate
-from rephraser.reviews.store import Decision, DecisionWord, record_reviews
-from rephraser.tables import ReviewRow
+from rephraser.reviews.audit import (
+    STRATA,
+    Audit,
+    AuditMember,
+    allocate,
+    audit_progress,
+    audit_queue,
+    audit_rates,
+    cohens_kappa,
+    draw,
+    error_rates,
+    get_audit,
+    group_rate,
+    list_audits,
+    open_audit,
+)
+from rephraser.reviews.sheet import read_sheet, write_sheet
+from rephraser.reviews.store import (
+    Decision,
+    DecisionWord,
+    ReviewProgress,
+    open_queue,
+    read_items,
+    record_reviews,
+)
+from rephraser.tables import ReviewRow, candidate_id
 from service.database import Database
-from service.errors import InputError
+from service.errors import InputError, TagrpoError
 from service.questions import make_question
 from service.runs.store import Run
 
@@ -37,7 +64,6 @@ def decide(db: Database, audit: Audit, reviewer: str = "ada", *, reject: tuple[s
 def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
     first, new = open_audit(db, run, size=10, seed=7)
     again, newer = open_audit(db, run, size=10, seed=7)
-
     assert (new, newer) == (True, False)
     assert again == first
     assert [first.run_name, first.size, first.seed] == ["run", 10, 7]
@@ -52,29 +78,24 @@ def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
     other, _ = open_audit(db, run, size=10, seed=8)
     assert other.id != first.id
     assert {m.candidate_id for m in other.members} != {m.candidate_id for m in first.members}
+    empty = add_run(db, "empty", [("Halve 8.", "4", [Proposed("What is half of 8?", ())])])
+    with pytest.raises(InputError, match="nothing to audit"):
+        open_audit(db, empty, size=10, seed=0)
 
 
 def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run: Run) -> None:
     audit, _ = open_audit(db, run, size=23, seed=0)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
     assert len(accepted) == 12
-
     decide(db, audit, reject=("accepted",))
     add_verdict(db, run, QUESTION, "Wording 0: add 2 and 3.", "rejected")
     again, _ = open_audit(db, run, size=23, seed=0)
     with db.read() as session:
         rates = audit_rates(session, again)
-
     assert again == audit
     assert rates["complete"]
     assert (rates["false_accept"]["count"], rates["false_accept"]["reviewed"]) == (12, 12)
     assert (rates["false_reject"]["count"], rates["false_reject"]["reviewed"]) == (6, 6)
-
-
-def test_a_run_without_verdicts_has_nothing_to_audit(db: Database) -> None:
-    empty = add_run(db, "empty", [("Halve 8.", "4", [Proposed("What is half of 8?", ())])])
-    with pytest.raises(InputError, match="nothing to audit"):
-        open_audit(db, empty, size=10, seed=0)
 
 
 def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:
@@ -153,9 +174,7 @@ def test_open_groups_bound_the_share() -> None:
         ReviewRow(id=n, candidate_id=one, reviewer="ada", decision=word)
         for n, (one, word) in enumerate(made.items())
     ]
-
     found = group_rate(members, questions, reviews)
-
     assert (found["complete"], found["broken"]["count"], found["open"]) == (3, 1, 6)
     assert found["broken_groups"] == ["2", "3"]
     # Clopper and Pearson: 2 of 10 from .0252; 8 of 10, which mirrors it, to .9748.
@@ -195,3 +214,164 @@ def test_the_newest_decision_counts_for_the_rate(db: Database, run: Run) -> None
         assert list_audits(session, run.id)[0].id == audit.id
         assert audit_progress(session, audit, "ada") == ReviewProgress(23, 11, 1)
     assert (rate["count"], rate["reviewed"]) == (2, 12)
+
+
+WORDS: dict[str, DecisionWord] = {"a": "accepted", "r": "rejected"}
+
+
+def members(status: str, count: int, size: int) -> list[AuditMember]:
+    return [AuditMember(f"{status}{index}", status, size) for index in range(count)]
+
+
+def decisions(status: str, letters: str) -> list[ReviewRow]:
+    """One decision a letter, on members 0, 1, ... of a stratum; "." leaves one out."""
+    return [
+        ReviewRow(
+            id=index,
+            candidate_id=f"{status}{index}",
+            reviewer="ada",
+            decision=WORDS[letter],
+        )
+        for index, letter in enumerate(letters)
+        if letter != "."
+    ]
+
+
+def test_rates_by_hand() -> None:
+    drawn = members("accepted", 10, 900) + members("rejected", 5, 90) + members("undecided", 2, 10)
+    reviews = (
+        decisions("accepted", "raaaaaaaaa") + decisions("rejected", "rrrra") + decisions("undecided", "ar")
+    )
+    rates = error_rates(drawn, reviews)
+    assert (rates["drawn"], rates["reviewed"], rates["open"], rates["complete"]) == (17, 17, 0, True)
+    accept, reject = rates["false_accept"], rates["false_reject"]
+    assert (accept["count"], accept["reviewed"], accept["share"]) == (1, 10, 0.1)
+    assert (accept["low"], accept["high"]) == pytest.approx((0.002529, 0.445016), abs=1e-6)
+    assert (reject["count"], reject["reviewed"], reject["share"]) == (1, 5, 0.2)
+    assert (reject["low"], reject["high"]) == pytest.approx((0.005051, 0.716418), abs=1e-6)
+    assert [(s["status"], s["size"], s["drawn"], s["rejected"]["count"]) for s in rates["strata"]] == [
+        ("accepted", 900, 10, 1),
+        ("rejected", 90, 5, 4),
+        ("undecided", 10, 2, 1),
+    ]
+    # Only accepted ones may be published, so this is the false-accept rate.
+    assert rates["broken"]["statuses"] == {"accepted": 900}
+    assert (rates["broken"]["share"], rates["broken"]["low"], rates["broken"]["high"]) == (
+        rates["false_accept"]["share"],
+        rates["false_accept"]["low"],
+        rates["false_accept"]["high"],
+    )
+
+
+def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
+    drawn = members("accepted", 4, 300) + members("unverified", 4, 100) + members("rejected", 4, 50)
+    rates = error_rates(drawn, decisions("accepted", "aaaa") + decisions("unverified", "rraa"))
+    assert rates["broken"]["statuses"] == {"accepted": 300, "unverified": 100}
+    assert rates["broken"]["share"] == pytest.approx(0.25 * 0.5)
+    # Exact 97.5% intervals: 0 of 4 reaches 1 - .0125^(1/4) = .665630; 2 of 4 goes from .047121 to .952879.
+    assert rates["broken"]["low"] == pytest.approx(0.25 * 0.047121, abs=1e-5)
+    assert rates["broken"]["high"] == pytest.approx(0.75 * 0.665630 + 0.25 * 0.952879, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pairs", "kappa"),
+    [
+        # 2 by 2 table 20, 5, 10, 15: observed .7, by chance .5 * .6 + .5 * .4 = .5.
+        ("aa" * 20 + "ar" * 5 + "ra" * 10 + "rr" * 15, 0.4),
+        ("aa" * 3 + "rr" * 2, 1.0),
+        ("ar" * 2 + "ra" * 2, -1.0),
+        ("aa" * 9 + "ar", 0.0),
+        ("aa" * 5, None),
+    ],
+)
+def test_kappa(pairs: str, kappa: float | None) -> None:
+    found = cohens_kappa([(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)])
+    assert found == (None if kappa is None else pytest.approx(kappa))
+
+
+SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in STRATA})
+
+
+@given(SIZES, st.integers(1, 60), st.integers(0, 5))
+def test_a_draw_follows_its_allocation_whatever_the_order(
+    sizes: dict[str, int], size: int, seed: int
+) -> None:
+    strata = {name: [f"c_{name}_{index}" for index in range(count)] for name, count in sizes.items()}
+    turned = {name: ids[::-1] for name, ids in reversed(strata.items())}
+    drawn = draw(strata, size=size, seed=seed)
+    assert drawn == draw(turned, size=size, seed=seed)
+    assert len({member.candidate_id for member in drawn}) == len(drawn)
+    statuses = [member.status for member in drawn]
+    assert {name: statuses.count(name) for name in STRATA} == allocate(sizes, size)
+    assert all(member.candidate_id in strata[member.status] for member in drawn)
+    assert all(member.stratum_size == sizes[member.status] for member in drawn)
+
+
+TEXTS = ("Add 2 and 3.", "Add 2\u2028and 4.")
+GOOD, BAD = (candidate_id(QUESTION.id, text) for text in TEXTS)
+
+
+@pytest.fixture
+def audit(db: Database) -> Audit:
+    proposed = [Proposed(TEXTS[0]), Proposed(TEXTS[1], ("rejected",), strategy="format")]
+    run = add_run(db, "run", [(QUESTION.text, "5", proposed)])
+    return open_audit(db, run, size=4, seed=0)[0]
+
+
+def read(
+    db: Database, path: Path, *rows: dict[str, Any] | str, audit_id: int | None = None
+) -> tuple[list[Decision], int]:
+    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    with db.read() as session:
+        return read_sheet(session, path, reviewer="ada", audit_id=audit_id)
+
+
+def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tmp_path: Path) -> None:
+    path = tmp_path / "sheet.jsonl"
+    with db.read() as session:
+        assert write_sheet(session, audit, path) == 2
+    rows = [json.loads(line) for line in path.read_text(encoding="utf-8").split("\n") if line]
+    assert [row["candidate"] for row in rows] == [member.candidate_id for member in audit.members]
+    assert sorted(row["candidate_text"] for row in rows) == sorted(TEXTS)
+    keys = {"audit", "candidate", "question", "answer", "candidate_text", "decision", "reason"}
+    assert all(set(row) == keys for row in rows)
+    assert "perspectives" not in path.read_text()
+    with db.read() as session, pytest.raises(InputError, match="none of its 2 rows has"):
+        read_sheet(session, path, reviewer="ada", audit_id=None)
+    for row in rows:
+        row["decision"], row["reason"] = ("Accept", "") if row["candidate"] == GOOD else ("reject", "4")
+    path.write_text("\ufeff" + "".join(json.dumps(row, ensure_ascii=False) + "\r\n" for row in rows))
+    with db.read() as session:
+        decisions, blank = read_sheet(session, path, reviewer="ada", audit_id=audit.id)
+    assert blank == 0
+    assert set(decisions) == {
+        Decision(GOOD, "accepted", "", "ada", audit.id),
+        Decision(BAD, "rejected", "4", "ada", audit.id),
+    }
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("{", "not valid JSON"),
+        ("[1]", "not a JSON object"),
+        ({"candidate": GOOD, "decision": "maybe"}, "'maybe': Input should be '', 'accept'"),
+        ({"candidate": GOOD, "decision": True}, '"decision" is True: '),
+        ({"decision": "accept"}, '"candidate"'),
+        ({"candidate": "c_zz", "decision": "accept"}, "no candidate has an id"),
+        ({"candidate": "c_", "decision": "accept"}, "several candidates"),
+        ({"candidate": GOOD, "decision": "reject", "reason": " "}, "needs a reason"),
+        ({"candidate": GOOD, "decision": "accept", "audit": "1"}, '"audit" is '),
+        ({"candidate": GOOD, "decision": "accept", "audit": 9}, "belongs to audit 9, not to --audit 1"),
+        ({"candidate": BAD, "decision": "reject", "reason": "no"}, "contradicts line 1"),
+    ],
+)
+def test_a_bad_row_is_named(
+    db: Database, audit: Audit, tmp_path: Path, row: dict[str, Any] | str, said: str
+) -> None:
+    first = {"candidate": BAD, "decision": "accept"}
+    with pytest.raises(TagrpoError) as error:
+        read(db, tmp_path / "d.jsonl", first, row, audit_id=1)
+    assert str(error.value).startswith(f"{tmp_path / 'd.jsonl'}:2: ")
+    assert said in str(error.value)

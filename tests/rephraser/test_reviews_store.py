@@ -1,11 +1,15 @@
-"""Reviews: stored once, never changed; they override verdicts in every run."""
+"""Reviews: stored once, never changed; they override verdicts in every run. Mended texts."""
+
+from pathlib import Path
 
 import pytest
-from counted import assert_counts_hold
+import scripted
 from runs import Proposed, add_review, add_run
+from scripted import BAD_NUMBER, World, make_spec, proposals
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from rephraser.reviews.mending import MENDER, mend_candidate
 from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from rephraser.tables import candidate_id
@@ -28,11 +32,9 @@ def record(db: Database, *decisions: Decision) -> int:
 
 
 def status(db: Database, run: Run) -> CandidateStatus:
-    """Return the status of the candidate; the counts in the tables hold."""
     with db.read() as session:
-        (found,) = current_statuses(session, run.id)
-    assert_counts_hold(db, "standings")
-    return found
+        (current,) = current_statuses(session, run.id)
+    return current
 
 
 def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answered(
@@ -66,3 +68,35 @@ def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> Non
         found = status(db, run)
         assert (found.status, found.reason) == ("accepted", "second look")
         assert (found.reviewed, found.final) == (True, True)
+
+
+OLD = candidate_id(scripted.QUESTION.id, BAD_NUMBER)
+MENDED = "If $x + 7 = 19$, which value has $x$?"
+
+
+def statuses(world: World) -> dict[str, CandidateStatus]:
+    with world.db.read() as session:
+        return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
+
+
+def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(tmp_path: Path) -> None:
+    world = World(
+        tmp_path,
+        make_spec(n=2, rounds=1, min_distance=0.0),
+        proposed=[proposals(scripted.GOOD[0], BAD_NUMBER)],
+        answers={"x + 8": "11", "": "12"},
+    )
+    world.work()
+    assert statuses(world)[OLD].status == "rejected"
+    before = statuses(world)[OLD]
+    with world.db.write() as session:
+        mended, *_ = mend_candidate(session, OLD, MENDED, reviewer="ada")
+    pending = statuses(world)[mended.candidate_id]
+    assert (pending.status, pending.final, pending.proposer) == ("unverified", False, MENDER)
+    assert (pending.mended_from, pending.mended_by) == (OLD, "ada")
+    assert (pending.strategy, pending.model, pending.round) == (before.strategy, before.model, before.round)
+    outcome = world.work()
+    assert (outcome.done, outcome.open, outcome.sent) == (1, 0, 3)  # twelve answers
+    judged = statuses(world)
+    assert judged[mended.candidate_id].status == "accepted"
+    assert judged[OLD] == before

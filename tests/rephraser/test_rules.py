@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 from pathlib import Path
@@ -13,8 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rephraser.proposing.rules import propose_by_rules
-
-DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[3] / "shared" / "data"))
 
 
 @pytest.mark.parametrize(
@@ -102,14 +99,6 @@ def _numbers(text: str) -> Counter[str]:
     return Counter(re.findall(r"\d|\b(?:three|four|five|seven)\b", text.lower()))
 
 
-def check_kept(question: str, candidates: list[str]) -> None:
-    assert len(set(candidates)) == len(candidates)
-    for candidate in candidates:
-        assert candidate != question
-        assert _numbers(candidate) == _numbers(question)
-        assert _formulas(candidate) == _formulas(question)
-
-
 FACTS = st.sampled_from(
     [
         "Let $a$ and $b$ be the roots of $x^2 - 7x + 1$.",
@@ -139,7 +128,11 @@ def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, 
     question = " ".join([*facts, ask]) + request
     candidates = propose_by_rules(question, 6, seed=seed)
     assert candidates
-    check_kept(question, candidates)
+    assert len(set(candidates)) == len(candidates)
+    for candidate in candidates:
+        assert candidate != question
+        assert _numbers(candidate) == _numbers(question)
+        assert _formulas(candidate) == _formulas(question)
 
 
 @settings(max_examples=300, deadline=None)
@@ -150,11 +143,8 @@ def test_any_text_is_taken_without_an_error(text: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_coverage_on_math_train() -> None:
-    path = DATA / "math_train.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not here; set TAGRPO_DATA to the folder that holds it")
-    with path.open(encoding="utf-8") as lines:
+def test_coverage_on_math_train(data_folder: Path) -> None:
+    with (data_folder / "math_train.jsonl").open(encoding="utf-8") as lines:
         questions = [str(json.loads(line)["question"]) for line in lines]
     found = [propose_by_rules(question, 3) for question in questions]
     assert sum(bool(candidates) for candidates in found) / len(questions) >= 0.40

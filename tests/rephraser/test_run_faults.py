@@ -1,14 +1,18 @@
 """Runs that are killed, shared, capped and lied to end in the state of an undisturbed one."""
 
 import json
+import shutil
 import signal
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import run_here
+import torch
+from command_line import Done, run_here, words
 from forked import Forked
+from scripted import GOOD, QUESTION
+from tiny_model import save_tiny_model
 from world_runs import (
     CONCURRENCY,
     PREMISES,
@@ -105,16 +109,8 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     undisturbed, _ = calm
     db = tmp_path / "faults.db"
     import_world(db, QUESTIONS)
-    shares = {
-        "rate_limit": 0.05,
-        "server_error": 0.03,
-        "cut": 0.03,
-        "cut_early": 0.03,
-        "invalid_json": 0.03,
-        "empty_choices": 0.03,
-        "wrong_type": 0.03,
-        "hang": 0.02,
-    }
+    names = ("server_error", "cut", "cut_early", "invalid_json", "empty_choices", "wrong_type")
+    shares = dict.fromkeys(names, 0.03) | {"rate_limit": 0.05, "hang": 0.02}
     faults = [f"--fault={name}={share}" for name, share in shares.items()]
     with world_server("--model", "test-model", "--retry-after", "0.1", *faults) as url:
         done = run_here(*propose_arguments(db, url, *PREMISES, "proposer.timeout_s=1", "solver.timeout_s=1"))
@@ -122,30 +118,6 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(
     assert done.code == 0, done.err
     assert final_state(db) == undisturbed
     assert set(seen["faults"]) == set(shares)
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(300)
-def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm: Calm, tmp_path: Path) -> None:
-    undisturbed, paid = calm
-    db = tmp_path / "capped.db"
-    import_world(db, QUESTIONS)
-    prices = ["proposer.price=[10,30]", "solver.price=[1,1]"]
-    with world_server("--model", "test-model") as url:
-        capped = run_here(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
-        assert capped.code == 3
-        assert "--max-usd 0.25" in capped.err
-        assert f"`tagrpo resume run max_usd=MORE --db {db}`" in capped.err
-        spent = sum(line["usd"] for line in ledger(db))
-        at_the_cap = stats(url)
-        addresses = (f"proposer.base_url={url}", f"solver.base_url={url}")
-        done = run_here("resume", "run", "--db", str(db), *addresses, *prices, "max_usd=9")
-        assert done.code == 0, done.err
-        seen = stats(url)
-    assert 0.03 < spent <= 0.25
-    assert at_the_cap["paid"] < paid
-    assert seen["paid"] == paid
-    assert final_state(db) == undisturbed
 
 
 @pytest.mark.slow
@@ -219,7 +191,8 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
         direct = run_here(*(word for word in arguments if word != "proposer.batch=true"))
         assert direct.code == 3, direct.err
         assert "open; resume with" in direct.err
-        assert run_finished(db) is None
+        with Database.open(db, read_only=True) as database, database.read() as session:
+            assert find_run(session, "run").finished_at is None
         done = run_here(*arguments)
         assert done.code == 0, done.err
         seen = stats(url)
@@ -232,16 +205,8 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
     assert line["usd"] == pytest.approx(full / 2)
 
 
-def run_finished(db: Path) -> str | None:
-    with Database.open(db, read_only=True) as database, database.read() as session:
-        return find_run(session, "run").finished_at
-
-
 def ledger(db: Path) -> list[dict[str, Any]]:
-    lines: list[dict[str, Any]] = json.loads(run_here("runs", "show", "run", "--db", str(db), "--json").out)[
-        "ledger"
-    ]
-    return lines
+    return json.loads(run_here("runs", "show", "run", "--db", db, "--json").out)["ledger"]
 
 
 def test_no_key_reaches_the_database_or_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -254,3 +219,40 @@ def test_no_key_reaches_the_database_or_an_error(tmp_path: Path, monkeypatch: py
     assert "sk-secret" not in done.out + done.err
     for path in tmp_path.iterdir():
         assert b"sk-secret" not in path.read_bytes()
+
+
+def propose(db: Path, solver: Path) -> Done:
+    return run_here(
+        *("rephrase", "run", "q", "--name", "run", "--db", db, "--n", "1", "--solver", solver),
+        *("proposer=file", f"proposer.candidates={db.parent / 'c.jsonl'}", "solver.device=cpu"),
+        *("solver.preset=plain", "solver.max_tokens=16"),
+    )
+
+
+@pytest.mark.slow
+def test_another_checkpoint_in_the_folder_is_refused(tmp_path: Path) -> None:
+    torch.set_num_threads(1)
+    db, folder = tmp_path / "t.db", save_tiny_model(tmp_path / "solver")
+    for name, row in (
+        ("q", {"problem": QUESTION.text, "answer": QUESTION.answer}),
+        ("c", {"question": QUESTION.text, "candidate": GOOD[0]}),
+    ):
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(row))
+    assert run_here("questions", "import", tmp_path / "q.jsonl", "--name", "q", "--db", db).code == 0
+    done = propose(db, folder)
+    assert done.code == 0, done.err
+    ((stored,),) = rows(db, "SELECT CAST(spec AS TEXT) FROM runs")
+    (described,) = json.loads(stored)["solvers"]
+    assert described["model"] == str(folder)
+    assert described["engine"]["weights"].startswith("weights_")
+    asked, cost = rows(db, "SELECT count(*), sum(cost_pico) FROM asks")[0]
+    assert (asked >= 32 // 4, cost) == (True, 0)  # four answers per request
+    before = final_state(db)
+    save_tiny_model(folder, seed=1)
+    for again in (propose(db, folder), run_here("resume", "run", "--db", db)):
+        assert again.code == 2
+        assert "run 'run' exists with other settings: solvers.1.engine." in words(again.err)
+    shutil.rmtree(folder)
+    gone = run_here("resume", "run", "--db", db)
+    assert (gone.code, str(folder) in gone.err) == (2, True)
+    assert final_state(db) == before

@@ -2,15 +2,18 @@
 
 import json
 import re
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow.parquet as pq
 import pytest
+from forked import Forked
 from hub_folder import COMMIT, HubSet, in_own_process, serve_hub
 from pictures import picture
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
+from sqlalchemy import text
 
 from rephraser import sets
 from rephraser.sets import SetHeader, read_published
@@ -61,23 +64,16 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_a_row_holds_question_answer_and_neighbors(
+def test_an_export_holds_everything_and_reads_back_to_the_same_hash(
     db: Database, header: SetHeader, tmp_path: Path, form: Form
 ) -> None:
-    path = tmp_path / FORMS[form]
+    name = FORMS[form]
+    path = tmp_path / name
     assert sets.export_set(db, "math@1", path, form) == header
     rows = read_rows(path)
     assert [row["question"] for row in rows] == [ODD, "What is 2+3?", "Double 8."]
-    assert rows[2] == {
-        "id": make_question("Double 8.", "").id,
-        "question": "Double 8.",
-        "answer": "",
-        "level": None,
-        "subject": None,
-        "kind": "latex",
-        "images": [],
-        "neighbors": [],
-    }
+    double = {"id": make_question("Double 8.", "").id, "question": "Double 8.", "answer": "", "kind": "latex"}
+    assert rows[2] == double | {"level": None, "subject": None, "images": [], "neighbors": []}
     accepted, unverified = rows[1]["neighbors"]
     assert accepted == {
         "id": accepted["id"],
@@ -87,31 +83,18 @@ def test_a_row_holds_question_answer_and_neighbors(
         "strategy_hash": make_spec().strategies[0].hash,
         "model": "test/proposer",
         "verdict": "accepted",
-        "posterior": None,
         "reviewed": True,
         "likeness": 0.5714,
-        "solver": None,
-        "question_right": None,
-        "question_drawn": None,
-        "neighbor_right": None,
-        "neighbor_drawn": None,
+        **dict.fromkeys(("posterior", "solver", "question_right", "question_drawn")),
+        **dict.fromkeys(("neighbor_right", "neighbor_drawn")),
     }
     assert (unverified["verdict"], unverified["posterior"]) == ("unverified", None)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_an_export_reads_back_to_the_same_hash_in_another_database(
-    db: Database, header: SetHeader, tmp_path: Path, form: Form
-) -> None:
-    name = FORMS[form]
-    sets.export_set(db, "math", tmp_path / name, form)
     with open_empty(tmp_path / "other.db") as other:
         imported = sets.import_set(other, sets.read_set(tmp_path / name), "copy")
         with other.read() as session:
             assert not sets.verify(session, "copy@1").problems
             assert load_images(session, [RED.id, BLUE.id]) == {RED.id: RED, BLUE.id: BLUE}
             copied = sets.load_set(session, "copy").entries
-
     with db.read() as session:
         assert copied == sets.load_set(session, "math").entries == tuple(read_published(str(tmp_path / name)))
     assert imported.created
@@ -138,61 +121,52 @@ def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
     edit(path, lambda rows: rows[0]["neighbors"].pop())
-
     with pytest.raises(InputError, match="changed after the export"):
         sets.import_set(db, sets.read_set(path), "copy")
     with pytest.raises(InputError, match=r"The rows changed after the export\. Export again"):
         read_published(str(path))
     imported = sets.import_set(db, sets.read_set(path, accept_changes=True), "copy").header
-
     assert imported.content_hash != header.content_hash
     assert imported.counts["neighbors"] == 3
     assert imported.counts["proposals"] == []
     assert imported.spec["import"]["edited"] is True
 
 
-BAD_ROWS: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
-    "no question": (lambda rows: rows[1].pop("question"), 'row 2: "question" is {'),
-    "empty neighbor": (
+COUNTS = {"question_right": 3, "question_drawn": 2, "neighbor_right": 0, "neighbor_drawn": 1}
+BAD_ROWS: list[tuple[Callable[[list[dict[str, Any]]], object], str]] = [
+    (lambda rows: rows[1].pop("question"), 'row 2: "question" is {'),
+    (
         lambda rows: rows[0]["neighbors"][1].update(text=" "),
         "row 1, neighbor 2: \"text\" is ' ': Value should have at least 1 item",
     ),
-    "verdict": (
-        lambda rows: rows[0]["neighbors"][1].update(verdict="ok"),
-        "row 1, neighbor 2: \"verdict\" is 'ok'",
-    ),
-    "solver without counts": (
+    (lambda rows: rows[0]["neighbors"][1].update(verdict="ok"), "row 1, neighbor 2: \"verdict\" is 'ok'"),
+    (
         lambda rows: rows[0]["neighbors"][1].update(solver="x", question_right=3),
         'row 1, neighbor 2: "question_drawn" is None',
     ),
-    "more correct than drawn": (
-        lambda rows: rows[0]["neighbors"][1].update(
-            solver="x", question_right=3, question_drawn=2, neighbor_right=0, neighbor_drawn=1
-        ),
+    (
+        lambda rows: rows[0]["neighbors"][1].update(solver="x", **COUNTS),
         "3 correct answers out of 2 to the question are impossible",
     ),
-    "repeated": (lambda rows: rows.append(rows[1]), "row 4: repeats the question of row 2"),
-    "twins": (
+    (lambda rows: rows.append(rows[1]), "row 4: repeats the question of row 2"),
+    (
         lambda rows: rows[1]["neighbors"].append(rows[1]["neighbors"][0]),
         "row 2: two neighbors have the same text",
     ),
-    "nothing": (lambda rows: rows.clear(), "contains no rows"),
-}
+    (lambda rows: rows.clear(), "contains no rows"),
+]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("case", list(BAD_ROWS))
-def test_bad_rows_are_named_and_nothing_is_imported(
-    db: Database, header: SetHeader, tmp_path: Path, case: str
-) -> None:
-    change, message = BAD_ROWS[case]
+def test_bad_rows_are_named_and_nothing_is_imported(db: Database, header: SetHeader, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
-    edit(path, change)  # type: ignore[arg-type]
-
+    whole = path.read_bytes()
     with open_empty(tmp_path / "other.db") as other:
-        with pytest.raises(InputError, match=re.escape(message)):
-            sets.import_set(other, sets.read_set(path, accept_changes=True), "copy")
+        for spoil, message in BAD_ROWS:
+            path.write_bytes(whole)
+            edit(path, spoil)  # type: ignore[arg-type]
+            with pytest.raises(InputError, match=re.escape(message)):
+                sets.import_set(other, sets.read_set(path, accept_changes=True), "copy")
         with other.read() as session:
             assert sets.list_sets(session) == []
 
@@ -203,13 +177,11 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"a\.jsonl:3: not valid JSON .*cut off"):
         sets.import_set(db, sets.read_set(path), "copy")
-
     cut = tmp_path / "b.parquet"
     sets.export_set(db, "math", cut, "parquet")
     cut.write_bytes(cut.read_bytes()[:-40])
     with pytest.raises(InputError, match=r"b\.parquet: not a readable parquet file"):
         sets.import_set(db, sets.read_set(cut), "copy")
-
     (tmp_path / "folder").mkdir()
     for foreign, message in (
         ("folder", r"no tagrpo\.json, so it is not an export"),
@@ -230,7 +202,6 @@ def test_a_folder_that_is_no_export_is_never_replaced(
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
-
     with pytest.raises(InputError, match="is not overwritten"):
         sets.export_set(db, "math", mine, "hf", overwrite=True)
     assert (mine / "thesis.tex").read_text(encoding="utf-8") == "years of work"
@@ -266,9 +237,7 @@ def test_the_data_set_loads_offline_with_typed_columns(
 
     sets.export_set(db, "math", tmp_path / "out", "hf")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-
     loaded = load_dataset(str(tmp_path / "out"), split="train", cache_dir=str(tmp_path / "cache"))
-
     assert loaded.num_rows == 3
     assert loaded.features["answer"] == Value("string")
     assert isinstance(loaded.features["neighbors"], List)
@@ -287,7 +256,6 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
 
     sets.export_set(db, "math", tmp_path / "out", "hf", license_name="cc-by-4.0")
     card = DatasetCard.load(tmp_path / "out" / "README.md")
-
     assert card.data.license == "cc-by-4.0"
     assert card.data.size_categories == ["n<1K"]
     assert card.data.configs[0]["data_files"][0]["path"] == "data/train-00000-of-00001.parquet"
@@ -309,9 +277,7 @@ def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_p
     asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
     add_run(db, "odd", asked)
     sets.publish(db, "odd", run="odd")
-
     sets.export_set(db, "odd", tmp_path / "out", "hf")
-
     assert "| a\\|b c | 1 |" in (tmp_path / "out" / "README.md").read_text(encoding="utf-8")
 
 
@@ -343,3 +309,53 @@ def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(
     assert cached == ids
     assert other["error"] == "PrerequisiteError"
     assert other["message"].startswith("me/pears: there is no such file, and the Hub dataset cannot")
+
+
+KILLED_AT = """
+import os, signal, sys
+from pathlib import Path
+from typing import Literal
+from service import writing
+from service.database import Database
+from rephraser import sets
+from rephraser.sets import store
+
+def killed_after(module, name):
+    original = getattr(module, name)
+    def call(*arguments):
+        original(*arguments)
+        os.kill(os.getpid(), signal.SIGKILL)
+    setattr(module, name, call)
+
+db = Database.open(sys.argv[1])
+"""
+
+
+def run_until_killed(db: Database, code: str, *arguments: str) -> None:
+    ended, _, errors = Forked(db.place, *arguments, code=KILLED_AT + code).end()
+    assert ended == -signal.SIGKILL, errors
+
+
+@pytest.mark.slow
+def test_a_killed_publication_leaves_no_member(db: Database) -> None:
+    run_until_killed(db, "killed_after(store, '_insert_members'); sets.publish(db, 'math', run='run')")
+    with db.read() as session:
+        assert sets.list_sets(session) == []
+        for table in ("neighbor_set_questions", "neighbor_set_members"):
+            assert session.execute(text(f"SELECT count(*) FROM {table}")).scalar() == 0
+    assert db.integrity_report() == []
+    assert sets.publish(db, "math", run="run").header.ref == "math@1"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("form", "name"), [("hf", "out"), ("parquet", "out.parquet")])
+def test_a_killed_export_is_not_there(
+    db: Database, tmp_path: Path, form: Literal["hf", "parquet"], name: str
+) -> None:
+    header = sets.publish(db, "math", run="run").header
+    target = tmp_path / name
+    code = f"killed_after(writing, '_sync'); sets.export_set(db, 'math', Path(sys.argv[2]), {form!r})"
+    run_until_killed(db, code, str(target))
+    assert not target.exists()
+    sets.export_set(db, "math", target, form)
+    assert sets.import_set(db, sets.read_set(target), "copy").header.content_hash == header.content_hash

@@ -1,19 +1,22 @@
-"""Finding and tagging versions, and that a published version cannot change."""
+"""Finding, tagging and comparing versions, and that a published version cannot change."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
-from runs import Asked, Proposed, add_run
+from runs import Asked, Proposed, add_review, add_run, open_empty
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
 from tampering import past_tagrpo
 
 from rephraser import sets
-from rephraser.sets import SetHeader
+from rephraser.sets import Change, SetHeader, changes
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
 from service.database import Database
 from service.errors import NotFoundError
+from service.questions import make_question
 
 ASKED: list[Asked] = [
     ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3.")]),
@@ -40,47 +43,37 @@ def ref_of(db: Database, reference: str) -> str:
 def test_references(db: Database, published: list[SetHeader]) -> None:
     with db.write() as session:
         sets.tag(session, "math@1", "paper")
-
-    assert ref_of(db, "math") == "math@2"
-    assert ref_of(db, "math@1") == "math@1"
-    assert ref_of(db, "math@v1") == "math@1"
-    assert ref_of(db, "math@paper") == "math@1"
-    assert ref_of(db, published[0].id) == "math@1"
-    assert ref_of(db, published[1].id[:12]) == "math@2"
-
-
-@pytest.mark.parametrize(
-    ("reference", "message"),
-    [
+    for reference in ("math@1", "math@v1", "math@paper", published[0].id):
+        assert ref_of(db, reference) == "math@1"
+    for reference in ("math", published[1].id[:12]):
+        assert ref_of(db, reference) == "math@2"
+    for reference, message in (
         ("other", "no neighbor set 'other'. Available: math."),
-        ("math@3", "no version or tag '3'. Available: math@1, math@2."),
-        ("math@paper", "no version or tag 'paper'"),
+        ("math@3", "no version or tag '3'. Available: math@1, math@paper, math@2."),
+        ("math@draft", "no version or tag 'draft'"),
         ("set_", "several sets have ids that start with 'set_'"),
         ("set_zz", "no neighbor set 'set_zz'"),
         ("", "no neighbor set ''"),
-    ],
+    ):
+        with pytest.raises(NotFoundError, match=re.escape(message)):
+            ref_of(db, reference)
+
+
+CHANGES = (
+    update(NeighborSetRow).values(content_hash="0"),
+    delete(NeighborSetRow),
+    update(NeighborSetQuestionRow).values(position=9),
+    delete(NeighborSetQuestionRow),
+    update(NeighborSetMemberRow).values(verdict="accepted"),
+    delete(NeighborSetMemberRow),
+    update(CandidateRow).values(text="other"),
 )
-def test_unknown_references(db: Database, published: list[SetHeader], reference: str, message: str) -> None:
-    with pytest.raises(NotFoundError, match=re.escape(message)):
-        ref_of(db, reference)
 
 
-CHANGES = {
-    "update set": update(NeighborSetRow).values(content_hash="0"),
-    "delete set": delete(NeighborSetRow),
-    "update question": update(NeighborSetQuestionRow).values(position=9),
-    "delete question": delete(NeighborSetQuestionRow),
-    "update member": update(NeighborSetMemberRow).values(verdict="accepted"),
-    "delete member": delete(NeighborSetMemberRow),
-    "update text": update(CandidateRow).values(text="other"),
-}
-
-
-@pytest.mark.parametrize("change", list(CHANGES))
-def test_the_database_refuses_changes(db: Database, published: list[SetHeader], change: str) -> None:
-    with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
-        session.execute(CHANGES[change])
-
+def test_the_database_refuses_changes(db: Database, published: list[SetHeader]) -> None:
+    for change in CHANGES:
+        with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
+            session.execute(change)
     with db.read() as session:
         assert not sets.verify(session, "math@2").problems
 
@@ -124,10 +117,8 @@ def test_verify_sees_what_was_done_behind_the_triggers(
         assert sets.verify(session, "math@2").problems == []
     with past_tagrpo(db) as connection:
         assert connection.execute(text(statement)).rowcount in {1, 2}  # of one version or of both
-
     with db.read() as session:
         report = sets.verify(session, published[1].id)
-
     assert report.problems
     assert any(TAMPERING[statement] in problem for problem in report.problems), report.problems
 
@@ -137,7 +128,99 @@ def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader],
 
     with past_tagrpo(db) as connection:
         connection.execute(text("UPDATE candidates SET text = 'Add 2 and 4.' WHERE text = 'Add 2 and 3.'"))
-
     with pytest.raises(DatabaseError, match="math@2: its members do not match its hash"):
         sets.export_set(db, "math@2", tmp_path / "out.jsonl", "jsonl")
     assert list(tmp_path.glob("out*")) == []
+
+
+ADD, SUM = Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3.")
+FIVE = make_question("What is 2+3?", "5").id
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Database:
+    return open_empty(tmp_path / "t.db")
+
+
+@pytest.fixture
+def versions(empty: Database) -> Database:
+    """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
+    asked = [
+        (
+            f"How many apples are {n} and one?",
+            str(n + 1),
+            [
+                Proposed(f"Add one to {n} apples."),
+                Proposed(f"{n} and one apples are how many?", strategy="format", model="other/model"),
+            ],
+        )
+        for n in range(6)
+    ]
+    add_run(empty, "r", asked)
+    sets.publish(empty, "ta", run="r", n=1)
+    sets.publish(empty, "ta", run="r", n=2)
+    question = make_question("How many apples are 2 and one?", "3", "Level 3", "Algebra")
+    add_review(empty, question, "Add one to 2 apples.", "rejected")
+    add_review(empty, question, "2 and one apples are how many?", "accepted")
+    sets.publish(empty, "ta", run="r", n=2)
+    return empty
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("a", "b"), [(0, 2), (2, 1)])
+def test_counts_and_pages_are_those_of_the_whole_comparison(versions: Database, a: int, b: int) -> None:
+    with versions.read() as session:
+        ids = [header.id for header in sets.list_sets(session)]
+        whole = sets.diff(session, ids[a], ids[b])
+        found = changes.count_changes(session, ids[a], ids[b])
+        for kind, number in found.items():
+            assert len(whole[kind if kind in whole else f"neighbors_{kind}"]) == number
+        for kind in ("added", "removed", "changed"):
+            seen: list[Change] = []
+            while page := changes.page_changes(
+                session,
+                ids[a],
+                ids[b],
+                kind,
+                after=(seen[-1].question_id, seen[-1].position) if seen else None,
+                limit=2,
+            ):
+                seen += page
+            ids_of_kind = [
+                one.get("neighbor", one.get("after"))["candidate_id"] for one in whole[f"neighbors_{kind}"]
+            ]
+            assert ids_of_kind == [one.neighbor.candidate_id for one in seen]
+
+
+def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) -> dict[str, Any]:
+    for name, asked in (("one", before), ("two", after)):
+        add_run(empty, name, asked)
+        sets.publish(empty, "math", run=name, include=("accepted", "undecided"))
+    with empty.read() as session:
+        return sets.diff(session, "math@1", "math@2")
+
+
+def test_verdicts_and_other_fields(empty: Database) -> None:
+    found = diff_of(
+        empty,
+        [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",)), SUM])],
+        [("What is 2+3?", "5", [ADD, Proposed(SUM.text, model="other/model")])],
+    )
+    assert [(change["question_id"], change["fields"]) for change in found["neighbors_changed"]] == [
+        (FIVE, ["model"]),
+        (FIVE, ["verdict"]),
+    ]
+    [change] = [each for each in found["neighbors_changed"] if each["verdict_changed"]]
+    assert (change["before"]["verdict"], change["after"]["verdict"]) == ("undecided", "accepted")
+    assert (found["reordered"], found["neighbors_added"], found["neighbors_removed"]) == ([], [], [])
+
+
+def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
+    before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM])]
+    after: list[Asked] = [("What is 2+3?", "5", [Proposed(ADD.text, ("rejected",)), Proposed("3 plus 2?")])]
+    found = diff_of(empty, before, after)
+    assert {(change["neighbor"]["text"], change["now"]) for change in found["neighbors_removed"]} == {
+        ("Sum up 2 and 3.", None),
+        ("Add 2 and 3.", "rejected"),
+    }
+    assert [change["now"] for change in found["neighbors_added"]] == [None]

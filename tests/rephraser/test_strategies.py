@@ -1,13 +1,20 @@
-"""What a model is asked for: strategies from files, and its prompt."""
+"""What a model is asked for: strategies from files, and its prompt; candidates from files."""
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from rephraser.config import FileProposer
+from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
 from rephraser.run.requests import Earlier, build_messages
 from service.asks.remote import RemoteEndpoint
+from service.errors import InputError
+from service.questions import make_question
 
 
 def own(folder: Path, content: str | bytes, name: str = "own.txt") -> Strategy:
@@ -68,3 +75,34 @@ def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
         monkeypatch.delenv(name, raising=False)
     endpoint = RemoteEndpoint(model, [api_base] if api_base else [])
     assert endpoint.enforces_schema == (form == "json")
+
+
+FIRST, SECOND = make_question("What is $1+1$?", "2"), make_question("What is $2+2$?", "4")
+
+
+def read(folder: Path, rows: Sequence[Any]) -> FileCandidates:
+    path = folder / "c.jsonl"
+    path.write_text("\n".join(json.dumps(row) for row in rows))
+    return read_candidates(FileProposer(kind="file", candidates=str(path)), [FIRST, SECOND])
+
+
+def test_a_pair_is_understood_by_the_side_that_is_known(tmp_path: Path) -> None:
+    pair = {"question": "Add $1$ and $1$.", "original_question": "What is $1+1$?"}
+    assert read(tmp_path, [pair]).by_question == {FIRST.id: ("Add $1$ and $1$.",)}
+    other = {"question": "What is $1+1$?", "rephrased_question": "Add $1$ and $1$."}
+    assert read(tmp_path, [other]).by_question == {FIRST.id: ("Add $1$ and $1$.",)}
+
+
+def test_lists_objects_and_several_rows_add_up_in_order(tmp_path: Path) -> None:
+    rows = [
+        {"question_id": FIRST.id, "candidates": ["a", {"text": "b"}]},
+        {"question_id": SECOND.id, "candidates": "d"},
+        {"question_id": FIRST.id, "candidates": ["b", "c"]},
+    ]
+    assert read(tmp_path, rows).by_question == {FIRST.id: ("a", "b", "c"), SECOND.id: ("d",)}
+
+
+def test_a_row_without_text_is_refused(tmp_path: Path) -> None:
+    for column, value in (("candidate", " "), ("candidates", [])):
+        with pytest.raises(InputError, match=rf'c\.jsonl:1: "{column}" contains no text'):
+            read(tmp_path, [{"question": FIRST.text, column: value}])

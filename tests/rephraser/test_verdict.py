@@ -1,7 +1,6 @@
-"""Verdicts from answer counts: every branch by hand, what must hold for all counts, and rules as specs."""
+"""Verdicts from answer counts and from programs: every branch by hand, and what must hold for all counts."""
 
 from dataclasses import replace
-from pathlib import Path
 from random import Random
 
 import pytest
@@ -9,7 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.studies.verdict_simulation import PLAIN
+from evaluator.grading import Grade, GradeValue
+from rephraser.checks.structure import check_candidate
+from rephraser.run.judge import count_classes
 from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, count_answers, judge
+from rephraser.verdict.judge import cluster_programs, rule_for_programs
 
 RULE = OverlapRule()
 
@@ -123,16 +126,6 @@ def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None
     assert "10 of 19 answers to the candidate could not be parsed or compared" in most.reason
 
 
-def test_the_example_in_the_docs_holds() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "verdicts.md").read_text(
-        encoding="utf-8"
-    )
-    examples = page.split("```python\n")[1:]
-    assert examples
-    for example in examples:
-        exec(example.split("```")[0], {})
-
-
 PAIRS = st.lists(st.tuples(st.integers(0, 20), st.integers(0, 12)), min_size=1, max_size=8)
 
 
@@ -180,3 +173,86 @@ def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: OverlapRule) 
         assert judgement.original_top >= rule.reject_original_top
     if judgement.verdict is Verdict.UNVERIFIED:
         assert 0 in (counted.drawn("original"), counted.drawn("candidate"))
+
+
+QUESTION = '''from typing import List
+
+def halves(numbers: List[int]) -> List[float]:
+    """Halve each of 3 or more numbers; x^2 + 1 is no number.
+    >>> halves([2, 4])
+    [1.0, 2.0]
+    """'''
+HONEST = '''from typing import List
+
+def halves(numbers: List[int]) -> List[float]:
+    """What is left of every number, three of them or more, if half of it goes away?
+    >>> halves([2, 4])
+    [1.0, 2.0]
+    """'''
+
+
+def names(candidate: str, question: str = QUESTION) -> set[str]:
+    return {finding.name for finding in check_candidate(question, candidate, names=("halves",))}
+
+
+def test_an_honest_candidate_has_no_findings() -> None:
+    assert names(HONEST) == set()
+    assert names(QUESTION.replace("    ", "  ")) == {"same_as_original"}
+
+
+def test_names_and_signatures_stay() -> None:
+    line, changed = "def halves(numbers: List[int]) -> List[float]:", {"signature_changed"}
+    for signature in (line.replace("halves", "thirds"), line.replace("])", "], n: int)", 1)):
+        assert names(HONEST.replace(line, signature)) == changed
+    assert names("Halve the numbers.", "Write `halves`, which halves numbers.") == changed
+    assert names("Let `halves` halve numbers.", "Write `halves`, which halves numbers.") == set()
+
+
+def test_examples_stay_and_no_code_is_given_away() -> None:
+    (missing,) = check_candidate(
+        QUESTION, HONEST.replace(">>> halves([2, 4])", ">>> halves([2, 6])"), names=("halves",)
+    )
+    assert (missing.name, missing.severity) == ("example_missing", "evidence")
+    given_away = HONEST + "\n    return [number / 2 for number in numbers]"
+    (solved,) = check_candidate(QUESTION, given_away, names=("halves",))
+    assert (solved.name, solved.severity) == ("solution_included", "fatal")
+    assert names("") == {"empty"}
+
+
+def grade(*, passes: bool) -> Grade:
+    value = GradeValue.CORRECT if passes else GradeValue.WRONG
+    return Grade(value, "how", "tests passed" if passes else "tests failed")
+
+
+def verdict(original: list[Grade | None], candidate: list[Grade | None]) -> Verdict:
+    rule = rule_for_programs(OverlapRule())
+    clustering = cluster_programs([*original, *candidate], len(original))
+    counts = count_classes([""] * len(original), [""] * len(candidate), clustering)
+    return judge(counts, rule).verdict
+
+
+def programs(right: int, wrong: int) -> list[Grade | None]:
+    return [*[grade(passes=True)] * right, *[grade(passes=False)] * wrong]
+
+
+@pytest.mark.parametrize(
+    ("original", "candidate", "expected"),
+    [
+        ((32, 0), (12, 0), Verdict.ACCEPTED),
+        ((32, 0), (9, 3), Verdict.ACCEPTED),
+        ((9, 23), (9, 3), Verdict.ACCEPTED),
+        ((32, 0), (8, 4), Verdict.UNDECIDED),
+        ((32, 0), (10, 6), Verdict.UNDECIDED),  # a condition that half of the programs guess
+        ((32, 0), (11, 5), Verdict.ACCEPTED),
+        ((32, 0), (0, 12), Verdict.REJECTED),
+        ((24, 8), (0, 12), Verdict.REJECTED),
+        ((23, 9), (0, 16), Verdict.UNDECIDED),  # a harder wording would do
+        ((32, 0), (1, 11), Verdict.UNDECIDED),
+        ((0, 32), (0, 12), Verdict.UNDECIDED),  # failing together shows nothing
+        ((0, 32), (12, 0), Verdict.UNDECIDED),
+    ],
+)
+def test_verdicts_by_programs(
+    original: tuple[int, int], candidate: tuple[int, int], expected: Verdict
+) -> None:
+    assert verdict(programs(*original), programs(*candidate)) is expected

@@ -10,9 +10,14 @@ from sqlalchemy import text
 
 from rephraser import sets
 from rephraser.reviews.status import update_standings
-from rephraser.views.questions import QuestionFilters, count_questions, page_questions, search_terms
+from rephraser.views.questions import (
+    QuestionFilters,
+    count_questions,
+    find_suspects,
+    page_questions,
+    search_terms,
+)
 from rephraser.views.runs import finding_counts
-from rephraser.views.suspects import find_suspects
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions import make_question
@@ -61,7 +66,7 @@ def of(*numbers: int) -> set[str]:
     return {f"What is {n} + 1?" for n in numbers}
 
 
-def test_filters_find_questions_with_one_candidate_that_meets_them_all(db: Database) -> None:
+def test_filters_find_questions_with_a_candidate_that_meets_them_all(db: Database) -> None:
     assert matching(db) == of(*range(9))
     assert matching(db, subject="Geometry") == of(5, 6, 7, 8)
     assert matching(db, subject="Geometry", level="Level 1") == set()
@@ -71,9 +76,6 @@ def test_filters_find_questions_with_one_candidate_that_meets_them_all(db: Datab
     assert matching(db, status="rejected", strategy="format") == set()  # never the same candidate
     assert matching(db, model="other/model") == of(*range(9))
     assert matching(db, strategy="nothing") == set()
-
-
-def test_runs_sets_and_findings_restrict(db: Database) -> None:
     with db.write() as session:
         run_id = session.scalar(text("SELECT id FROM runs WHERE name = 'second'"))
         question = make_question("What is 6 + 1?", "7", "Level 2", "Geometry")

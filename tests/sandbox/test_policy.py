@@ -10,12 +10,12 @@ import torch
 import transformers
 
 from sandbox.phrasings import PHRASINGS
-from sandbox.policy import RECORD, pretrain_policy, weights_hash, write_shipped_policy
-from sandbox.pretraining import SCHEDULE, Schedule, Shape, pretrain
+from sandbox.policy import RECORD, pretrain_policy, write_shipped_policy
+from sandbox.pretraining import SCHEDULE, Schedule, pretrain
 from sandbox.problems import Story, WordProblem
-from sandbox.tokenizer import make_tokenizer
 from sandbox.worlds import WORLDS
 from service.errors import InputError
+from service.hashing import file_sha256
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path
     write_shipped_policy(folder, WORLDS[world])
     assert sum(path.stat().st_size for path in folder.iterdir()) < 1_000_000
     record = json.loads((folder / RECORD).read_text())
-    assert record["sha256"] == weights_hash(folder)
+    assert record["sha256"] == file_sha256(folder / "model.safetensors")
     assert record["world"] == asdict(WORLDS[world])
     assert record["schedule"] == asdict(SCHEDULE)
     card = (folder / "README.md").read_text()
@@ -46,26 +46,25 @@ def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path
         write_shipped_policy(folder, WORLDS[world])
 
 
-def test_the_tokenizer_is_the_one_that_the_corpus_gives(tokenizer: Any) -> None:
-    made = make_tokenizer()
-    assert made.get_vocab() == tokenizer.get_vocab()
+def test_the_tokenizer_keeps_any_text_and_takes_digits_apart(tokenizer: Any) -> None:
     texts = [phrasing.text(WordProblem(4, 17, 5, Story("Tom", "pen", "delivery"))) for phrasing in PHRASINGS]
-    assert made(texts)["input_ids"] == tokenizer(texts)["input_ids"]
     for text in [*texts, "Zürich 1,234 ✓\n\t{}"]:
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
     assert [tokenizer.decode([token]) for token in tokenizer("=173")["input_ids"]] == ["=", "1", "7", "3"]
 
 
 @pytest.mark.slow
-def test_pre_training_repeats_itself_bit_by_bit(tokenizer: Any) -> None:
+def test_pre_training_repeats_itself_bit_by_bit() -> None:
     losses: list[float] = []
 
     def train(seed: int) -> dict[str, Any]:
-        shape, schedule = Shape(width=32, inner=64, layers=1, heads=2), Schedule(steps=40, batch=16)
-        made = pretrain(
-            WORLDS["A"], tokenizer, seed=seed, threads=1, shape=shape, schedule=schedule,
+        made, _ = pretrain(
+            WORLDS["A"],
+            seed=seed,
+            threads=1,
+            schedule=Schedule(steps=5, batch=16),
             report=lambda progress: losses.append(progress.loss),
-        )  # fmt: skip
+        )
         return dict(made.state_dict())
 
     one, two, other = train(0), train(0), train(1)
@@ -85,7 +84,7 @@ def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path: Path) -> 
     assert (record["world"]["name"], record["seed"], record["schedule"]["steps"]) == ("C", 3, 2)
     stored = json.loads((tmp_path / "new" / RECORD).read_text())
     assert stored == record
-    assert stored["sha256"] == weights_hash(tmp_path / "new")
+    assert stored["sha256"] == file_sha256(tmp_path / "new" / "model.safetensors")
     loaded = transformers.AutoModelForCausalLM.from_pretrained(tmp_path / "new")
     assert loaded.dtype == torch.float32
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "new"]

@@ -1,4 +1,4 @@
-"""Every answer is paid once, stored before it is used, and kept; the cap holds at every moment."""
+"""Every answer is paid once, stored before it is used, and kept; the cap holds at every moment; signals."""
 
 import asyncio
 import logging
@@ -38,6 +38,7 @@ from service.asks.work import work_on_run
 from service.database import Database
 from service.errors import DatabaseError
 from service.models.access import Budget
+from service.models.stopping import exit_on_sigterm, finish_on_signals
 from service.runs.spending import read_ledger, set_cap
 from service.runs.store import Run
 
@@ -370,23 +371,6 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
     assert states(db).count("lost") == len(endpoint.sent) - stored
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_lets_requests_in_flight_finish(db: Database, number: signal.Signals) -> None:
-    run = make_run(db, tasks=50)
-
-    def script(request: Request) -> str:
-        if request.seed == 8:
-            os.kill(os.getpid(), number)
-        return "yes"
-
-    endpoint = ScriptedEndpoint(script, latency_s=0.02, max_concurrency=4)
-    outcome = work(db, run, endpoint)
-    assert (outcome.stopped, outcome.message) == ("interrupted", "interrupted")
-    assert 9 <= len(endpoint.sent) <= 17
-    assert states(db) == ["answered"] * len(endpoint.sent)
-    assert outcome.done == len(endpoint.sent)
-
-
 def test_progress_tells_tasks_rate_cost_and_what_is_left(
     db: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -434,3 +418,34 @@ def test_a_run_without_answers_says_what_it_waits_for(
     assert [record.getMessage() for record in caplog.records] == [
         "no answer for 0 s: 1 request in flight. the script"
     ]
+
+
+BOTH = pytest.mark.parametrize(
+    ("number", "ending"), [(signal.SIGINT, KeyboardInterrupt), (signal.SIGTERM, SystemExit)]
+)
+
+
+async def signalled(number: int, times: int, interrupt: bool, seen: list[str]) -> str:
+    def note() -> bool:
+        seen.append("asked")
+        return interrupt
+
+    with finish_on_signals(note, grace_s=25.0):
+        for _ in range(times):
+            signal.raise_signal(number)
+            for _ in range(5):
+                await asyncio.sleep(0)
+    return "finished"
+
+
+@BOTH
+@pytest.mark.parametrize("in_flight", [True, False])
+def test_the_second_signal_ends_it_and_the_first_where_nothing_is_in_flight(
+    number: int, ending: type[BaseException], in_flight: bool
+) -> None:
+    seen: list[str] = []
+    before = signal.getsignal(number)
+    with exit_on_sigterm(), pytest.raises(ending):
+        asyncio.run(signalled(number, 1 + in_flight, in_flight, seen))
+    assert seen == ["asked"]
+    assert signal.getsignal(number) is before

@@ -30,12 +30,6 @@ WORST = worst_pico(REQUESTS[0], HALF) or 0
 Outcome = Answer | BaseException
 
 
-def end_workers(db: Database) -> None:
-    """Make all processes look like those of a machine that was lost."""
-    with db.write() as session:
-        session.execute(update(WorkerRow).values(seen_at=0.0, process="lost|1|machine|1|1.00"))
-
-
 @asynccontextmanager
 async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any) -> AsyncIterator[Asker]:
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
@@ -165,7 +159,8 @@ async def test_a_killed_process_pays_nothing_twice(
                 for task in (tasks := [*asks, *jobs._tasks, jobs._maker]):
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-        end_workers(db)
+        with db.write() as session:  # of a machine that was lost
+            session.execute(update(WorkerRow).values(seen_at=0.0, process="lost|1|machine|1|1.00"))
         server.batches.polls = 1
         async with asking(db, server, run) as again:
             assert all_answered(await ask_all(again))

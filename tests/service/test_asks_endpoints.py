@@ -1,7 +1,6 @@
 """One attempt at a provider or server: what is sent, what a failure means, what is remembered."""
 
 import asyncio
-import base64
 import time
 from typing import Any
 
@@ -10,14 +9,12 @@ from asking import FAULTS, OPENAI, VLLM, answer, attempt, opened, question, remo
 from openai_faults import Fault as ServerFault
 from openai_faults import always, fault_sequence
 from openai_server import OpenAIServer
-from pictures import picture
 
 from service.asks.faults import parse_retry_after
 from service.asks.redaction import BLOT, redact
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import Fault, Message
+from service.asks.request import Fault
 from service.errors import PrerequisiteError
-from service.questions.images import read_image
 
 
 @pytest.mark.parametrize(("fault", "kind", "billed"), FAULTS)
@@ -53,19 +50,6 @@ async def test_every_setting_is_sent_neutral_ones_too() -> None:
     }
 
 
-async def test_images_are_parts_of_their_message() -> None:
-    image = read_image(picture("blue", kind="JPEG"))
-    message = Message("user", "Find <image>.", ("Find ", image, "."))
-    async with OpenAIServer() as server, opened(remote([server])) as endpoint:
-        await attempt(endpoint, question(messages=(message,)))
-    url = f"data:image/jpeg;base64,{base64.b64encode(image.data).decode()}"
-    assert server.requests[0].body["messages"][0]["content"] == [
-        {"type": "text", "text": "Find "},
-        {"type": "image_url", "image_url": {"url": url}},
-        {"type": "text", "text": "."},
-    ]
-
-
 async def test_a_thought_that_the_server_took_out_is_kept() -> None:
     async with OpenAIServer(thinks=True) as server, opened(remote([server])) as endpoint:
         got = await answer(endpoint, question())
@@ -85,7 +69,6 @@ async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_a
     ):
         with pytest.raises(Fault) as failed:
             await attempt(endpoint, question())
-        assert failed.value.retry_after_s is not None
         began = time.monotonic()
         await attempt(endpoint, question())
     assert time.monotonic() - began >= failed.value.retry_after_s - 0.1 > 0

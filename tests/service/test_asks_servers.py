@@ -12,15 +12,15 @@ import pytest
 from aiohttp import web
 from asking import answer, attempt, opened, question, remote
 from openai_faults import Fault as ServerFault
-from openai_faults import FaultPlan, Seen, always
+from openai_faults import always
 from openai_server import OpenAIServer
 from pictures import picture
 
 from service.asks import servers as module
-from service.asks.money import Price, find_price, max_image_tokens, worst_pico
+from service.asks.money import Price, max_image_tokens, worst_pico
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import RATE_LIMITED, TIME_OUT, UNKNOWN_MODEL, Fault, Message
-from service.errors import BudgetError, PrerequisiteError
+from service.errors import PrerequisiteError
 from service.questions.images import read_image
 
 
@@ -47,13 +47,6 @@ def paid_once(*servers: OpenAIServer) -> bool:
     ) == len(set().union(*(server.paid for server in servers)))
 
 
-def from_request(number: int, fault: str) -> FaultPlan:
-    def plan(seen: Seen) -> ServerFault | None:
-        return ServerFault(fault) if seen.ordinal >= number else None
-
-    return plan
-
-
 async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
     slow, fast = OpenAIServer(latency_s=0.3), OpenAIServer(latency_s=0.03)
     async with served([slow, fast], max_concurrency=8) as endpoint:
@@ -69,7 +62,8 @@ async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> N
 
 @pytest.mark.parametrize("fault", ["server_error", "cut_early", "no_model"])
 async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFixture) -> None:
-    good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02, faults=from_request(20, fault))
+    good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02)
+    bad.faults = lambda seen: ServerFault(fault) if seen.ordinal >= 20 else None
     async with served([good, bad], max_concurrency=4) as endpoint:
         await ask_many(endpoint, 160)
     assert paid_once(good, bad)
@@ -112,12 +106,10 @@ async def test_servers_of_different_models_are_refused(other: dict[str, Any], wo
         assert first.stats["requests"] + second.stats["requests"] == 0
 
 
-async def test_none_reachable_at_the_start() -> None:
+async def test_servers_that_are_away_or_still_load_their_weights_are_called_so() -> None:
     with pytest.raises(PrerequisiteError, match=r"no server answers: .*:9/v1/models cannot be reached"):
         await remote(["http://127.0.0.1:9/v1", "http://127.0.0.1:19/v1"]).open()
 
-
-async def test_a_server_that_still_loads_its_weights_is_called_so() -> None:
     class Loading(OpenAIServer):
         async def _models(self, request: web.Request) -> web.Response:
             return web.json_response({"error": {"message": "Loading model", "code": 503}}, status=503)
@@ -173,15 +165,6 @@ def test_importing_loads_no_litellm_and_prices_need_no_network() -> None:
     done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["10.0", "30.0"]
-
-
-def test_the_users_price_comes_before_litellms() -> None:
-    assert find_price("openai/gpt-4-turbo", (1.0, 2.0)) == Price(1.0, 2.0)
-    assert find_price("gpt-4-turbo") == Price(10.0, 30.0)
-    assert find_price("hosted_vllm/m") is None
-    assert find_price("hosted_vllm/m", (0.0, 0.0), required=True) == Price(0.0, 0.0)
-    with pytest.raises(BudgetError, match=r"hosted_vllm/m.*\[0,0\] if it is free"):
-        find_price("hosted_vllm/m", required=True)
 
 
 def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:

@@ -9,15 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
-from service.database import Database
-from service.questions.contamination.finding import (
+from service.questions.contamination import (
     Overlap,
     OverlapSettings,
     SourceText,
     find_overlaps,
     words,
 )
-from service.questions.contamination.store import overlaps_with, store_check
 
 
 def test_boilerplate_is_not_counted() -> None:
@@ -75,22 +73,6 @@ def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder
     assert found["variant"] > 800
     assert found["exact"] + found["fuzzy"] + found["n-gram"] < 42  # rows with the same answer
     assert mislabelled == {"mathnear_train_03493__train_04322"}  # its answers differ only in a font command
-
-
-def check(db: Database, name: str, hash: str, *overlaps: Overlap) -> None:
-    about = {"set_name": name, "set_hash": hash, "benchmark": "sums", "problems_hash": "h"}
-    with db.write() as session:
-        store_check(session, **about, settings=OverlapSettings(), overlaps=overlaps)
-
-
-def test_not_checked_is_not_none_found(tmp_path: Path) -> None:
-    with Database.open(tmp_path / "t.db") as db:
-        check(db, "clean", "c1")
-        rows = ("q_1 p_1 exact", "q_2 p_1 fuzzy", "q_3 p_1 variant", "q_3 p_2 variant")
-        check(db, "math", "m1", *(Overlap(*row.split(), score=91.0) for row in rows))
-        with db.read() as session:
-            assert overlaps_with(session, "h") == [("clean", 0, 0), ("math", 1, 1)]
-            assert overlaps_with(session, "another") == []
 
 
 def test_the_same_words_below_another_picture_are_another_problem() -> None:

@@ -1,17 +1,21 @@
-"""The database: schema, version checks, transactions, and what goes wrong with files."""
+"""The database: schema, version checks, places, journals, and what goes wrong with files."""
 
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 from hashlib import sha256
 from pathlib import Path
+from types import SimpleNamespace
 
+import psutil
 import pytest
 from sqlalchemy import text
 
-from service.database import Database, schema
+from service.database import Database, schema, sqlite
+from service.database.sqlite import JOURNAL, network_file_system
 from service.errors import DatabaseError
 
 pytestmark = pytest.mark.sqlite
@@ -29,16 +33,6 @@ def path(tmp_path: Path) -> Path:
 def insert_run(db: Database, name: str) -> None:
     with db.write() as session:
         session.execute(INSERT_RUN, {"n": name})
-
-
-def read_versions(db: Database) -> list[str]:
-    with db.read() as session:
-        return list(session.scalars(text("SELECT versions FROM runs")))
-
-
-def count_runs(db: Database) -> int:
-    with db.read() as session:
-        return int(session.execute(text("SELECT count(*) FROM runs")).scalar_one())
 
 
 def test_a_new_database_has_the_tables_of_all_rooms() -> None:
@@ -69,13 +63,12 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path: Path, 
     with Database.open(path) as db:
         insert_run(db, "a")
     with closing(sqlite3.connect(path)) as connection:  # what the oldest schema has more, and less
-        for statement in (each for revision in schema.REVISIONS for each in revision.statements):
-            match statement.split():
-                case ["DROP", "TABLE", name]:
-                    connection.execute(f"CREATE TABLE {name} (x)")
-                case ["CREATE", "INDEX", name, *_]:
-                    connection.execute(f"DROP INDEX {name}")
-        connection.execute("CREATE TRIGGER questions_counted AFTER INSERT ON questions BEGIN SELECT 1; END")
+        for name in schema.TABLES_GONE:
+            connection.execute(f"CREATE TABLE {name} (x)")
+        for name in ("ix_questions_subject_level", "ix_standings_counted", "ix_asks_costs"):
+            connection.execute(f"DROP INDEX {name}")
+        for name in schema.TRIGGERS_GONE:
+            connection.execute(f"CREATE TRIGGER {name} AFTER INSERT ON questions BEGIN SELECT 1; END")
         connection.execute("UPDATE alembic_version SET version_num = '1.3'")
         connection.commit()
     before = path.read_bytes()
@@ -84,8 +77,8 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path: Path, 
     assert path.read_bytes() == before
     Database.open(path, create=False, upgrade=True).close()
     assert schema_hash(path) == "c2e7651385fc"
-    with Database.open(path, read_only=True) as db:
-        assert count_runs(db) == 1
+    with Database.open(path, read_only=True) as db, db.read() as session:
+        assert session.scalars(text("SELECT count(*) FROM runs")).all() == [1]
 
 
 @pytest.mark.slow
@@ -123,14 +116,91 @@ def test_a_damaged_database_is_named(path: Path) -> None:
     path.write_bytes(data)
     with Database.open(path) as db:
         assert db.integrity_report() != []
-        with pytest.raises(DatabaseError, match="damaged"):
-            read_versions(db)
+        with pytest.raises(DatabaseError, match="damaged"), db.read() as session:
+            session.execute(text("SELECT versions FROM runs")).all()
 
 
-def test_a_read_only_database_can_be_read_and_says_so_on_writing(path: Path) -> None:
-    with Database.open(path) as db:
-        insert_run(db, "a")
-    with Database.open(path, read_only=True) as db:
-        assert count_runs(db) == 1
-        with pytest.raises(DatabaseError, match="cannot be written"):
-            insert_run(db, "b")
+MOUNTS = [
+    ("/", "ext4"),
+    ("/users", "nfs4"),
+    ("/users/me/local disk", "xfs"),
+    ("/mnt/cloud", "fuse.s3fs"),
+    ("/over", "nfs"),
+    ("/over", "tmpfs"),
+    ("/windows", "fuseblk"),
+]
+
+
+def mount(monkeypatch: pytest.MonkeyPatch, *mounts: tuple[str, str]) -> None:
+    partitions = [SimpleNamespace(mountpoint=place, fstype=kind) for place, kind in mounts]
+    monkeypatch.setattr(psutil, "disk_partitions", lambda all: partitions)
+
+
+@pytest.fixture
+def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mount(monkeypatch, ("/", "ext4"), (str(tmp_path), "nfs4"))
+    monkeypatch.delenv(JOURNAL, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/var/t.db", None),
+        ("/users/me/t.db", "nfs4"),
+        ("/homework/t.db", None),
+        ("/users/me/local disk/t.db", None),
+        ("/mnt/cloud/t.db", "fuse.s3fs"),
+        ("/over/t.db", None),
+        ("/windows/t.db", None),
+    ],
+)
+def test_the_longest_and_last_mount_counts(
+    monkeypatch: pytest.MonkeyPatch, path: str, kind: str | None
+) -> None:
+    mount(monkeypatch, *MOUNTS)
+    assert network_file_system(Path(path)) == kind
+
+
+@pytest.mark.usefixtures("on_nfs")
+def test_wal_is_refused_on_a_network_file_system_before_anything_is_written(path: Path) -> None:
+    with pytest.raises(DatabaseError, match=rf"network file system \(nfs4\).*{JOURNAL}=rollback"):
+        Database.open(path)
+    assert not path.exists()
+
+
+def test_what_lies_on_a_network_file_system_and_is_not_written_is_read(
+    path: Path, request: pytest.FixtureRequest
+) -> None:
+    Database.open(path).close()
+    request.getfixturevalue("on_nfs")
+    before = sorted(path.parent.iterdir())
+    with Database.open(path, read_only=True) as db, db.read() as session:
+        assert session.execute(text("SELECT count(*) FROM runs")).scalar() == 0
+    assert sorted(path.parent.iterdir()) == before
+    path.with_name("t.db-wal").touch()
+    with pytest.raises(DatabaseError, match="network file system"):
+        Database.open(path, read_only=True)
+
+
+@pytest.mark.usefixtures("on_nfs")
+def test_a_rollback_journal_is_used_there_on_request(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(JOURNAL, "rollback")
+    with Database.open(path) as db, db.read() as session:
+        assert session.execute(text("PRAGMA journal_mode")).scalar() == "delete"
+
+
+@pytest.mark.parametrize(
+    ("words", "way_out"),
+    [
+        ("locking protocol", "locks do not work .*local disk"),
+        ("disk I/O error", "quota, or check in `dmesg`"),
+        ("database or disk is full", "Free space on its disk"),
+        ("attempt to write a readonly database", "Check the permissions"),
+        ("database disk image is malformed", "`tagrpo db check`"),
+        ("database is locked", "another process has locked the database"),
+    ],
+)
+def test_errors_of_sqlite_name_a_way_out(path: Path, words: str, way_out: str) -> None:
+    error = sqlite.describe_error(sqlite3.OperationalError(words), path)
+    assert re.search(way_out, str(error))
+    assert "\n" not in str(error)

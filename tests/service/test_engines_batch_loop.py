@@ -1,6 +1,8 @@
-"""A checkpoint on transformers behind `ask`: seeds, batches, stop texts, limits, images, messages."""
+"""A checkpoint on transformers behind `ask`: its identity, prompts, seeds, batches, stop texts, images."""
 
 import asyncio
+import json
+import shutil
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,8 @@ from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
 
 from service.asks.request import CONTEXT_LENGTH, SERVER_ERROR, Choice, Fault, Message, Request, read_reply
 from service.engines.batch_loop import TransformersEndpoint
+from service.engines.checkpoint import fingerprint, open_checkpoint
+from service.engines.prompts import Renderer
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Model
 from service.questions.images import read_image
@@ -182,3 +186,87 @@ async def test_images_reach_the_model_in_any_batch(tmp_path: Path) -> None:
     special = 3 + 2  # of the chat, and around the image
     text = "user\nSee " + " now" + "\n" + "assistant\n"
     assert prompt_tokens == len(text) + special + TOKENS_OF_AN_IMAGE
+
+
+def test_a_moved_folder_keeps_its_fingerprint(model: Path, tmp_path: Path) -> None:
+    copied = shutil.copytree(model, tmp_path / "copy")
+    (copied / "README.md").write_text("about", encoding="utf-8")
+    assert fingerprint(copied) == fingerprint(model)
+
+
+def test_a_later_step_of_a_training_has_another_fingerprint(model: Path, tmp_path: Path) -> None:
+    other = save_tiny_model(tmp_path / "other", seed=1)
+    sizes = [(each / "model.safetensors").stat().st_size for each in (model, other)]
+    assert sizes[0] == sizes[1]  # same tensors, other numbers
+    assert fingerprint(other) != fingerprint(model)
+
+
+def test_configuration_tokenizer_and_older_weight_files_count(model: Path, tmp_path: Path) -> None:
+    changed = shutil.copytree(model, tmp_path / "changed")
+    config = json.loads((changed / "config.json").read_text("utf-8"))
+    (changed / "config.json").write_text(json.dumps({**config, "rope_theta": 7.0}), encoding="utf-8")
+    first = fingerprint(changed)
+    assert first != fingerprint(model)
+    (changed / "pytorch_model.bin").write_bytes(bytes(3_000_000))
+    second = fingerprint(changed)
+    assert second != first
+    (changed / "pytorch_model.bin").write_bytes(bytes(1_500_000) + b"x" * 1_500_000)
+    assert fingerprint(changed) not in (first, second)
+
+
+def test_an_unmerged_adapter_is_refused(model: Path, tmp_path: Path) -> None:
+    """Without the trained part, pass@k would be that of the model before its training."""
+    beside = tmp_path / "merged"
+    shutil.copytree(model, beside)
+    (beside / "lora_adapter").mkdir()
+    with pytest.raises(PrerequisiteError, match="has an unmerged adapter"):
+        open_checkpoint(str(beside), None, "local")
+
+
+REJECTS_SYSTEM = (
+    "{% if messages[0]['role'] == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{{ messages[0]['content'] }}"
+)
+DROPS_SYSTEM = "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content'] }}{% endif %}{% endfor %}"
+
+
+@pytest.fixture
+def tokenizer(model: Path) -> Any:
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model)
+
+
+def chat(text: str, *, system: str | None = None, **kwargs: Any) -> Request:
+    messages = [Message("system", system)] if system else []
+    extra = {"chat_template_kwargs": kwargs} if kwargs else {}
+    return Request("m", (*messages, Message("user", text)), sampling={"max_tokens": 5}, extra=extra)
+
+
+def test_a_model_without_a_template_continues_one_user_message(tokenizer: Any) -> None:
+    tokenizer.chat_template = None
+    renderer = Renderer(tokenizer, "tiny")
+    assert renderer.template_id is None
+    assert [renderer.render(chat(text)).text for text in ("1+1?", "2+2?")] == ["1+1?", "2+2?"]
+    assert [notice.startswith("tiny has no chat template") for notice in renderer.notices] == [True]
+    with pytest.raises(InputError, match="accepts only a single user message"):
+        renderer.render(chat("1+1?", system="Be brief."))
+
+
+def test_a_template_that_prints_the_date_prints_the_same_every_day(tokenizer: Any) -> None:
+    tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}: {{ messages[-1]['content'] }}"
+    assert Renderer(tokenizer, "m").render(chat("2 + 2?")).text == "26 Jul 2024: 2 + 2?"
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [(REJECTS_SYSTEM, "System role not supported"), (DROPS_SYSTEM, "drops the system")],
+)
+def test_a_system_message_that_the_template_does_not_take_is_an_error(
+    tokenizer: Any, template: str, reason: str
+) -> None:
+    tokenizer.chat_template = template
+    renderer = Renderer(tokenizer, "tiny")
+    with pytest.raises(InputError, match=reason):
+        renderer.render(chat("x", system="Be brief."))
+    assert renderer.render(chat("x")).text == "x"

@@ -60,8 +60,7 @@ def question(text: str = "1+1?", **changes: Any) -> Request:
 async def ask(endpoint: VllmEndpoint, request: Request) -> dict[str, Any]:
     """Return the body that the server received."""
     reply = await asking.attempt(endpoint, request)
-    received: dict[str, Any] = json.loads(reply.answer.choices[0].text)
-    return received
+    return json.loads(reply.answer.choices[0].text)
 
 
 def processes(log: Path) -> list[psutil.Process]:

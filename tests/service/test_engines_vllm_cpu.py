@@ -94,7 +94,6 @@ def test_sigkill_of_tagrpo_ends_every_vllm_process(model: Path, tmp_path: Path) 
         stdout=subprocess.PIPE,
         text=True,
     )
-    assert command.stdout is not None
     assert command.stdout.readline() == "ready\n", (tmp_path / "vllm.log").read_text()
     started = psutil.Process(command.pid).children(recursive=True)
     assert len(started) >= 2

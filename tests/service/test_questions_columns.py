@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from service.errors import InputError
 from service.questions import Columns, RowLimits
 from service.questions.columns import RowProblem, read_question, resolve
 from service.questions.files import JsonNumber
@@ -22,25 +21,6 @@ from service.questions.files import JsonNumber
 )
 def test_usual_columns_are_found(present: str, expected: str) -> None:
     assert resolve(Columns(), present.split(), "s") == Columns.parse(expected.split())
-
-
-@pytest.mark.parametrize(
-    ("columns", "present", "message"),
-    [
-        (
-            Columns(question="body"),
-            ["text", "answer"],
-            r'no column "body" \(--column question=\)\. Available: answer, text',
-        ),
-        (Columns(further=("options",)), ["question", "answer"], r'"options" \(--column question=\)'),
-        (Columns(), ["question"], "no column looks like the answer"),
-    ],
-)
-def test_wrong_and_missing_columns_name_those_there_are(
-    columns: Columns, present: list[str], message: str
-) -> None:
-    with pytest.raises(InputError, match=message):
-        resolve(columns, present, "s")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
-"""Importing: golds checked against themselves, programs too; nothing twice, changed or half-written."""
+"""Importing: golds checked against themselves, near-duplicates; nothing twice, changed or half-written."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,9 @@ from service.database import Database
 from service.errors import DatabaseError
 from service.program_gold import read_gold
 from service.questions import Columns, load_members, question_id
+from service.questions.duplicates import NearIndex, compare_members
+from service.questions.question import make_question
+from service.questions.store import Member
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},
@@ -20,7 +22,6 @@ ROWS = [
     {"question": "How many are there?", "answer": ""},
     {"question": "What is 3+4?", "answer": "7"},
 ]
-DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).resolve().parents[2] / ".." / "shared" / "data"))
 
 
 def dump(db: Database) -> list[tuple[object, ...]]:
@@ -71,11 +72,8 @@ def test_a_failure_while_writing_leaves_nothing_half_written(
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_math_arrives_at_7498(db: Database) -> None:
-    path = DATA / "math_train.jsonl"
-    if not path.exists():
-        pytest.skip(f"{path} is not there; set TAGRPO_DATA to the folder of the real data")
-    report = import_questions(db, path)
+def test_math_arrives_at_7498(db: Database, data_folder: Path) -> None:
+    report = import_questions(db, data_folder / "math_train.jsonl")
     assert (report["rows"], report["usable"]) == (7500, 7498)
     held = [(each["row"], each["held"]) for each in report["held"]]
     assert held == [(5341, "no answer"), (5343, "no answer")]
@@ -133,3 +131,47 @@ def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
         "its tests cannot be used: bad tests: the tests never call the program",
         "no tests",
     ]
+
+
+LONG = "A farmer has seventeen sheep, and all but nine of them run away over the hill. How many remain?"
+
+
+def members(*rows: tuple[str, str]) -> list[Member]:
+    return [Member(position, make_question(text, answer)) for position, (text, answer) in enumerate(rows)]
+
+
+def test_a_match_with_the_same_digits_goes_before_a_closer_one_with_others() -> None:
+    index = NearIndex()
+    index.add(0, LONG + " Give 3 facts.")
+    index.add(1, LONG.replace("farmer", "farmer's son") + " Give 2 facts.")
+    match = index.nearest(LONG + " Give 2 facts.")
+    assert (match.key, match.same_digits) == (1, True)
+
+
+def test_look_alikes_are_sorted_by_what_they_mean() -> None:
+    question = "If $x+y=12$ and $x-y=6$, what is the value of $x$?"
+    likeness = compare_members(
+        members(
+            (question, "9"),
+            ("If  $x+y=12$ and $x - y = 6$, what is the value of $x$ ?", "9"),
+            ("If $x+y=12$  and $x-y=6$, what is the value of $x$?", "8"),
+            ("If $x+y=12$ and $x-y=6$, what is the value of $y$?", "3"),
+            ("If $x+y=14$ and $x-y=6$, what is the value of $x$?", "10"),
+            ("Name a prime number above one hundred.", "101"),
+        ),
+        lambda pairs: [first == second for first, second in pairs],
+    )
+    assert [(pair.row, pair.earlier) for pair in likeness.near_duplicates] == [(1, 0)]
+    assert [(pair.row, pair.earlier) for pair in likeness.conflicts] == [(2, 0)]
+    assert [pair.row for pair in likeness.look_alikes] == [3, 4]
+
+
+def test_equal_texts_in_a_set_from_one_template_are_conflicts() -> None:
+    names = ("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn")
+    tail = "more. Each apple is washed, dried, weighed and put on a shelf of the shop. How many are there?"
+    rows = [
+        (f"{names[n % 6]} has {n % 17 + 2} apples and buys {n * 7 % 299} {tail}", "1") for n in range(280)
+    ]
+    rows += [(text.replace(" has ", "  has "), "2") for text, _ in rows[::14]]
+    likeness = compare_members(members(*rows), lambda pairs: [first == second for first, second in pairs])
+    assert [(pair.row, pair.earlier) for pair in likeness.conflicts] == [(280 + n, 14 * n) for n in range(20)]

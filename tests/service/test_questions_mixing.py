@@ -8,8 +8,7 @@ import pytest
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions import Member, load_question_set, make_question, mix_sets
-from service.questions.browsing import list_sets
-from service.questions.store import members_hash, remove_set, store_set
+from service.questions.store import list_sets, members_hash, remove_set, store_set
 
 NOUNS = ["lions", "tigers", "zebras", "otters", "badgers", "rabbits", "foxes", "wolves", "lizards", "parrots"]
 VERBS = ["count", "weigh", "follow", "paint", "describe", "measure", "photograph"]
@@ -35,11 +34,6 @@ def db(tmp_path: Path) -> Iterator[Database]:
         yield database
 
 
-def ids(db: Database, name: str) -> list[str]:
-    with db.read() as session:
-        return [question.id for question in load_question_set(session, name)]
-
-
 def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Database) -> None:
     overlapping = [
         text(0),  # the same text, with another answer
@@ -51,7 +45,8 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Dat
     ]
     store(db, "dirty", overlapping)
     report = mix_sets(db, "m", base="base", extra="dirty", chunk=2, chunks=1, seed=1)
-    taken = set(ids(db, "m")[20:])
+    with db.read() as session:
+        taken = {question.id for question in load_question_set(session, "m")[20:]}
     allowed = [make_question(line, str(position)).id for position, line in enumerate(overlapping)]
     assert len(taken & {allowed[3], allowed[4]}) == 1
     assert allowed[5] in taken

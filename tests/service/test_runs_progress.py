@@ -1,23 +1,22 @@
 """Where runs are and how fast they go."""
 
 import pytest
+from asking import make_run
 from runs import add_ask
 from sqlalchemy import select, update
 
-from service.asks.store import add_tasks
 from service.asks.tables import AskRow, TaskRow
 from service.database import Database
 from service.runs import progress
 from service.runs.removing import holdings, remove_run
 from service.runs.spending import read_account, set_cap
-from service.runs.store import Run, finish_run, open_run
+from service.runs.store import Run, finish_run
 
 
 def start(db: Database, name: str, *tasks: tuple[str, str | None]) -> Run:
     """Make a run with tasks of these states and errors."""
+    run = make_run(db, name, tasks=len(tasks))
     with db.write() as session:
-        run, _ = open_run(session, name=name, kind="propose", spec={}, question_ids=(), versions={})
-        add_tasks(session, run.id, [f"{name} {number}" for number in range(len(tasks))])
         for position, (state, error) in enumerate(tasks):
             task = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position == position)
             session.execute(task.values(state=state, error=error))
@@ -77,7 +76,6 @@ def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(db: Database) -
             session.execute(update(AskRow).where(AskRow.id == ask_id).values(ended_at=now - ago))
     with db.read() as session:
         found = progress.pace(session, progress.page_runs(session)[0], now)
-    assert found is not None
     assert found.requests_per_minute == pytest.approx(3 / 250 * 60)
     assert found.tokens_per_second == pytest.approx((1_001 + 1_002 + 1_003 + 1_004) / 250)
     assert found.usd_per_minute == pytest.approx(4 * 0.5 / 250 * 60)

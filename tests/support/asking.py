@@ -26,24 +26,21 @@ from service.runs.tables import PICO_PER_USD, CapRow
 VLLM, OPENAI = "hosted_vllm/test-model", "openai/test-model"
 PRICE = Price(100.0, 200.0)
 FAULTS = [
-    ("rate_limit", kinds.RATE_LIMITED, False),
-    ("quota", kinds.QUOTA, False),
-    ("server_error", kinds.SERVER_ERROR, False),
-    ("bad_request", kinds.BAD_REQUEST, False),
-    ("unauthorized", kinds.AUTHENTICATION, False),
-    ("no_model", kinds.UNKNOWN_MODEL, False),
-    ("content_filter", kinds.CONTENT_FILTER, False),
-    ("context_length", kinds.CONTEXT_LENGTH, False),
-    ("no_room", kinds.CONTEXT_LENGTH, False),
-    ("hang", kinds.TIME_OUT, True),
-    ("drip", kinds.TIME_OUT, True),
-    ("cut", kinds.CONNECTION, True),
-    ("cut_early", kinds.CONNECTION, True),
-    ("invalid_json", kinds.INVALID_ANSWER, True),
-    ("wrong_type", kinds.INVALID_ANSWER, True),
-    ("wrong_shape", kinds.INVALID_ANSWER, True),
-    ("empty_choices", kinds.INVALID_ANSWER, True),
-    ("aborted", kinds.INVALID_ANSWER, True),
+    (fault, kind, billed)
+    for faults, kind, billed in (
+        ("rate_limit", kinds.RATE_LIMITED, False),
+        ("quota", kinds.QUOTA, False),
+        ("server_error", kinds.SERVER_ERROR, False),
+        ("bad_request", kinds.BAD_REQUEST, False),
+        ("unauthorized", kinds.AUTHENTICATION, False),
+        ("no_model", kinds.UNKNOWN_MODEL, False),
+        ("content_filter", kinds.CONTENT_FILTER, False),
+        ("context_length no_room", kinds.CONTEXT_LENGTH, False),
+        ("hang drip", kinds.TIME_OUT, True),
+        ("cut cut_early", kinds.CONNECTION, True),
+        ("invalid_json wrong_type wrong_shape empty_choices aborted", kinds.INVALID_ANSWER, True),
+    )
+    for fault in faults.split()
 ]
 """Faults of the test server, their kinds, and whether the attempt is billed."""
 

@@ -13,7 +13,7 @@ from typing import Any
 from runs import add_ask
 from sqlalchemy import insert, select, update
 
-from evaluator.evals.counts import Block, block_item
+from evaluator.evals.counts import Block
 from evaluator.evals.problems import (
     PlacedProblem,
     Problem,
@@ -146,7 +146,7 @@ def add_eval_run(
                 for ordinal, (value, answer) in enumerate(zip(values, found, strict=True))
             ]
             insert_samples(session, samples)
-            add_tasks(session, run.id, [block_item(Block(problem.id, 0, n))])
+            add_tasks(session, run.id, [Block(problem.id, 0, n).item])
             first = n if graded is None else graded[position]
             if first:
                 _grade(session, problem.id, values[:first], found, grader_version, sources)

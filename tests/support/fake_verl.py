@@ -36,8 +36,10 @@ if record := os.environ.get("FAKE_VERL_RECORD"):
 for step in range(begin + 1, steps + 1):
     print(f"(TaskRunnerV1 pid=7) step:{step} - actor/pg_loss:0.5 - training/global_step:{step}", flush=True)
     with open(os.environ["VERL_FILE_LOGGER_PATH"], "ab") as file:
-        data = {"actor/pg_loss": 0.5, **json.loads(os.environ.get("FAKE_VERL_METRICS", "{}"))}
-        file.write(json.dumps({"step": step, "data": data}).encode() + b"\\n")
+        file.write(json.dumps({"step": step, "data": {"actor/pg_loss": 0.5}}).encode() + b"\\n")
+    if metrics := os.environ.get("FAKE_VERL_METRICS"):
+        with open(os.path.join(os.path.dirname(folder), "rollouts", "metrics.jsonl"), "a") as file:
+            file.write(f'{{"step": {step}, "metrics": {metrics}}}\\n')
     saved = os.path.join(folder, f"global_step_{step}")
     os.makedirs(os.path.join(saved, "actor"), exist_ok=True)
     of_rank = [f"actor/{what}_world_size_1_rank_0.pt" for what in ("model", "optim", "extra_state")]
@@ -60,7 +62,7 @@ def put_in_place(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
 
     It trains `trainer.total_training_steps` steps from the last checkpoint on and saves each. FAKE_VERL makes
     it `fail` in its first step, `hang` there, or be `stubborn` (hang and ignore SIGTERM);
-    FAKE_VERL_METRICS is JSON that it logs at each step too; with FAKE_VERL_RECORD, this folder, it records
+    FAKE_VERL_METRICS is JSON that it records at each step; with FAKE_VERL_RECORD, this folder, it records
     rollouts.
     """
     quick_hydra.install()

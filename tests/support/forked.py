@@ -67,8 +67,6 @@ def _forking_process() -> "subprocess.Popen[str]":
 
 def _ask(**request: Any) -> Any:
     process = _forking_process()
-    assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write(json.dumps(request) + "\n")
     process.stdin.flush()
     return json.loads(process.stdout.readline())

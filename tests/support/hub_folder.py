@@ -131,5 +131,4 @@ def in_own_process(script: str, address: str, cache: Path, *calls: list[Any]) ->
         timeout=200,
     )
     assert done.returncode == 0, done.stderr
-    results: list[Any] = json.loads(done.stdout.splitlines()[-1])
-    return results
+    return json.loads(done.stdout.splitlines()[-1])

@@ -13,8 +13,9 @@ Refuse = Callable[[web.Request], web.Response | None]
 class BatchStore:
     """`/v1/files` and `/v1/batches`. A job is done after it was asked for `polls` times."""
 
-    def __init__(self, complete: Complete, *, polls: int, end: str) -> None:
-        self.complete, self.polls, self.end = complete, polls, end
+    def __init__(self, complete: Complete, *, polls: int) -> None:
+        self.complete, self.polls = complete, polls
+        self.end = "completed"  # or "failed" (nothing done), or "expired" (the first half done)
         self.files: dict[str, bytes] = {}
         self.jobs: dict[str, dict[str, Any]] = {}
         self.asked: dict[str, int] = {}
@@ -28,8 +29,7 @@ class BatchStore:
 
         def guarded(handler: Callable[[web.Request], Any]) -> Callable[[web.Request], Any]:
             async def handle(request: web.Request) -> web.StreamResponse:
-                response: web.StreamResponse = refuse(request) or await handler(request)
-                return response
+                return refuse(request) or await handler(request)
 
             return handle
 
@@ -87,7 +87,6 @@ class BatchStore:
         }
         self.asked[name] = 0
         if status == 0:
-            assert request.transport is not None
             request.transport.abort()
         return web.json_response(self.jobs[name])
 

@@ -90,18 +90,6 @@ def _faults(given: Sequence[Fault | str | None]) -> list[Fault | None]:
     return [Fault(fault) if isinstance(fault, str) else fault for fault in given]
 
 
-def for_text(text: str, *faults: Fault | str | None) -> FaultPlan:
-    """Plan: the first asking of a message with `text` meets the first fault, its repetition the next."""
-    made = _faults(faults)
-
-    def plan(seen: Seen) -> Fault | None:
-        told = seen.body.get("messages") or [{"content": seen.body.get("prompt")}]
-        asked = any(text in str(message.get("content")) for message in told)
-        return made[seen.earlier] if asked and seen.earlier < len(made) else None
-
-    return plan
-
-
 def random_faults(shares: Mapping[str, float], *, seed: int = 0, retry_after: str | None = None) -> FaultPlan:
     """Plan: each fault hits its share of requests, drawn from the seed, the key and its repetition.
 
@@ -120,15 +108,6 @@ def random_faults(shares: Mapping[str, float], *, seed: int = 0, retry_after: st
                 return made[name]
             drawn -= share
         return None
-
-    return plan
-
-
-def first_of(*plans: FaultPlan) -> FaultPlan:
-    """Plan: the first of the plans that has a fault for the request decides."""
-
-    def plan(seen: Seen) -> Fault | None:
-        return next((fault for each in plans if (fault := each(seen)) is not None), None)
 
     return plan
 

@@ -11,9 +11,9 @@ import argparse
 import asyncio
 import contextlib
 import hashlib
-import importlib.util
 import json
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -105,7 +105,6 @@ class OpenAIServer:
         capacity: int | None = None,
         port: int = 0,
         batch_polls: int = 1,
-        batch_end: str = "completed",
         version: str | None = None,
         max_model_len: int | None = None,
         root: str | None = None,
@@ -119,7 +118,6 @@ class OpenAIServer:
             refuse_fields: Fields of a request that are refused with an error 400.
             capacity: With more requests than this at once, further ones are answered 429.
             batch_polls: How often a batch job is asked for before it is done.
-            batch_end: "completed", "failed" (nothing done) or "expired" (the first half done).
             version: What `/version` tells, as vLLM does; None: that page does not exist.
             root: The weights that the list names; None: those of the model's name.
             thinks: A chat's answer has a thought in `reasoning_content`, as with Qwen3 and vLLM's
@@ -130,7 +128,7 @@ class OpenAIServer:
         self.key, self.capacity, self.port = key, capacity, port
         self.version, self.thinks = version, thinks
         self.max_model_len, self.root = max_model_len, root
-        self.batches = BatchStore(self._complete_line, polls=batch_polls, end=batch_end)
+        self.batches = BatchStore(self._complete_line, polls=batch_polls)
         self.requests: list[Seen] = []
         self.asked: Counter[str] = Counter()
         self.paid: Counter[str] = Counter()
@@ -180,14 +178,10 @@ class OpenAIServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        assert self._runner is not None
         await self._runner.cleanup()
 
     async def _stats(self, request: web.Request) -> web.Response:
-        stats = self.stats
-        if "keys" in request.query:
-            stats["paid_by_key"] = dict(self.paid)
-        return web.json_response(stats)
+        return web.json_response({**self.stats, "paid_by_key": self.paid})
 
     async def _set_faults(self, request: web.Request) -> web.Response:
         """Replace the faults by `{"shares": {"rate_limit": 0.5}, "seed": 0}` while the server runs."""
@@ -237,28 +231,20 @@ class OpenAIServer:
             fault = Fault("rate_limit")
         if fault is not None:
             self.met[fault.name] += 1
-        self._enter(key)
-        try:
-            return await self._respond(request, seen, fault)
-        finally:
-            self._leave(key)
-
-    def _enter(self, key: str) -> None:
         self.in_flight += 1
         self.max_in_flight = max(self.max_in_flight, self.in_flight)
         self.overlaps += self._open[key] > 0
         self._open[key] += 1
-
-    def _leave(self, key: str) -> None:
-        self.in_flight -= 1
-        self._open[key] -= 1
-        if not self._open[key]:
-            del self._open[key]
+        try:
+            return await self._respond(request, seen, fault)
+        finally:
+            self.in_flight -= 1
+            self._open[key] -= 1
 
     async def _respond(self, request: web.Request, seen: Seen, fault: Fault | None) -> web.StreamResponse:
         if refused := self._refused_field(seen.body):
             return _error(400, "unsupported_parameter", f"'{refused}' is not supported by this model")
-        completed = self._completion(seen.body)
+        completed = completion(seen.body, self.answer, thinks=self.thinks)
         if fault is None or fault.paid:
             self._bill(seen.key, completed)
         if fault is not None and fault.name == "hang":
@@ -283,7 +269,6 @@ class OpenAIServer:
         self, request: web.Request, completed: dict[str, Any], fault: Fault
     ) -> web.StreamResponse:
         transport = request.transport
-        assert transport is not None
         text = json.dumps(completed)
         if fault.name == "cut_early":
             transport.abort()
@@ -307,9 +292,6 @@ class OpenAIServer:
             return web.json_response({"object": "list", "data": []})
         return web.json_response(spoil(completed, fault.name))
 
-    def _completion(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        return completion(body, self.answer, thinks=self.thinks)
-
     def _bill(self, key: str, completed: Mapping[str, Any]) -> None:
         """Count a request as paid, before its answer goes out: a client that hangs up pays all the same."""
         self.paid[key] += 1
@@ -323,7 +305,7 @@ class OpenAIServer:
         if (field := self._refused_field(body)) or (fault is not None and not fault.paid):
             message = f"'{field}' is not supported by this model" if field else "refused"
             return 400, {"error": {"message": message, "type": "invalid_request_error", "code": None}}
-        answered = self._completion(body)
+        answered = completion(body, self.answer, thinks=self.thinks)
         self._bill(key, answered)
         return 200, answered if fault is None else spoil(answered, fault.name)
 
@@ -351,7 +333,6 @@ def server_process(*arguments: str) -> Iterator[str]:
         text=True,
     )
     try:
-        assert process.stdout is not None
         line = process.stdout.readline().strip()
         if not line.startswith("http"):
             raise RuntimeError(f"the test server did not start: {line!r}")
@@ -364,13 +345,7 @@ def server_process(*arguments: str) -> Iterator[str]:
 def load_answer(spelling: str) -> Answer:
     """Return the function NAME of a Python file, spelled `FILE.py:NAME`."""
     path, _, name = spelling.rpartition(":")
-    spec = importlib.util.spec_from_file_location("answers", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    answer: Answer = getattr(module, name)
-    return answer
+    return runpy.run_path(path)[name]
 
 
 async def _serve(options: argparse.Namespace) -> None:

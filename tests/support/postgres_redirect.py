@@ -38,8 +38,7 @@ def install(cluster: Cluster) -> None:
         place = parse_place(place)
         if isinstance(place, Path) and place.parent.is_dir() and not place.is_dir():
             place = _server(cluster, place.resolve(), schema=create and not read_only) or place
-        made: Database = opened(cls, place, create=create, read_only=read_only, upgrade=upgrade)
-        return made
+        return opened(cls, place, create=create, read_only=read_only, upgrade=upgrade)
 
     Database.open = classmethod(redirected)  # type: ignore[assignment, method-assign]
     current = settings.current

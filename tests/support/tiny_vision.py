@@ -31,17 +31,9 @@ def save_tiny_vision_model(folder: Path) -> Path:
     pieces = _save_processor(folder)
     torch.manual_seed(0)
     common = {"hidden_act": "silu", "initializer_range": 0.2}
-    ids = {
-        name: pieces.index(f"<|{token}|>")
-        for name, token in (
-            ("image_token_id", "image_pad"),
-            ("video_token_id", "video_pad"),
-            ("vision_start_token_id", "vision_start"),
-            ("vision_end_token_id", "vision_end"),
-            ("eos_token_id", "im_end"),
-            ("pad_token_id", "endoftext"),
-        )
-    }
+    tokens = {"image": "image_pad", "video": "video_pad", "eos": "im_end", "pad": "endoftext"}
+    tokens |= {name: name for name in ("vision_start", "vision_end")}
+    ids = {f"{name}_token_id": pieces.index(f"<|{token}|>") for name, token in tokens.items()}
     text = {
         **common,
         "vocab_size": len(pieces),

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from tiny_model import SPECIAL_TOKENS, byte_pieces, byte_tokenizer, tiny_qwen
+from verl_exports import export_entries
 from verl_run import VerlRun, run_main_ppo
 
 from rephraser.sets.types import Neighbor, SetEntry
 from service.questions import make_question
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
-from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.settings import RunSettings
@@ -58,16 +58,8 @@ def export(folder: Path, model: Path, *, repeat: bool = False) -> Path:
             texts = [f"What is {a}+{b}?"] * 2
         neighbors = tuple(neighbor(2 * number + place, text) for place, text in enumerate(texts))
         entries.append(SetEntry(make_question(f"What is {a}+{b}?", str(a + b)), neighbors))
-    report = export_verl(
-        tuple(entries),
-        folder,
-        layout="grouped",
-        template=PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=96),
-        data_source="sums",
-        set_ref="sums@1",
-        content_hash="0",
-    )
-    return report.files[0]
+    template = PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=96)
+    return export_entries(folder, entries, template).files[0]
 
 
 def fitted(name: str) -> Recipe:

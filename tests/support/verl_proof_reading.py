@@ -8,14 +8,12 @@ import torch
 
 def step_of(place: Path, name: str, step: int) -> dict[str, Any]:
     """Return the step batch of a run."""
-    loaded: dict[str, Any] = torch.load(place / name / f"step_{step}.pt", weights_only=False)
-    return loaded
+    return torch.load(place / name / f"step_{step}.pt", weights_only=False)
 
 
 def verl_rows(place: Path, name: str, step: int) -> dict[str, Any]:
     """Return verl's own batch of a step, after advantages were written."""
-    loaded: dict[str, Any] = torch.load(place / name / f"verl_{step}.pt", weights_only=False)
-    return loaded
+    return torch.load(place / name / f"verl_{step}.pt", weights_only=False)
 
 
 def load_model(folder: Path) -> Any:
@@ -46,8 +44,7 @@ def question_prompt(place: Path, rows: dict[str, Any], row: int) -> list[int]:
     for each in pq.read_table(place / "set" / "train.parquet").to_pylist():
         if each["extra_info"]["question_id"] == wanted:
             text = tokenizer.apply_chat_template(each["prompt"], add_generation_prompt=True, tokenize=False)
-            ids: list[int] = tokenizer(text, add_special_tokens=False)["input_ids"]
-            return ids
+            return tokenizer(text, add_special_tokens=False)["input_ids"]
     raise AssertionError(f"no question {wanted}")
 
 

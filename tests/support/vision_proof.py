@@ -6,13 +6,13 @@ from typing import Any
 
 import pyarrow.parquet as pq
 from tiny_vision import save_tiny_vision_model
+from verl_exports import export_entries
 from verl_proof import run
 from verl_run import VerlRun
 
 from rephraser.sets.types import Neighbor, SetEntry
 from service.questions import make_question
 from service.questions.images import read_image
-from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.prompts import PromptTemplate
 
 NAMES = ("ta_grpo", "ta_grpo", "a_grae", "a_grae", *["grpo_replay"] * 3)
@@ -45,15 +45,9 @@ def export_pictured(folder: Path, model: Path) -> Path:
         image = read_image(picture(number))
         pictures[image.id] = image
         entries.append(SetEntry(make_question(texts[0], str(a + b), images=[image.id]), neighbors))
-    report = export_verl(
-        tuple(entries),
-        folder,
-        layout="grouped",
-        template=PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=160),
-        data_source="sums",
-        set_ref="sums@1",
-        content_hash="0",
-        load_images=lambda ids: {id: pictures[id] for id in ids},
+    template = PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=160)
+    report = export_entries(
+        folder, entries, template, load_images=lambda ids: {id: pictures[id] for id in ids}
     )
     return report.files[0]
 

@@ -41,8 +41,7 @@ def world_server(*arguments: str) -> Iterator[str]:
 def stats(url: str) -> dict[str, Any]:
     """Return what the server saw."""
     with urllib.request.urlopen(url.removesuffix("/v1") + "/stats", timeout=10) as response:
-        found: dict[str, Any] = json.load(response)
-        return found
+        return json.load(response)
 
 
 def set_faults(url: str, shares: dict[str, float]) -> None:

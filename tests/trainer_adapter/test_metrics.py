@@ -1,5 +1,6 @@
-"""Metrics of a step: by hand on a small batch, against plain versions, complete in the documentation."""
+"""Metrics of a step: by hand, against plain versions, complete in the documentation; alarms."""
 
+import json
 import math
 import re
 from dataclasses import replace
@@ -10,10 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from vectors import token_covariance
 
 from trainer_adapter.record import metrics as module
 from trainer_adapter.record.metrics import StepBatch, step_metrics
+from trainer_adapter.runs.run_folder import RunFolder
+from trainer_adapter.verl.alarms import CORRECT, ENTROPY, GAP, KL, MISSING, Alarms, alarms_of
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -131,8 +133,6 @@ def test_token_means_leave_padding_out() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)
     mask = batch.mask_BT > 0
-    assert batch.entropies_BT is not None
-    assert batch.ref_log_probs_BT is not None
     assert found["tagrpo/entropy/mean"] == pytest.approx(batch.entropies_BT[mask].mean().item())
     neighbors = mask & (batch.variant_B > 0)[:, None]
     assert found["tagrpo/entropy/neighbors"] == pytest.approx(batch.entropies_BT[neighbors].mean().item())
@@ -147,7 +147,6 @@ def test_token_means_leave_padding_out() -> None:
 def test_the_distance_of_anchor_and_sampling() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)
-    assert batch.sampling_log_probs_BT is not None
     mask = batch.mask_BT > 0
     ratio = (batch.old_log_probs_BT - batch.sampling_log_probs_BT).double().where(mask, 0.0)
     for name, chosen in (("mean", batch.variant_B >= 0), ("variant_2", batch.variant_B == 2)):
@@ -167,7 +166,9 @@ def test_the_distance_of_anchor_and_sampling() -> None:
 def test_covariance_tops_are_those_of_sorted_values() -> None:
     batch = make_batch([[[0, 1] * 200, [1, 1, 0] * 100]], tokens=40)
     found = step_metrics(batch)
-    valid = token_covariance(batch.old_log_probs_BT, batch.advantages_B, batch.mask_BT)[batch.mask_BT > 0]
+    mask = batch.mask_BT > 0
+    log_probs, advantages = batch.old_log_probs_BT[mask], batch.advantages_B[:, None].expand_as(mask)[mask]
+    valid = (log_probs - log_probs.mean()) * (advantages - advantages.mean())
     assert found["tagrpo/covariance/mean"] == pytest.approx(valid.double().mean().item())
     for name, values in (("positive", valid[valid > 0]), ("negative", -valid[valid < 0])):
         ordered = values.sort(descending=True).values.double()
@@ -178,7 +179,8 @@ def test_covariance_tops_are_those_of_sorted_values() -> None:
             assert found[f"tagrpo/covariance/{name}/top_{label}"] == pytest.approx(
                 sign * ordered[:count].mean().item(), rel=1e-5
             )
-            assert found[f"tagrpo/covariance/{name}/at_{label}"] == sign * ordered[count - 1].item()
+            at = sign * ordered[count - 1].item()
+            assert found[f"tagrpo/covariance/{name}/at_{label}"] == pytest.approx(at, rel=1e-6)
 
 
 ABSENT = dict.fromkeys(
@@ -209,9 +211,6 @@ def test_what_a_batch_cannot_say_is_left_out(batch: StepBatch) -> None:
 def test_the_gap_between_engine_and_trainer_is_that_of_compared_tokens() -> None:
     batch = make_batch(MIXED)
     found = step_metrics(batch)
-    assert batch.engine_ratio_BT is not None
-    assert batch.engine_weights_BT is not None
-    assert batch.compared_B is not None
     gaps = batch.engine_ratio_BT[(batch.mask_BT > 0) & batch.compared_B[:, None]].double()
     assert found["tagrpo/engine/gap"] == pytest.approx(gaps.abs().mean().item())
     assert found["tagrpo/engine/k3"] == pytest.approx((gaps.exp() - gaps - 1).mean().item())
@@ -239,3 +238,41 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
     }
     assert documented == of_steps | of_trainer
     assert module.PREFIX == "tagrpo/"
+
+
+@pytest.mark.parametrize(
+    ("metric", "first", "fine", "wrong"),
+    [
+        (ENTROPY, 0.5, 0.051, 0.049),
+        (KL, 0.0, 0.49, 0.51),
+        (CORRECT, 0.2, 0.001, 0.0),
+        (GAP, 1e-4, 9e-3, 0.02),
+        (MISSING, 0, 0, 3),
+    ],
+)
+def test_an_alarm_names_step_metric_and_value(metric: str, first: float, fine: float, wrong: float) -> None:
+    alarms = Alarms()
+    assert alarms.look(1, {metric: first}) == []
+    assert alarms.look(2, {metric: fine, "actor/lr": 0.0}) == []
+    [alarm] = alarms.look(3, {metric: wrong})
+    assert (alarm.step, alarm.metric, alarm.value) == (3, metric, wrong)
+    assert str(alarm).startswith(f"step 3: {metric} is {wrong:.3g}: ")
+
+
+def test_what_goes_on_is_said_once_and_again_when_it_comes_back() -> None:
+    correct = [0.0, 0.0, 0.1, 0.0, None]
+    raised = alarms_of([(step, {CORRECT: value}) for step, value in enumerate(correct, start=1)])
+    assert [alarm.step for alarm in raised] == [1, 4]
+
+
+def test_a_runs_alarms_are_those_of_all_its_starts(tmp_path: Path) -> None:
+    folder = RunFolder(tmp_path)
+    folder.metrics(1).parent.mkdir()
+    lines = [
+        json.dumps({"step": step, "data": {ENTROPY: value}}) + "\n" for step, value in ((1, 2.0), (2, 0.1))
+    ]
+    folder.metrics(1).write_text("".join(lines) + '{"step": 3, "da')
+    folder.metrics(10).write_text(lines[1].replace(": 2,", ": 3,"))
+    folder.metrics(2).write_text(lines[1].replace("0.1", "1.5"))  # step 2 again
+    [alarm] = folder.alarms()
+    assert alarm.startswith("step 3: tagrpo/entropy/mean is 0.1: less than 10% of the first step's")

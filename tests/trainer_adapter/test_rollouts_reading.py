@@ -1,18 +1,24 @@
-"""The record of a training, read where it is: groups, searches, series, diagnosis, refusals."""
+"""The record of a training, read where it is: groups, lists, series, diagnosis, rescues, progress."""
 
+import os
+from datetime import UTC, datetime, timedelta
+from math import exp
 from pathlib import Path
 
 import pytest
+from rescues import write_rescues
 from rollout_shards import add_training, make_record, make_step, write_run
 
 from service.database import Database
-from service.errors import InputError, NotFoundError
-from service.runs.store import open_run
+from service.errors import InputError
+from service.runs.store import Run, open_run
 from trainer_adapter.record import RolloutWriter, listing
 from trainer_adapter.record.diagnosing import training_source, windows_source
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+from trainer_adapter.record.progress import TrainingProgress, training_progress
 from trainer_adapter.record.reading import Record
+from trainer_adapter.record.rescues import rescue_totals
 from trainer_adapter.record.runs import choose_train_run, list_train_runs
 from trainer_adapter.record.series import trained_checkpoint
 
@@ -30,9 +36,7 @@ def record(tmp_path: Path) -> Record:
     return Record(write_run(tmp_path / "ta", (1, 2, 3)))
 
 
-@pytest.fixture
-def kinds(tmp_path: Path) -> Record:
-    """Return two steps with a question of each kind, four responses each."""
+def test_groups_are_told_by_kind_and_paged_both_ways(tmp_path: Path) -> None:
     with RolloutWriter(tmp_path / "kinds", "kinds", background=False) as writer:
         for step in (1, 2):
             reasons = {None: "timeout", True: "exact", False: "different"}
@@ -44,11 +48,7 @@ def kinds(tmp_path: Path) -> Record:
                 for session, grade in enumerate(grades)
             ]
             writer.write(step, records)
-    return Record(tmp_path / "kinds")
-
-
-def test_groups_are_told_by_kind_and_paged_both_ways(kinds: Record) -> None:
-    counts = kinds.counts()
+    counts = Record(tmp_path / "kinds").counts()
     every = counts.page_groups()
     keys = [(group.step, group.question_id) for group in every]
     assert [(one.step, one.kind) for one in every] == [(step, kind) for step in (1, 2) for kind in GRADES]
@@ -68,28 +68,7 @@ def test_groups_are_told_by_kind_and_paged_both_ways(kinds: Record) -> None:
         GroupFilters(kind="good")
 
 
-def test_what_is_not_there_is_named(record: Record) -> None:
-    with pytest.raises(NotFoundError, match="step 4 has no responses"):
-        record.joint_group(4, QUESTION)
-    with pytest.raises(NotFoundError, match="no rollout 1:16: step 1 has 16"):
-        record.rollout("1:16")
-    with pytest.raises(InputError, match="'x' is not a rollout id"):
-        record.rollout("x")
-
-
-def test_searches_and_lists_stop_at_a_bound(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = record.rollout("2:3").response
-    found = list_rollouts(record, RolloutFilters(text=text.upper()), limit=50)
-    assert "2:3" in [one.id for one in found.rollouts]
-    assert {one.step for one in found.rollouts} == {2}
-    monkeypatch.setattr(listing, "TEXTS_READ", 20)
-    monkeypatch.setattr(listing, "TEXTS_TOGETHER", 10)
-    none = RolloutFilters(text="nowhere to be read")
-    page = list_rollouts(record, none)
-    assert (page.rollouts, page.after) == ((), "2:9")  # 10, 6 and 10 texts were read
-    page = list_rollouts(record, none, after=page.after)
-    assert page.after == "3:15"
-    assert list_rollouts(record, none, after=page.after).after is None
+def test_a_list_stops_at_a_bound(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "HEADERS_READ", 16)
     page = list_rollouts(record, RolloutFilters(grade="wrong"), limit=50)
     assert ({one.step for one in page.rollouts}, page.after) == ({1}, "1:15")
@@ -148,8 +127,62 @@ def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the folder does not name its run"):
         add_training(db, folder)
     add_training(db, folder, "first")
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="contains no rollouts"):
-        add_training(db, tmp_path / "empty")
     with db.read() as session:
         assert [one.run.name for one in list_train_runs(session)] == ["first"]
+
+
+def test_totals_of_rescues_count_groups_responses_and_weights(tmp_path: Path) -> None:
+    record = Record(write_rescues(tmp_path))
+    totals = rescue_totals(record.counts(), record.run.spec)
+    assert (totals.groups, totals.dead, totals.asked, totals.revived) == (6, 4, 4, 2)
+    assert (totals.first, totals.more, totals.to_neighbors) == (24, 8, 16)
+    assert totals.dead_share == pytest.approx(4 / 6)
+    assert totals.revived_share == pytest.approx(0.5)
+    # of the revived question's neighbors sessions 4, 6 and 7 are wrong, with log-ratios 0, -2 and -3
+    weights = [1.0, exp(-2), exp(-3)]
+    assert totals.weighed == 6
+    assert totals.weight == pytest.approx(sum(weights) / 3)
+    assert totals.effective == pytest.approx(sum(weights) ** 2 / (3 * sum(w**2 for w in weights)))
+    dead, responses, weighed = totals.sentences()
+    assert dead.startswith(
+        "4 of 6 groups were all wrong at first (66.7%); neighbors were sampled for 4 groups and rescued 2"
+    )
+    assert responses == "responses: 24 in the first stage; in the second, 8 to questions, 16 to neighbors"
+    assert weighed.startswith("6 wrong responses to neighbors have mean weight 0.395")
+
+
+NOW = datetime(2026, 1, 31, 12, 0, 0, tzinfo=UTC)
+QUIET = timedelta(minutes=10)
+
+
+def progress(folder: Path, seconds_before: list[int], *, total: str | None = "60") -> TrainingProgress | None:
+    """Return how far a training is whose steps 1, 2, ... were written so many seconds before NOW."""
+    spec = {"settings": {"trainer.total_training_steps": total} if total else {}}
+    with RolloutWriter(folder, "ta", spec=spec) as writer:
+        for step in range(1, len(seconds_before) + 1):
+            writer.write(step, make_step(step))
+    for step, before in enumerate(seconds_before, start=1):
+        at = NOW.timestamp() - before
+        os.utime(folder / f"step-{step:08d}.parquet", (at, at))
+    run = Run("run_1", "ta", "train", spec, {}, "2026-01-31T10:00:00Z", None)
+    return training_progress(run, Record(folder), NOW, QUIET)
+
+
+def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_path: Path) -> None:
+    found = progress(tmp_path, [5000, 4900, 60, 30, 4600, 4500])  # steps 3 and 4 were trained again
+    assert found.step == 4
+    assert found.seconds_a_step == pytest.approx((5000 - 30) / 3)
+
+
+@pytest.mark.parametrize(
+    ("seconds_before", "total"),
+    [
+        ([], "60"),
+        ([10], "60"),  # no pace yet
+        ([700, 650], "60"),  # quiet
+        ([5, 5, 5, 5], "60"),  # copied, all at once
+        ([60, 30], "2"),  # at its last step
+    ],
+)
+def test_what_is_not_under_way_is_left_out(tmp_path: Path, seconds_before: list[int], total: str) -> None:
+    assert progress(tmp_path, seconds_before, total=total) is None

@@ -11,13 +11,15 @@ import pytest
 from training_configs import composed
 
 from service.errors import InputError
+from service.runs.store import changed_settings
 from trainer_adapter.methods.recipes import RECIPES
+from trainer_adapter.plans.memory import PADDED, plan_memory
 from trainer_adapter.runs.checking import check_fit, compose_with_hydra
 from trainer_adapter.runs.composing import command
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.launching import shell_command
 from trainer_adapter.runs.model_sizes import MODELS
-from trainer_adapter.runs.resuming import differences, make_spec
+from trainer_adapter.runs.resuming import make_spec
 from trainer_adapter.verl.plugin.settings import recipe_of, settings_of
 from trainer_adapter.verl.prompts import PromptTemplate
 
@@ -64,7 +66,7 @@ def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("model", "gpus"), [("Qwen/Qwen3-4B", 1), *((model, 4) for model in MODELS)])
+@pytest.mark.parametrize(("model", "gpus"), [("Qwen/Qwen3-4B", 1), ("meta-llama/Llama-3.2-3B", 4)])
 def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
     composition = composed("ta_grpo", f"gpus={gpus}", f"model={model}", folder=Path("/runs/x"), name="x")
     config = compose_with_hydra(composition, Path("/runs/x"))
@@ -97,8 +99,8 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
     boxed, everything = composed("grpo"), composed("grpo", "run.answers=all")
     assert f"+{key}=true" in boxed.arguments()
     assert f"+{key}=false" in everything.arguments()
-    changed = differences(make_spec(boxed, some_data()), make_spec(everything, some_data()))
-    assert "plug_in.answers: 'boxed' in the run, but 'all' given" in changed
+    changed = changed_settings(make_spec(boxed, some_data()), make_spec(everything, some_data()))
+    assert "plug_in.answers ('boxed' stored, 'all' given)" in changed
     mine = "reward.custom_reward_function.path=mine.py"
     assert composed("grpo", mine).value(key, "not told") == "not told"  # it may take no such argument
     assert composed("grpo", mine, f"+{key}=false").value(key) is False
@@ -196,18 +198,17 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     first = spec()
     assert spec(folder="/elsewhere", resume=True) == first
     assert spec("trainer.save_freq=5", "run.poll_interval_s=1.0") == first
-    assert differences(first, spec("run.seed=7", "loss.kl_coef=0")) == [
-        "plug_in.seed: 42 in the run, but 7 given",
-        "recipe.loss.kl_coef: 0.001 in the run, but 0.0 given",
-        "recipe.name: 'ta_grpo' in the run, but 'ta_grpo[loss.kl_coef=0]' given",
-        f"recipe.summary: {first['recipe']['summary']!r} in the run, but 'ta_grpo with loss.kl_coef=0' given",
+    assert changed_settings(first, spec("run.seed=7", "loss.kl_coef=0"))[:3] == [
+        "plug_in.seed (42 stored, 7 given)",
+        "recipe.loss.kl_coef (0.001 stored, 0.0 given)",
+        "recipe.name ('ta_grpo' stored, 'ta_grpo[loss.kl_coef=0]' given)",
     ]
-    assert differences(first, spec(content_hash="d" * 64)) == [
-        f"data.content_hash: {'c' * 64!r} in the run, but {'d' * 64!r} given"
+    assert changed_settings(first, spec(content_hash="d" * 64)) == [
+        f"data.content_hash ('{'c' * 59}... stored, '{'d' * 59}... given)"
     ]
     # with a schedule over the whole length, a longer run is another one; at a constant rate it goes on
     longer = ["trainer.total_epochs=4"]
-    assert differences(first, spec(*longer)) == ["trainer.total_epochs: 2 in the run, but 4 given"]
+    assert changed_settings(first, spec(*longer)) == ["settings.trainer.total_epochs (2 stored, 4 given)"]
     constant = [f"{ACTOR}.optim.lr_scheduler_type=constant", f"{ACTOR}.optim.lr_warmup_steps_ratio=0"]
     assert spec(*constant) == spec(*constant, *longer)
     assert spec(constant[0]) != spec(constant[0], *longer)
@@ -223,3 +224,66 @@ def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs() -> None:
     manager = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
     assert f"{manager}=null" in on_v0.arguments()
     assert composed("ta_grpo", by_verl).settings.engine_correction == "none"
+
+
+USUAL = ("ta_grpo", "gpus=4", "model=Qwen/Qwen3-4B")
+
+
+def test_the_queue_has_room_for_a_large_step() -> None:
+    """verl's own takes 100,000 responses, and fails with more."""
+    key = "transfer_queue.backend.SimpleStorage.total_storage_size"
+    assert composed(*USUAL).value(key) is None
+    assert composed(*USUAL, "data.train_batch_size=2048").value(key) == 4 * 2048 * 32
+    assert composed(*USUAL, "data.train_batch_size=2048", f"{key}=70000").value(key) == 70_000
+
+
+def test_without_flash_attention_pytorchs_is_taken() -> None:
+    model = "actor_rollout_ref.model"
+    with_it, without = composed(*USUAL), composed(*USUAL, flash_attention=False)
+    assert with_it.value(f"{model}.use_remove_padding") is None
+    assert without.value(f"{model}.use_remove_padding") is False
+    assert without.value(f"{model}.override_config.attn_implementation") == "sdpa"
+    # Its micro-batches are padded, so they have fewer tokens, and plans count the padding too.
+    tokens = f"{ACTOR}.ppo_max_token_len_per_gpu"
+    assert (with_it.value(tokens), without.value(tokens)) == (16384, 4096)
+    assert composed(*USUAL, "data.max_response_length=8192", flash_attention=False).value(tokens) == 8704
+    assert composed(*USUAL, f"{tokens}=9000", flash_attention=False).value(tokens) == 9000
+    logits = [
+        next(
+            part.gib for part in plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80).parts if part.what == "logits"
+        )
+        for each in (with_it, without)
+    ]
+    assert logits[1] == pytest.approx(logits[0])  # 4,096 tokens and three times as many around them
+    assert [plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80).packed for each in (with_it, without)] == [
+        True,
+        False,
+    ]
+    # A plan for a machine without it can be made on any.
+    asked = composed(*USUAL, f"{model}.use_remove_padding=false")
+    assert asked.value(tokens) == 4096
+    assert not plan_memory(asked, MODELS["Qwen/Qwen3-4B"], 80).packed
+    chosen = composed(*USUAL, f"{model}.use_remove_padding=true", flash_attention=False)
+    assert chosen.value(f"{model}.use_remove_padding") is True
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("log_mean", "spread", "longest"),
+    [(6.5, 0.6, 25), (6.0, 0.8, 5), (7.2, 0.5, 60), (5.5, 0.3, 2), (5.5, 0.8, 2), (5.0, 0.5, 10)],
+)
+def test_what_plans_count_for_padding_is_enough(log_mean: float, spread: float, longest: int) -> None:
+    """512 sequences of lengths around exp(`log_mean`), of which `longest` were cut off at 3,072."""
+    import torch
+    from tensordict import TensorDict
+    from verl.utils.seqlen_balancing import rearrange_micro_batches
+
+    torch.manual_seed(0)
+    lengths = (torch.exp(torch.randn(512) * spread + log_mean)).clamp(60, 3072).long()
+    lengths[:longest] = 3072
+    lengths += 120  # the prompt
+    rows = torch.nested.nested_tensor([torch.zeros(int(n)) for n in lengths], layout=torch.jagged)
+    tokens = 4096
+    _, places = rearrange_micro_batches(TensorDict({"input_ids": rows}, batch_size=512), tokens)
+    padded = max(len(place) * int(lengths[place].max()) for place in places) / tokens
+    assert 1 < padded <= PADDED

@@ -88,7 +88,6 @@ def test_no_other_process_is_touched(tmp_path: Path) -> None:
         env={**os.environ, MARK: str(tmp_path)},
         start_new_session=True,
     ) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == b"ready\n"
         try:
             ran(LEAVES, tmp_path)
@@ -108,7 +107,6 @@ def test_rays_processes_are_known_by_their_files(tmp_path: Path) -> None:
         [sys.executable, "-c", code], stdout=subprocess.PIPE, env=hidden, start_new_session=True
     )
     try:
-        assert process.stdout is not None
         assert process.stdout.readline() == b"ready\n"
         assert end_processes("nobody", ray_folder, patience_s=0.0) == 1
         assert not psutil.pid_exists(process.pid)

@@ -1,4 +1,4 @@
-"""Prompts over the limit: found with the model's tokenizer before a training starts, however exported."""
+"""Prompts over the limit, with their images: found with the model's tokenizer before a training starts."""
 
 import os
 from collections.abc import Mapping
@@ -7,17 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tiny_model import save_tiny_tokenizer
+from tiny_model import save_tiny_model, save_tiny_tokenizer
+from tiny_vision import save_tiny_vision_model
 from training_configs import composed
+from verl_exports import export_entries
+from vision_proof import export_pictured
 
 from rephraser.sets.types import Neighbor, SetEntry
-from service.errors import InputError
+from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
 from trainer_adapter.runs.checking import check_lengths
+from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData, read_data
 from trainer_adapter.runs.running import _settle_thinking
-from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.export_rows import Layout
+from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
 # One token a byte and one a special token: three marks, "user\n", "\n" and "assistant\n".
@@ -36,7 +40,6 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def exported(
     folder: Path,
     *neighbors: str,
-    question: str = "Add 2 and 3.",
     layout: Layout = "grouped",
     **template: object,
 ) -> TrainingData:
@@ -44,15 +47,8 @@ def exported(
         Neighbor(f"c{place}", text, "llm", "paraphrase", "h", "m", "accepted", 0.99, False)
         for place, text in enumerate(neighbors, start=1)
     )
-    export_verl(
-        [SetEntry(make_question("Add 2 and 3.", "5"), around)],
-        folder,
-        layout=layout,
-        template=PromptTemplate(instruction="", **template),
-        data_source="toy",
-        set_ref="toy@1",
-        content_hash="abc",
-    )
+    entries = [SetEntry(make_question("Add 2 and 3.", "5"), around)]
+    export_entries(folder, entries, PromptTemplate(instruction="", **template), layout=layout)
     return read_data(folder)
 
 
@@ -127,3 +123,68 @@ def test_a_base_model_takes_a_template_from_its_folder(tmp_path: Path, model: Pa
         checked(data, model)
     file.write_text(template, "utf-8")
     assert checked(data, model)
+
+
+@pytest.fixture(scope="module")
+def seeing_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_vision_model(tmp_path_factory.mktemp("seeing"))
+
+
+@pytest.fixture(scope="module")
+def pictured(tmp_path_factory: pytest.TempPathFactory, seeing_model: Path) -> Path:
+    return export_pictured(tmp_path_factory.mktemp("export"), seeing_model).parent
+
+
+def user(content: str) -> list[dict[str, Any]]:
+    return [{"role": "system", "content": "Look."}, {"role": "user", "content": content}]
+
+
+def test_images_stand_where_the_text_says() -> None:
+    filled = with_images(user("Is <image> or<image>larger?"), ["a", "b"])
+    assert filled[0]["content"] == [{"type": "text", "text": "Look."}]
+    assert filled[1]["content"] == [
+        {"type": "text", "text": "Is "},
+        {"type": "image", "image": "a"},
+        {"type": "text", "text": " or"},
+        {"type": "image", "image": "b"},
+        {"type": "text", "text": "larger?"},
+    ]
+    assert images_of(filled) == ["a", "b"]
+    assert with_images(user("no <image> here"), []) == user("no <image> here")
+    with pytest.raises(ValueError, match="a prompt has 1 <image>, but its question has 2 images"):
+        with_images(user("Is <image>?"), ["a", "b"])
+
+
+def seeing(pictured: Path, seeing_model: Path, *texts: str) -> Composition:
+    return composed("ta_grpo", "cpu=true", f"model={seeing_model}", *texts, data=read_data(pictured))
+
+
+def test_a_run_takes_the_data_set_for_images(pictured: Path, seeing_model: Path) -> None:
+    composition = seeing(pictured, seeing_model)
+    assert composition.value("data.custom_cls.name") == "ImageDataset"
+    own = seeing(pictured, seeing_model, "data.custom_cls.path=/own.py")
+    assert own.value("data.custom_cls.name") is None
+    (note,) = check_lengths(composition, read_data(pictured))
+    assert note.startswith("the longest prompt has ")
+
+
+def test_prompts_too_long_with_their_images_are_named(pictured: Path, seeing_model: Path) -> None:
+    composition = seeing(pictured, seeing_model, "data.max_prompt_length=50")
+    with pytest.raises(
+        InputError,
+        match=r"prompts of more than 50 tokens including images \(.* has 51",
+    ):
+        check_lengths(composition, read_data(pictured))
+
+
+def test_a_model_that_does_not_see_is_refused(pictured: Path, tmp_path: Path, seeing_model: Path) -> None:
+    text_model = save_tiny_model(tmp_path / "text")
+    with pytest.raises(InputError, match="not support images, but some questions of the set have images"):
+        check_lengths(seeing(pictured, text_model), read_data(pictured))
+    blind = tmp_path / "blind"
+    blind.mkdir()
+    for file in seeing_model.iterdir():
+        if file.name != "processor_config.json":
+            (blind / file.name).write_bytes(file.read_bytes())
+    with pytest.raises(PrerequisiteError, match="its image processor could not be loaded"):
+        check_lengths(seeing(pictured, blind), read_data(pictured))

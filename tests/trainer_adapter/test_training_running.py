@@ -1,12 +1,17 @@
-"""Starting, failing, stopping and going on, with a stand-in for verl's entry point."""
+"""Starting, failing, stopping and going on, with a stand-in for verl; exports that are broken."""
 
+import json
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from command_line import run_here
 from fake_verl import put_in_place
 from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
@@ -18,7 +23,7 @@ from service.errors import InputError, NotFoundError, PrerequisiteError
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.runs.running import Trained, dry_run, train
 
-SMALL = ("data.train_batch_size=2", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
+SMALL = ("verl.data.train_batch_size=2", "verl.actor_rollout_ref.actor.ppo_mini_batch_size=2", "responses=2")
 
 
 @pytest.fixture(scope="module")
@@ -71,19 +76,16 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("how", "killed"), [("hang", False), ("stubborn", True)])
-def test_a_stopped_run_goes_on(
-    place: Path, model: Path, monkeypatch: pytest.MonkeyPatch, how: str, killed: bool
-) -> None:
-    monkeypatch.setenv("FAKE_VERL", how)
+def test_a_stopped_run_goes_on(place: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE_VERL", "stubborn")
 
     def stop(line: str) -> None:
         if line == "hanging":
             os.kill(os.getpid(), signal.SIGTERM)
 
-    stopped = trained(wanted(model), echo=stop, grace_s=0.5 if killed else 60.0)
+    stopped = trained(wanted(model), echo=stop, grace_s=0.5)
     attempt = stopped.attempt
-    assert (attempt.stopped_by, attempt.killed, attempt.finished) == ("SIGTERM", killed, False)
+    assert (attempt.stopped_by, attempt.killed, attempt.finished) == ("SIGTERM", True, False)
     assert (attempt.step, attempt.checkpoint, stopped.errors) == (1, 1, [])
     monkeypatch.delenv("FAKE_VERL")
     assert trained(wanted(model)).attempt.step == 2
@@ -96,8 +98,8 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
         trained(wanted(model, "run.seed=7", "loss.kl_coef=0"))
     message = str(refused.value)
     assert "run x started with other settings" in message
-    assert "\n  plug_in.seed: 42 in the run, but 7 given" in message
-    assert "\n  recipe.loss.kl_coef: 0.001 in the run, but 0.0 given" in message
+    assert "\n  plug_in.seed (42 stored, 7 given)" in message
+    assert "\n  recipe.loss.kl_coef (0.001 stored, 0.0 given)" in message
     with opened() as database:
         publish(database, "math", run="source", n=1)
     with pytest.raises(InputError, match="has exported math@1 with another set"):
@@ -151,3 +153,58 @@ def test_a_machine_without_gpus_is_told_so(place: Path, model: Path) -> None:
     with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|has no GPU"):
         trained(wanted(model, cpu=None, gpus=16))
     assert not (place / "runs" / "x" / "config.json").exists()
+
+
+CHANGED = "changed after the export (its checksum differs from the manifest)"
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-100])
+
+
+def other_golds(path: Path) -> None:
+    rows = pq.read_table(path).to_pylist()
+    for row in rows:
+        row["reward_model"]["ground_truth"] = "0"
+    pq.write_table(pa.Table.from_pylist(rows, schema=pq.read_schema(path)), path)
+
+
+SPOILED: tuple[tuple[str, Callable[[Path], object], str], ...] = (
+    ("train", cut, CHANGED),
+    ("validation", lambda path: path.write_text("question,answer\n"), CHANGED),
+    ("train", Path.unlink, "the file is missing, although manifest.json lists it"),
+    ("train", other_golds, CHANGED),
+)
+
+
+@pytest.fixture
+def words(place: Path, model: Path) -> tuple[object, ...]:
+    """Return the command that trains on an export in `out`."""
+    run_here.ok("sets", "export", "math", "--format", "verl", "--out", "out", "validation_share=0.3")
+    return ("train", "run", "ta_grpo", "--data", "out", "--model", model, "--cpu", "--name", "x", *SMALL)
+
+
+@pytest.mark.slow
+def test_a_spoiled_export_is_refused(place: Path, words: tuple[object, ...]) -> None:
+    whole = (place / "out").rename(place / "whole")
+    for name, spoil, message in SPOILED:
+        path = shutil.copytree(whole, place / "out") / f"{name}.parquet"
+        spoil(path)
+        done = run_here.ok(*words, code=2)
+        assert f"{path}: {message}" in done.err
+        assert "; export the set again." in done.err
+        assert not (place / "runs" / "x" / "logs").exists()
+        run_here.refused(*words, "--dry-run")
+        shutil.rmtree(place / "out")
+
+
+def test_a_manifest_without_a_part_is_refused(place: Path, words: tuple[object, ...]) -> None:
+    path = place / "out" / "manifest.json"
+    manifest = json.loads(path.read_text())
+    for spoiled, said in (
+        ({**manifest, "layout": "square"}, "square"),
+        ({"format": "else"}, "--format verl"),
+    ):
+        path.write_text(json.dumps(spoiled))
+        done = run_here.ok(*words, code=2)
+        assert (str(path) in done.err, said in done.err) == (True, True)

@@ -75,15 +75,9 @@ def evaluate(
 
     async def both() -> list[Any]:
         async with OpenAIServer(answer=listening(asked), faults=faults) as server:
+            source = {"id": "tagrpo", "source": str(exported / "set.jsonl"), "task": LIMIT}
             config = EvalConfig(
-                env={
-                    "taskset": {
-                        "id": "tagrpo",
-                        "source": str(exported / "set.jsonl"),
-                        "task": LIMIT,
-                        **taskset,
-                    }
-                },
+                env={"taskset": source | taskset},
                 model="policy",
                 client={"base_url": server.url},
                 select={"limit": 2},

@@ -1,7 +1,10 @@
-"""The parts of the plug-in that need no run: splits, seeds, checks, estimates and refills."""
+"""The parts of the plug-in that need no run: settings, splits, seeds, checks, refills, updates, limits."""
 
+import asyncio
+import random
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,10 +16,13 @@ from omegaconf import OmegaConf
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.methods.skipping import SkipPolicy
+from trainer_adapter.record import RolloutWriter
+from trainer_adapter.verl.alarms import CORRECT, ENTROPY, Alarms
 from trainer_adapter.verl.plugin.checks import check_config
-from trainer_adapter.verl.plugin.overrides import recipe_overrides
+from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides
 from trainer_adapter.verl.plugin.sessions import prompt_of, seed_of
-from trainer_adapter.verl.plugin.settings import RunSettings
+from trainer_adapter.verl.plugin.settings import RunSettings, recipe_of, settings_of
+from trainer_adapter.verl.plugin.steps.updates import order_rows
 
 
 @given(prompts=st.integers(1, 9), rollouts=st.integers(1, 64))
@@ -159,16 +165,15 @@ def test_verls_own_trainer_is_refused_what_it_would_train_otherwise() -> None:
 class FakeQueue:
     """The part of TransferQueue the replay buffer uses: questions that finish with given correctness."""
 
-    def __init__(self, correctness: dict[str, list[float]], under_way: set[str] | None = None) -> None:
-        self.waiting, self.under_way = dict(correctness), under_way or set()
+    def __init__(self, correctness: dict[str, list[float]]) -> None:
+        self.waiting = dict(correctness)
         self.partition: dict[str, dict[str, Any]] = {}
         self.cleared: list[str] = []
         self.correct: dict[str, float] = {}
 
     def submit(self, count: int) -> int:
         for uid in list(self.waiting)[:count]:
-            status = "running" if uid in self.under_way else "finished"
-            self.partition[uid] = {"is_prompt": True, "status": status, "global_steps": 1}
+            self.partition[uid] = {"is_prompt": True, "status": "finished", "global_steps": 1}
             for session, value in enumerate(self.waiting.pop(uid)):
                 key = f"{uid}_{session}_0"
                 self.partition[key] = {"seq_len": 3}
@@ -297,3 +302,156 @@ def test_a_question_whose_responses_all_failed_counts_as_short(
     metrics = {"tagrpo/filter/missing": 2}  # left out at the limit of dynamic sampling
     trainer._balance_batch(Batch(), metrics)
     assert metrics["tagrpo/groups/short"] == 1
+
+
+def test_verls_weight_updates_have_a_limit() -> None:
+    from verl.trainer.ppo.v1 import (
+        trainer_base,
+    )  # first, since the plug-in registers itself when it is imported
+    from verl.utils.ray_utils import auto_await
+
+    from trainer_adapter.verl.plugin.settings import RunSettings
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    assert issubclass(NeighborTrainer, trainer_base.PPOTrainer)
+    updated: list[int] = []
+
+    async def update_weights(global_steps: int) -> None:
+        updated.append(global_steps)
+        if global_steps == 1:
+            await asyncio.Event().wait()  # as verl waits for an engine that failed
+
+    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
+    trainer.settings = RunSettings(weight_update_limit_s=0.2)
+    trainer.checkpoint_manager = SimpleNamespace(update_weights=auto_await(update_weights))
+    trainer.global_steps, trainer.timing_raw = 0, {}
+    trainer.on_init_end()
+    trainer.global_steps = 1
+    with pytest.raises(
+        TimeoutError, match=r"step 1: the rollout engine did not load the new weights within 0\.2"
+    ):
+        trainer.on_step_end()
+    assert updated == [0, 1]
+
+
+def test_a_step_that_fails_leaves_its_rollouts_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
+
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    flushed: list[str] = []
+    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
+    trainer._record = SimpleNamespace(flush=lambda: flushed.append("flushed"))
+    monkeypatch.setattr(PPOTrainerSync, "step", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        trainer.step({}, {})
+    assert flushed == ["flushed"]
+
+
+def updates_of(parts: list[list[int]], mini_batch: int) -> list[list[int]]:
+    """Return the rows of each update, as verl cuts the parts of all ranks."""
+    each = mini_batch // len(parts)
+    count = len(parts[0]) // each
+    return [sorted(row for part in parts for row in part[n * each : (n + 1) * each]) for n in range(count)]
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4, 8])
+def test_an_update_has_the_same_whole_questions_on_any_number_of_ranks(ranks: int) -> None:
+    draw = random.Random(0)
+    questions = [f"q{row // 8:02d}" for row in range(128)]
+    workloads = [draw.randrange(10, 2000) for _ in questions]
+    parts = order_rows(questions, workloads, mini_batch=32, ranks=ranks)
+    assert [len(part) for part in parts] == [128 // ranks] * ranks
+    assert updates_of(parts, 32) == [list(range(32 * n, 32 * n + 32)) for n in range(4)]
+    for update in range(4):
+        each = 32 // ranks
+        loads = [sum(workloads[row] for row in part[update * each : (update + 1) * each]) for part in parts]
+        assert max(loads) - min(loads) < 2000  # no more than one response's
+
+
+def test_padding_is_shared_by_the_updates_and_cuts_no_question() -> None:
+    questions = [f"q{row // 4}" for row in range(20)]  # 5 questions of 8
+    parts = order_rows([*questions, *[None] * 12], [1] * 32, mini_batch=16, ranks=2)
+    updates = updates_of(parts, 16)
+    assert sorted(row for part in parts for row in part) == list(range(32))
+    assert sorted(sum(row < 20 for row in update) for update in updates) == [8, 12]
+    for update in updates:
+        assert set(Counter(questions[row] for row in update if row < 20).values()) == {4}
+
+
+pytestmark = pytest.mark.usefixtures("quick_hydra")
+
+
+def hydra_config(arguments: list[str]) -> dict[str, Any]:
+    """Return verl's configuration with these arguments, as `main_ppo` would read it."""
+    import verl
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from omegaconf import OmegaConf
+
+    folder = Path(verl.__file__).parent / "trainer" / "config"
+    with initialize_config_dir(str(folder), version_base=None):
+        config = hydra_compose("ppo_trainer", overrides=arguments)
+    plain = OmegaConf.to_container(config, resolve=True)
+    assert isinstance(plain, dict)
+    return plain
+
+
+@pytest.mark.slow
+def test_hydra_reads_every_recipe_back() -> None:
+    odd = Recipe("mine", "a summary: 'quoted', {braced}, ${interpolated}, a\\'b, = and null", neighbors=1)
+    numbered = compose(RECIPES["grpo"], {"name": "1e3", "summary": "null", "loss": {"dual_clip": 3.0}})
+    ends = compose(RECIPES["grpo"], {"name": "x\\", "summary": "\\\\'\\${y}\\\\ two\nlines \\boxed{}\\"})
+    for recipe in (RECIPES["ta_grpo"], RECIPES["dapo"], odd, numbered, ends):
+        settings = RunSettings(seed=None, record="runs/first one, or 'second'")
+        config = hydra_config(hydra_arguments(recipe_overrides(recipe, settings)))
+        assert recipe_of(config) == recipe
+        assert settings_of(config) == settings
+        assert config["algorithm"]["filter_groups"]["enable"] is recipe.drops_dead_groups
+        assert config["actor_rollout_ref"]["actor"]["clip_ratio_high"] == recipe.loss.clip_high
+
+
+def test_a_configuration_without_a_recipe_is_refused() -> None:
+    with pytest.raises(InputError, match=r"has no tagrpo_recipe\. Start with"):
+        recipe_of({"trainer": {}})
+    with pytest.raises(InputError, match=r"tagrpo_recipe: .* argument 'colour'"):
+        recipe_of({"tagrpo_recipe": {"name": "grpo", "colour": "red"}})
+    with pytest.raises(InputError, match=r"tagrpo_recipe: .* argument 'x'"):
+        recipe_of({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}})
+    assert settings_of({}) == RunSettings()
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"seed": -1}, "seed is -1"),
+        ({"answers": "some"}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
+        ({"colour": "red"}, r"tagrpo_run\.colour: unknown setting"),
+        ({"kl_on": "some"}, "kl_on is 'some'"),
+        ({"poll_interval_s": 0.0}, "poll_interval_s is 0.0"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        settings_of({"tagrpo_run": values})
+
+
+def test_a_resume_measures_against_the_first_step_of_the_first_start(tmp_path: Path) -> None:
+    import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
+
+    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    with RolloutWriter(tmp_path, "run") as writer:
+        for step, entropy in ((1, 2.0), (2, 0.25), (3, 0.1)):
+            writer.write_metrics(step, {ENTROPY: entropy, CORRECT: 0.0})
+    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
+    trainer._alarms, trainer._record = Alarms(), SimpleNamespace(folder=tmp_path)
+    trainer._skipping = trainer._replaying = SimpleNamespace(load=lambda folder: None)
+    saved = SimpleNamespace(resume_mode="auto", default_local_dir=str(tmp_path))
+    trainer.config = SimpleNamespace(trainer=saved)
+    trainer._resume(2)
+    [alarm] = trainer._alarms.look(3, {ENTROPY: 0.19, CORRECT: 0.0})  # no right answer: said before
+    assert (alarm.step, alarm.metric) == (3, ENTROPY)

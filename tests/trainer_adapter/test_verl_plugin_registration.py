@@ -57,14 +57,13 @@ print("tagrpo" in ADV_ESTIMATOR_REGISTRY)
     assert done.stdout.splitlines()[-4:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop", "True"]
 
 
-def test_an_untested_verl_with_every_hook_is_taken_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_untested_verl_with_every_hook_is_taken_and_named_and_another_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     assert checks.untested_version() is None
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.7")
     checks.check_version(TIER_2)
     assert "verl 0.9.7 is not among the tested versions (0.9.0, 0.9.1)" in str(checks.untested_version())
-
-
-def test_another_verl_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(metadata, "version", lambda name: "0.10.0")
     (tmp_path / "trainer").mkdir()
     monkeypatch.setattr(checks, "installed_folders", lambda: {"verl": tmp_path})
@@ -136,7 +135,6 @@ def test_a_second_training_on_a_ray_cluster_is_refused() -> None:
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         ) as first:
-            assert first.stdout is not None
             assert first.stdout.readline() == "has a queue\n"
             second = subprocess.run(command, input="", capture_output=True, text=True, check=False)
             assert second.returncode == 1

@@ -8,7 +8,7 @@ from command_line import CommandLine
 from runs import Proposed, add_run
 
 from service.database import Database
-from service.questions.contamination.store import overlaps_with
+from service.questions.contamination import overlaps_with
 
 HENS = "A farmer has 12 hens and each hen lays 3 eggs a week. How many eggs are laid in 4 weeks?"
 TRAINS = "Two trains leave at noon, 300 km apart, at 60 and 90 km per hour. When do they meet?"

@@ -23,7 +23,7 @@ from world_runs import rows
 
 from service.asks.tables import AskBodyRow
 from service.database import Database
-from trainer_adapter.verl.reward import close_service, compute_score
+from trainer_adapter.verl.reward import compute_score
 
 COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "lime": (0, 255, 0)}
 NUMBERS = {"red": 12, "blue": 30, "lime": 45}
@@ -205,12 +205,9 @@ def test_programs_from_questions_to_rewards(
     right = "```python\ndef shout(text): return text.upper() + '!'\n```"
     row = next(row for row in exported if "shout" in str(row["prompt"]))
     truth, about = row["reward_model"]["ground_truth"], row["extra_info"]
-    try:
-        rewards = [
-            asyncio.run(compute_score("x", response, truth, about))
-            for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
-        ]
-    finally:
-        close_service()
+    rewards = [
+        asyncio.run(compute_score("x", response, truth, about))
+        for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
+    ]
     assert [reward["score"] for reward in rewards] == [1.0, 0.0, 0.0]
     assert [reward["reason"] for reward in rewards] == ["tests passed", "tests failed", "tests failed"]

@@ -39,7 +39,7 @@ def test_a_page_of_an_empty_database_says_what_to_do(tmp_path, page, command):
     ("revision", "way_out"), [("0011", "choose another file with"), ("0.9", "tagrpo db upgrade")]
 )
 def test_an_older_database_says_the_way_out_and_stays_as_it_is(tmp_path, monkeypatch, revision, way_out):
-    monkeypatch.setattr(schema, "REVISIONS", (schema.Revision("0.9"), *schema.REVISIONS))
+    monkeypatch.setattr(schema, "UPGRADABLE", ("0.9",))
     path = tmp_path / "old.db"
     Database.open(path).close()
     with sqlite3.connect(path) as connection:

@@ -4,8 +4,7 @@ import pytest
 from pages import headings, numbers, open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
-from rephraser.reviews.audit import audit_rates, get_audit, open_audit
-from rephraser.reviews.rates import run_agreement
+from rephraser.reviews.audit import audit_rates, get_audit, open_audit, run_agreement
 from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
 
+from service.config import read_toml
 from service.errors import InputError
 from service.own_code import is_own
-from service.toml_files import read_toml
 from trainer_adapter.methods.registry import FORMULAS, list_names, settings_of_advantage
 
 GroupAxis: TypeAlias = Literal["joint", "prompt"]

@@ -4,17 +4,14 @@ Each row names the hash of the footer of the `step-N.parquet` that was counted. 
 or copied later has another one, and is counted again.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from service.parquet import DamagedFileError, footer_hash, read_parquet
 from trainer_adapter.record.files import (
     COUNTS_FILE,
-    FileState,
     about_file,
-    file_state,
     read_headers,
     step_path,
     steps_there,
@@ -40,59 +37,35 @@ COUNT_TYPES = {name: _KINDS.get(name, "int32") for name in ("step", *_KEYS, *SUM
 """Arrow's types of the columns of `counts.parquet`."""
 
 
-@dataclass(frozen=True)
-class Footer:
-    """The footer of a step's headers: its hash, or what is wrong with the file."""
-
-    state: FileState
-    content: str = ""
-    problem: str | None = None
-
-
-def read_footers(folder: Path, earlier: Mapping[int, Footer]) -> dict[int, Footer]:
-    """Return the footers of the steps that have headers, reading those that changed since `earlier`."""
-    footers = {}
-    for step in steps_there(folder):
-        path = step_path(folder, step)
-        state, kept = file_state(path), earlier.get(step)
-        try:
-            is_same = kept is not None and kept.problem is None and kept.state == state
-            footers[step] = kept if kept and is_same else Footer(state, footer_hash(path))
-        except FileNotFoundError:  # pruned meanwhile
-            continue
-        except DamagedFileError as error:
-            footers[step] = Footer(state, problem=str(error))
-    return footers
-
-
-def current_counts(folder: Path, run: str | None, footers: dict[int, Footer]) -> tuple[Any, list[str]]:
-    """Return the counts of all steps as a pyarrow table, and what is wrong with the files.
+def current_counts(folder: Path, run: str | None) -> tuple[Any, dict[int, str], list[str]]:
+    """Return the counts of all steps, the footer's hash of each step with headers, and damaged files.
 
     Steps that the file lacks are counted now: a kill between a step and its counts leaves them out.
     """
     import numpy as np
     import pyarrow as pa
 
+    contents: dict[int, str] = {}
     problems = []
     counts = pa.schema(COUNT_TYPES).empty_table()
-    try:
-        counts = read_parquet(folder / COUNTS_FILE, COUNT_TYPES, about_file(run))
-    except FileNotFoundError:
-        pass
-    except DamagedFileError as error:
-        problems.append(f"{error} tagrpo recounted the steps that have files.")
+    with suppress(FileNotFoundError):
+        try:
+            counts = read_parquet(folder / COUNTS_FILE, COUNT_TYPES, about_file(run))
+        except DamagedFileError as error:
+            problems.append(f"{error} tagrpo recounted the steps that have files.")
     steps, first = np.unique(counts["step"].to_numpy(), return_index=True)
     counted = dict(zip(steps.tolist(), counts["content"].take(first).to_pylist(), strict=True))
-    for step, footer in footers.items():
-        if footer.problem is None and counted.get(step) != footer.content:
+    for step in steps_there(folder):
+        with suppress(FileNotFoundError):  # pruned meanwhile
             try:
-                of_step = count_prompts(step, read_headers(folder, run, step), footer.content)
-                counts = replace_step(counts, step, of_step)
-            except FileNotFoundError:
-                continue
+                content = footer_hash(step_path(folder, step))
+                if counted.get(step) != content:
+                    of_step = count_prompts(step, read_headers(folder, run, step), content)
+                    counts = replace_step(counts, step, of_step)
+                contents[step] = content
             except DamagedFileError as error:
-                footers[step] = Footer(footer.state, problem=str(error))
-    return counts, problems + [footer.problem for footer in footers.values() if footer.problem]
+                problems.append(str(error))
+    return counts, contents, problems
 
 
 def count_prompts(step: int, headers: Any, content: str) -> Any:

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from evaluator.evals.grading import shorten_answer
+from evaluator.evals.samples import shorten_answer
 from service.errors import InputError, NotFoundError
 from service.parquet import DamagedFileError, footer_hash, read_parquet
-from trainer_adapter.record.counting import Footer, current_counts, read_footers
+from trainer_adapter.record.counting import current_counts
 from trainer_adapter.record.files import (
     COUNTS_FILE,
     METRICS_FILE,
@@ -74,14 +74,15 @@ class Record:
             raise InputError(f"{folder}: contains no rollouts (step-*.parquet) and no {METRICS_FILE}.")
         self._lock = threading.Lock()
         self._state: list[FileState] = []
-        self._footers: dict[int, Footer] = {}
+        self._contents: dict[int, str] = {}
         self._problems: tuple[str, ...] = ()
         self._counts: TrainingCounts
         self._metrics: tuple[FileState, dict[int, dict[str, float]], int] = (None, {}, 0)
 
     def stamp(self) -> str:
         """Return a text that changes whenever the record does."""
-        return repr((self._state_now(), file_state(self.folder / METRICS_FILE)))
+        self._refresh()
+        return repr((self._state, self._problems, file_state(self.folder / METRICS_FILE)))
 
     def counts(self) -> TrainingCounts:
         """Return the counts of all steps, also of those whose responses were pruned."""
@@ -96,7 +97,7 @@ class Record:
     def contents(self) -> dict[int, str]:
         """Return the steps that have headers in order, with a hash that changes with any of their values."""
         self._refresh()
-        return {step: footer.content for step, footer in self._footers.items() if footer.problem is None}
+        return self._contents
 
     def steps(self) -> list[int]:
         """Return the steps that have headers, in order."""
@@ -202,28 +203,17 @@ class Record:
             path.unlink(missing_ok=True)
         return pruned
 
-    def _state_now(self) -> list[FileState]:
-        damaged = [step for step, footer in self._footers.items() if footer.problem is not None]
-        paths = [self.folder, self.folder / COUNTS_FILE, *(step_path(self.folder, step) for step in damaged)]
-        return [file_state(path) for path in paths]
-
     def _refresh(self) -> None:
-        """Read what changed since the last look: counts, and steps that these do not hold."""
+        """Read counts and footers again if the folder or its counts have changed, or a file was damaged."""
         with self._lock:
-            before = self._state_now()
-            if before == self._state:
+            state = [file_state(self.folder), file_state(self.folder / COUNTS_FILE)]
+            if state == self._state and not self._problems:
                 return
-            footers = read_footers(self.folder, self._footers)
-            texts = set(steps_there(self.folder, "texts"))
-            table, problems = current_counts(self.folder, self.run.name, footers)
-            problems += [
-                f"{texts_path(self.folder, step)}: {_MISSING}"
-                for step, footer in footers.items()
-                if step not in texts and footer.problem is None
-            ]
-            self._footers, self._problems, self._counts = footers, tuple(problems), TrainingCounts(table)
-            damaged = [footer.state for footer in footers.values() if footer.problem]
-            self._state = [*before[:2], *damaged]
+            table, self._contents, problems = current_counts(self.folder, self.run.name)
+            texts = set(steps_there(self.folder, "texts"))  # written before headers, so looked for later
+            missing = [texts_path(self.folder, step) for step in self._contents if step not in texts]
+            self._problems = (*problems, *(f"{path}: {_MISSING}" for path in missing))
+            self._counts, self._state = TrainingCounts(table), state
 
 
 def place_of(rollout_id: str) -> tuple[int, int]:

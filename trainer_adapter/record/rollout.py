@@ -25,7 +25,7 @@ class RolloutHeader:
     truncated: bool  # cut at the maximum length
     reward: float  # what the advantage was computed from; shaped if the recipe shapes it
     correct: bool | None  # None if the grader could not tell (its reward is 0)
-    reason: str = ""  # why the grade is what it is, one of `evaluator.grading.REASONS`
+    reason: str = ""  # why the grade is what it is, see `evaluator.grading.types`
     extracted: str | None = None  # the answer that was read
     advantage: float | None = None  # of the response, before token weights
     old_log_prob: float | None = None  # sum over its tokens before the update, on the recipe's anchor

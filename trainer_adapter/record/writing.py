@@ -3,10 +3,9 @@
 import json
 import logging
 import math
-import queue
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from itertools import chain, islice
 from operator import attrgetter
@@ -21,7 +20,6 @@ from service.writing import write_file, write_text
 from trainer_adapter.record.counting import (
     count_prompts,
     current_counts,
-    read_footers,
     replace_step,
 )
 from trainer_adapter.record.files import (
@@ -52,8 +50,8 @@ class RolloutWriter:
 
     Each file appears complete or not at all: first the texts of a step, then its headers, then the counts of
     all steps. A step that is trained again after a resume replaces its files. A thread writes, so that
-    `write` returns at once unless two steps are unwritten. A disk that is full or gone never stops training:
-    the step is lost, logged, and named in `failures`.
+    `write` returns at once unless the step before is unwritten. A disk that is full or gone never stops
+    training: the step is lost, logged, and named in `failures`.
 
     Args:
         folder: belongs to one run.
@@ -75,11 +73,8 @@ class RolloutWriter:
         self.failures: list[str] = []
         self._counts: Any = None
         self._prepare(dict(spec or {}), dict(versions or {}))
-        self._waiting: queue.Queue[tuple[int, MakeRecords] | None] = queue.Queue(maxsize=1)
-        self._thread: threading.Thread | None = None
-        if background:
-            self._thread = threading.Thread(target=self._write_waiting, name="rollout-writer", daemon=True)
-            self._thread.start()
+        self._pool = ThreadPoolExecutor(1, "rollout-writer") if background else None
+        self._last: Future[None] | None = None
 
     def __enter__(self) -> "RolloutWriter":
         return self
@@ -94,14 +89,16 @@ class RolloutWriter:
         """
         if not callable(records):
             records = partial(iter, sorted(records, key=_ORDER))
-        if self._thread is None:
+        self.flush()
+        if self._pool is None:
             self._write(step, records())
         else:
-            self._waiting.put((step, records))
+            self._last = self._pool.submit(self._try_to_write, step, records)
 
     def flush(self) -> None:
         """Wait until every step that was given is written, or has failed."""
-        self._waiting.join()
+        if self._last is not None:
+            self._last.result()
 
     def write_metrics(self, step: int, metrics: Mapping[str, Any]) -> None:
         """Add the finite metrics of a step; the last line of a step counts."""
@@ -119,9 +116,8 @@ class RolloutWriter:
 
     def close(self) -> None:
         """Wait until everything is written. Closing twice does nothing."""
-        if self._thread is not None and self._thread.is_alive():
-            self._waiting.put(None)
-            self._thread.join()
+        if self._pool is not None:
+            self._pool.shutdown()
 
     def _prepare(self, spec: dict[str, Any], versions: dict[str, Any]) -> None:
         try:
@@ -137,16 +133,11 @@ class RolloutWriter:
         except OSError as error:
             raise InputError(f"{self.folder}: cannot record rollouts here ({error.strerror}).") from error
 
-    def _write_waiting(self) -> None:
-        while (waiting := self._waiting.get()) is not None:
-            step, make = waiting
-            try:
-                self._write(step, make())
-            except Exception as error:  # whatever it is, training must go on
-                self._fail(step, error)
-            del waiting, make
-            self._waiting.task_done()
-        self._waiting.task_done()
+    def _try_to_write(self, step: int, make: MakeRecords) -> None:
+        try:
+            self._write(step, make())
+        except Exception as error:  # whatever it is, training must go on
+            self._fail(step, error)
 
     def _fail(self, step: int, error: Exception) -> None:
         message = f"step {step}: rollouts or metrics were not recorded ({error})"
@@ -173,8 +164,7 @@ class RolloutWriter:
 
     def _count(self, step: int, headers: Any, content: str) -> None:
         if self._counts is None:  # what an earlier start left
-            footers = read_footers(self.folder, {})
-            self._counts, problems = current_counts(self.folder, self.run, footers)
+            self._counts, _, problems = current_counts(self.folder, self.run)
             for problem in problems:
                 _LOG.warning("%s", problem)
         self._counts = counts = replace_step(self._counts, step, count_prompts(step, headers, content))

@@ -81,7 +81,7 @@ def check_fit(composition: Composition, data: TrainingData) -> list[str]:
             f"{data.folder}: the layout is {data.layout}, but recipe {recipe.name} samples the neighbors of "
             "a question together. Export with --layout grouped."
         )
-    if recipe.neighbors and not data.most_neighbors:
+    if recipe.neighbors and not any(data.neighbors_per_question):
         raise InputError(
             f"{data.folder}: no question of {data.set_ref} has a neighbor, but recipe {recipe.name} samples "
             f"{recipe.neighbors}. Publish a set with neighbors, or train grpo or grpo_matched."
@@ -121,8 +121,8 @@ def _notes(composition: Composition, data: TrainingData) -> Sequence[str]:
         )
     if composition.preset.oddity is not None and recipe.reward == composition.preset.reward:
         notes.append(composition.preset.oddity)
-    fewer = data.fewer_than(recipe.neighbors)
-    if fewer:
+    sizes = data.neighbors_per_question.items()
+    if fewer := sum(count for size, count in sizes if size < recipe.neighbors):
         notes.append(
             f"{fewer:,} of {data.questions:,} questions have fewer than {recipe.neighbors} neighbors; their "
             f"{recipe.rollouts} responses are spread over the prompts that exist"

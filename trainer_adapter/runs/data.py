@@ -2,32 +2,26 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from evaluator.grading import AnswerKind
-from rephraser.sets.types import NeighborSet, SetHeader
-from service.database import Database
+from rephraser.sets.types import SetHeader
 from service.errors import InputError
 from service.hashing import file_sha256
-from service.questions.images import image_loader
 from trainer_adapter.verl.export import (
     FORMAT,
     FORMAT_VERSION,
-    LATEX,
     MANIFEST_NAME,
     TRAIN_NAME,
     VALIDATION_NAME,
-    export_verl,
     validation_size,
 )
 from trainer_adapter.verl.export_config import SetRows
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout
 from trainer_adapter.verl.image_prompts import holds_images
 from trainer_adapter.verl.prompts import PromptTemplate
-
-DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
 
 
 @dataclass(frozen=True)
@@ -45,7 +39,7 @@ class TrainingData:
     template: PromptTemplate  # of its prompts; verl has to use the same chat_template_kwargs
     sha256: Mapping[str, str]  # of the files, by name
     strategies: tuple[str, ...] = ()  # of its neighbors; none if all were exported
-    answers: AnswerForm = LATEX  # how they are graded
+    answers: AnswerForm = field(default_factory=AnswerForm)  # how they are graded
     images: bool = False  # whether questions may have some
 
     @property
@@ -61,15 +55,6 @@ class TrainingData:
         """Rows of the training file, as verl counts them: of a flat export neighbors have their own."""
         neighbors = sum(size * count for size, count in self.neighbors_per_question.items())
         return self.questions + (neighbors if self.layout == "flat" else 0)
-
-    @property
-    def most_neighbors(self) -> int:
-        """The most neighbors a training question has."""
-        return max(self.neighbors_per_question, default=0)
-
-    def fewer_than(self, neighbors: int) -> int:
-        """Return how many training questions have fewer neighbors."""
-        return sum(count for size, count in self.neighbors_per_question.items() if size < neighbors)
 
     def identity(self) -> dict[str, Any]:
         """Return what makes a run on other data another run; folders are no part of it."""
@@ -112,32 +97,6 @@ def read_data(folder: Path, *, verify: bool = False, way_out: str = "export the 
                 f"{file}: changed after the export (its checksum differs from the manifest); {way_out}."
             )
     return data
-
-
-def export_data(
-    database: Database,
-    config: SetRows,
-    neighbor_set: NeighborSet,
-    folder: Path,
-    template: PromptTemplate,
-    answers: AnswerForm,
-) -> TrainingData:
-    """Export a set in groups and return it."""
-    export_verl(
-        neighbor_set.entries,
-        folder,
-        layout="grouped",
-        template=template,
-        data_source=DATA_SOURCE,
-        set_ref=neighbor_set.header.ref,
-        content_hash=neighbor_set.header.content_hash,
-        answers=answers,
-        strategies=config.strategies,
-        validation_share=config.validation_share,
-        load_images=image_loader(database),
-        overwrite=True,  # what a start that was killed before it began may have left
-    )
-    return read_data(folder)
 
 
 def read_again(

@@ -25,15 +25,25 @@ class ModelShape:
     biases: bool = False  # queries, keys and values have biases (Qwen 2)
 
     @property
+    def _linear(self) -> dict[str, tuple[int, int]]:
+        """Input and output width of the linear layers of a block, by their names."""
+        hidden, queries, keys = self.hidden, self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return {
+            "q_proj": (hidden, queries),
+            **dict.fromkeys(("k_proj", "v_proj"), (hidden, keys)),
+            "o_proj": (queries, hidden),
+            **dict.fromkeys(("gate_proj", "up_proj"), (hidden, self.intermediate)),
+            "down_proj": (self.intermediate, hidden),
+        }
+
+    @property
     def parameters(self) -> int:
         """Number of parameters: embeddings, and each layer's attention, feed-forward part and norms."""
-        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        attention = 2 * self.hidden * queries + 2 * self.hidden * keys
+        layer = sum(width * out for width, out in self._linear.values()) + 2 * self.hidden
         if self.biases:
-            attention += queries + 2 * keys
+            layer += (self.heads + 2 * self.kv_heads) * self.head_dim
         if self.norms_qk:
-            attention += 2 * self.head_dim
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+            layer += 2 * self.head_dim
         embeddings = self.vocabulary * self.hidden * (1 if self.tied else 2)
         return embeddings + self.layers * layer + self.hidden
 
@@ -43,20 +53,9 @@ class ModelShape:
         Args:
             modules: only on layers whose names end so, as in peft's `target_modules`.
         """
-        queries, keys = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        widths = {
-            "q_proj": self.hidden + queries,
-            "k_proj": self.hidden + keys,
-            "v_proj": self.hidden + keys,
-            "o_proj": queries + self.hidden,
-            "gate_proj": self.hidden + self.intermediate,
-            "up_proj": self.hidden + self.intermediate,
-            "down_proj": self.intermediate + self.hidden,
-        }
         ends = None if modules is None else {name.rpartition(".")[2] for name in modules}
-        return (
-            rank * self.layers * sum(width for name, width in widths.items() if ends is None or name in ends)
-        )
+        chosen = (sum(widths) for name, widths in self._linear.items() if ends is None or name in ends)
+        return rank * self.layers * sum(chosen)
 
     @property
     def kv_bytes_per_token(self) -> int:

@@ -2,7 +2,6 @@
 
 import re
 import zipfile
-from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,6 @@ from service.writing import write_text
 from trainer_adapter.methods.registry import user_sources
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData
-from trainer_adapter.verl.plugin.overrides import leaves
 from trainer_adapter.verl.plugin.settings import RunSettings
 
 _FREE = {
@@ -102,23 +100,6 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     }
 
 
-def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """Return the settings in which two specifications differ, as `key: old there, new now`."""
-    there, now = (
-        {
-            path.removeprefix("settings."): list(value) if isinstance(value, tuple) else value
-            for path, value in leaves(spec)
-        }
-        for spec in (old, new)
-    )
-    changed = []
-    for key in sorted({*there, *now}):
-        if key not in there or key not in now or there[key] != now[key]:
-            was, given = (repr(spec[key]) if key in spec else "not set" for spec in (there, now))
-            changed.append(f"{key}: {was} in the run, but {given} given")
-    return changed
-
-
 TRACKER = "latest_checkpointed_iteration.txt"
 """The file in which verl keeps the last step it saved; written last, but not at one stroke."""
 
@@ -133,28 +114,17 @@ def tracked_step(folder: Path) -> int | None:
         return None
 
 
-_FILES = {"model": "model", "optimizer": "optim", "extra": "extra_state"}
-"""What verl's FSDP engine calls the files of what it saves, one of each for every rank."""
+def fault_of(folder: Path, step: int, *, ended: bool = False) -> str | None:
+    """Return what the checkpoint of a step lacks, if anything; verl writes `data.pt` last.
 
-
-def loaded_parts(composition: Composition) -> tuple[str, ...]:
-    """Return the parts of a checkpoint that verl loads, by the names of their files."""
-    key = "actor_rollout_ref.actor.checkpoint"
-    saved = str(composition.value(f"{key}.save_contents", ",".join(_FILES)))
-    loaded = str(composition.value(f"{key}.load_contents", saved))
-    contents = re.findall(r"\w+", saved if "${" in loaded else loaded)
-    return tuple(file for content, file in _FILES.items() if content in contents)
-
-
-def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
-    """Return what the checkpoint of a step lacks, if anything; verl writes `data.pt` last."""
+    An ended run needs no weights to resume from.
+    """
     place = folder / f"global_step_{step}"
     if not place.is_dir():
         return "does not exist"
     held = sorted((place / "actor").glob("*_world_size_*.pt"))
-    for part in parts:
-        if not any(path.name.startswith(f"{part}_world_size_") for path in held):
-            return f"has no actor/{part}_world_size_*.pt"
+    if not ended and not any(path.name.startswith("model_") for path in held):
+        return "has no actor/model_world_size_*.pt"
     for path in (*held, place / "data.pt"):
         if not path.exists():
             return f"has no {path.name}"
@@ -163,7 +133,7 @@ def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
     return None
 
 
-def mend(folder: Path, parts: Collection[str], *, ended: bool = False) -> str | None:
+def mend(folder: Path, *, ended: bool = False) -> str | None:
     """Let verl's tracker name the last whole checkpoint; return what had to be done, None where nothing had.
 
     verl stops at a tracker that a kill left empty and at a part that is missing, and begins at step 1 without
@@ -172,22 +142,15 @@ def mend(folder: Path, parts: Collection[str], *, ended: bool = False) -> str | 
     tracker, step = folder / TRACKER, tracked_step(folder)
     if not tracker.exists():
         return None
-    if ended:
-        parts = [part for part in parts if part == "model"]
-    elif "model" not in parts:
-        raise InputError(
-            f"{folder}: the checkpoints of this run contain no weights that verl can resume from. Only a "
-            "run whose checkpoint.save_contents and .load_contents include `model` can be resumed."
-        )
     fault = "does not contain a step number"
     if step is not None:
-        lack = fault_of(folder, step, parts)
+        lack = fault_of(folder, step, ended=ended)
         if lack is None:
             return None
         fault = f"points to step {step}, which {lack}"
     matches = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
     steps = sorted((int(match[1]) for match in matches if match), reverse=True)
-    whole = (other for other in steps if fault_of(folder, other, parts) is None)
+    whole = (other for other in steps if fault_of(folder, other, ended=ended) is None)
     if (last := next(whole, None)) is not None:
         write_text(tracker, str(last), overwrite=True)
         return f"{tracker.name} {fault}; training resumes from the checkpoint at step {last}"

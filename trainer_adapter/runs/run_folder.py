@@ -13,12 +13,11 @@ from typing import Any
 
 from service.errors import InputError
 from service.writing import write_text
+from trainer_adapter.record.files import read_metrics
 from trainer_adapter.runs.launching import TrainEnd, end_processes, find_processes, last_step
 from trainer_adapter.runs.resuming import tracked_step
 from trainer_adapter.verl.alarms import alarms_of
 
-FORMAT = "tagrpo training run"
-FORMAT_VERSION = 1
 CONFIG = "config.json"
 COMMAND = "command.sh"
 _LOCK, _ATTEMPTS, _PROCESS = ".lock", "attempts.jsonl", ".process.json"
@@ -98,15 +97,8 @@ class RunFolder:
         return tracked_step(self.checkpoints)
 
     def alarms(self) -> tuple[str, ...]:
-        """What the metrics of all starts say to look at, a line each."""
-        steps: dict[int, dict[str, Any]] = {}
-        starts = (self.path / "metrics").glob("*.jsonl")
-        for path in sorted(starts, key=lambda path: int(path.stem)):
-            for line in path.read_text(encoding="utf-8").splitlines():
-                with contextlib.suppress(ValueError):  # a line that a kill cut short
-                    logged = json.loads(line)
-                    steps[int(logged["step"])] = logged["data"]
-        return tuple(map(str, alarms_of(sorted(steps.items()))))
+        """What the recorded metrics say to look at, a line each."""
+        return tuple(map(str, alarms_of(read_metrics(self.rollouts)[0].items())))
 
     def attempts(self) -> list[TrainAttempt]:
         """The starts so far; a line that a kill cut short is left out."""
@@ -138,20 +130,17 @@ class RunFolder:
             file.write(json.dumps(asdict(attempt)) + "\n")
         return attempt
 
-    def read_config(self) -> dict[str, Any]:
-        """Return what the run was told when it was first started."""
+    def read_spec(self) -> dict[str, Any]:
+        """Return the specification with which the run was first started."""
         path = self.path / CONFIG
         try:
-            config = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (OSError, ValueError, TypeError) as error:
+            return dict(json.loads(path.read_text(encoding="utf-8"))["spec"])
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: cannot be read ({error}). Start a run with another --name.") from error
-        if (config.get("format"), config.get("format_version")) != (FORMAT, FORMAT_VERSION):
-            raise InputError(f"{path}: not a training run of this version. Start a run with another --name.")
-        return config
 
     def write_config(self, config: Mapping[str, Any]) -> None:
-        text = json.dumps({"format": FORMAT, "format_version": FORMAT_VERSION, **config}, indent=2) + "\n"
-        write_text(self.path / CONFIG, text, overwrite=True)
+        content = {"format": "tagrpo training run", "format_version": 1, **config}
+        write_text(self.path / CONFIG, json.dumps(content, indent=2) + "\n", overwrite=True)
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -14,7 +14,8 @@ from typing import Any
 from rephraser.sets import load_set
 from service.database import Database, utc_now
 from service.errors import InputError, TagrpoError
-from service.runs.store import check_name, find_run, finish_run, keep_config, open_run
+from service.questions.images import image_loader
+from service.runs.store import changed_settings, check_name, find_run, finish_run, keep_config, open_run
 from service.writing import write_text
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.record.runs import keep_folder
@@ -23,7 +24,7 @@ from trainer_adapter.record.writing import RolloutWriter
 from trainer_adapter.runs import checking
 from trainer_adapter.runs.assignments import changed_recipe, read_overrides
 from trainer_adapter.runs.composing import Composition, command, compose_training, template_arguments
-from trainer_adapter.runs.data import TrainingData, export_data, read_again, read_data
+from trainer_adapter.runs.data import TrainingData, read_again, read_data
 from trainer_adapter.runs.launching import (
     GRACE_S,
     hints,
@@ -36,8 +37,9 @@ from trainer_adapter.runs.launching import (
 )
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
-from trainer_adapter.runs.resuming import differences, loaded_parts, make_spec, mend
+from trainer_adapter.runs.resuming import make_spec, mend
 from trainer_adapter.runs.run_folder import COMMAND, RunFolder, TrainAttempt
+from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.hooks import hooks_of
 from trainer_adapter.verl.prompts import read_words, without_thinking
 
@@ -188,7 +190,10 @@ def _data(
         template = without_thinking(preset.prompt(words, tokenizer=config.model, max_prompt_tokens=limit))
         if resume and (target / "manifest.json").is_file():
             return read_again(config, neighbor_set.header, target, template, answers)
-        return export_data(database, config, neighbor_set, target, template, answers)
+        # A start that was killed before it began may have left an export.
+        images = image_loader(database)
+        export_verl(neighbor_set, target, config, template, load_images=images, overwrite=True)
+        return read_data(target)
 
 
 def _settle_thinking(data: TrainingData, model: str) -> TrainingData:
@@ -223,9 +228,9 @@ def _prepare(
     notes += checking.check_configuration(composition, folder.path)
     spec = make_spec(composition, data)
     if resume:
-        changed = differences(folder.read_config()["spec"], spec)
+        changed = changed_settings(folder.read_spec(), spec)
         if changed:
-            listed = "".join(f"\n  {line}" for line in changed)
+            listed = "".join(f"\n  {line.removeprefix('settings.')}" for line in changed)
             raise InputError(
                 f"{folder.path}: run {name} started with other settings, so it cannot continue with "
                 f"these:{listed}\nUse its original settings, or choose another --name."
@@ -248,7 +253,7 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     """Return how the run ended where its last step is saved, else None; verl's tracker is mended before."""
     attempts, composition = prepared.folder.attempts(), prepared.composition
     ended = bool(attempts) and attempts[-1].finished
-    mended = mend(prepared.folder.checkpoints, loaded_parts(composition), ended=ended)
+    mended = mend(prepared.folder.checkpoints, ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
         notes.append(mended or "the run has no checkpoint yet; training restarts from step 1")

@@ -2,13 +2,13 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rephraser.sets.store import load_set
-from rephraser.sets.types import SetEntry, SetHeader, select_strategies
+from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, select_strategies
 from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import InputError
@@ -17,7 +17,7 @@ from service.hashing import file_sha256
 from service.questions.images import LoadImages, image_loader
 from service.runs.store import package_versions
 from service.writing import check_folder_target, write_folder
-from trainer_adapter.verl.export_config import VerlExportConfig
+from trainer_adapter.verl.export_config import DATA_SOURCE, SetRows, VerlExportConfig
 from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout, Row, held, schema
 from trainer_adapter.verl.prompts import PromptTemplate, prompt_counter
 
@@ -28,8 +28,6 @@ TRAIN_NAME = "train.parquet"
 VALIDATION_NAME = "validation.parquet"
 _QUESTIONS_AT_ONCE = 500
 _PICTURED_AT_ONCE = 50  # with images of up to 20 MB
-LATEX = AnswerForm()
-"""What answers are where nothing else is said."""
 
 
 @dataclass(frozen=True)
@@ -69,16 +67,12 @@ def export_set(
     with database.read() as session:
         published = load_set(session, config.set)
     report = export_verl(
-        published.entries,
+        published,
         directory,
+        config,
+        config.template(),
         layout=config.layout,
-        template=config.template(),
         data_source=config.data_source,
-        set_ref=published.header.ref,
-        content_hash=published.header.content_hash,
-        answers=config.answers,
-        strategies=config.strategies,
-        validation_share=config.validation_share,
         load_images=image_loader(database),
         overwrite=overwrite,
     )
@@ -86,18 +80,14 @@ def export_set(
 
 
 def export_verl(
-    entries: Iterable[SetEntry],
+    published: NeighborSet,
     directory: Path,
+    rows: SetRows,
+    template: PromptTemplate,
     *,
     layout: Layout = "grouped",
-    template: PromptTemplate,
-    data_source: str,
-    set_ref: str,
-    content_hash: str,
-    answers: AnswerForm = LATEX,
-    strategies: Sequence[str] = (),
-    validation_share: float = 0.0,
-    load_images: LoadImages | None = None,
+    data_source: str = DATA_SOURCE,
+    load_images: LoadImages,
     overwrite: bool = False,
 ) -> VerlExportReport:
     """Write `train.parquet`, `manifest.json` and, if asked, `validation.parquet` into `directory`.
@@ -106,19 +96,16 @@ def export_verl(
     their neighbors; verl would cut long neighbors from the left. All files appear at once or not at all.
 
     Args:
+        rows: what to export, and how answers are graded. Questions that are held back go into
+            `validation.parquet`, without neighbors; always the same ones for the same questions.
         layout: "grouped" has one row per question with its neighbors inside, for joint groups; "flat" has one
             row per prompt, for any trainer that reads chat messages (stock verl, TRL).
         data_source: stock verl picks its reward function by this name.
-        strategies: of the neighbors to export; by default all.
-        validation_share: share of the questions, at least one, that go into `validation.parquet` instead,
-            without neighbors; always the same ones for the same questions.
         load_images: gives the images of questions that have some. Their tokens are not counted.
     """
+    set_ref, answers = published.header.ref, rows.answers
     check_folder_target(directory, overwrite=overwrite, mark=MANIFEST_NAME)
-    entries = tuple(entries)
-    if load_images is None and any(entry.question.images for entry in entries):
-        raise ValueError("questions with images need load_images")
-    chosen = select_strategies(_checked(entries, set_ref, answers), strategies, set_ref)
+    chosen = select_strategies(_checked(published.entries, set_ref, answers), rows.strategies, set_ref)
     kept, fitted = _fit(chosen, template)
     if not kept:
         shortest = min(dropped.tokens for dropped in fitted["dropped_questions"])
@@ -126,7 +113,7 @@ def export_verl(
             f"{set_ref}: every prompt is longer than {template.max_prompt_tokens} tokens (the shortest has "
             f"{shortest}). Raise the limit."
         )
-    training, validation = _split(kept, validation_share)
+    training, validation = _split(kept, rows.validation_share)
     splits = {TRAIN_NAME: training} | ({VALIDATION_NAME: validation} if validation else {})
     neighbors = [neighbor for entry in training for neighbor in entry.neighbors]
     report = VerlExportReport(
@@ -160,9 +147,9 @@ def export_verl(
             "format": FORMAT,
             "format_version": FORMAT_VERSION,
             "set": set_ref,
-            "content_hash": content_hash,
+            "content_hash": published.header.content_hash,
             "data_source": data_source,
-            **({"strategies": sorted(strategies)} if strategies else {}),
+            **({"strategies": sorted(rows.strategies)} if rows.strategies else {}),
             "layout": layout,
             "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
             "answers": asdict(answers),
@@ -178,18 +165,17 @@ def export_verl(
     return report
 
 
-def _checked(entries: Iterable[SetEntry], set_ref: str, answers: AnswerForm) -> tuple[SetEntry, ...]:
-    members = tuple(entries)
-    if not members:
+def _checked(entries: Sequence[SetEntry], set_ref: str, answers: AnswerForm) -> Sequence[SetEntry]:
+    if not entries:
         raise InputError(f"{set_ref}: the set has no questions to train on.")
-    for entry in members:
+    for entry in entries:
         if not entry.question.answer:
             raise InputError(
                 f"{set_ref}: question {entry.question.id} has no answer, so it cannot be rewarded."
             )
         form = AnswerForm(AnswerKind.CODE) if entry.question.kind is AnswerKind.CODE else answers
         form.check(entry.question.answer, f"{set_ref}: question {entry.question.id}")
-    return members
+    return entries
 
 
 def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> tuple[list[SetEntry], dict[str, Any]]:
@@ -257,7 +243,7 @@ def _write_parquet(
     layout: Layout,
     template: PromptTemplate,
     place: Mapping[str, str | None],
-    load_images: LoadImages | None,
+    load_images: LoadImages,
 ) -> None:
     import pyarrow as pa
     from pyarrow import parquet
@@ -272,7 +258,6 @@ def _write_parquet(
             for entry in batch:
                 made = [*ROWS[layout](entry, template, place)]
                 if with_images:
-                    assert load_images is not None
                     pictures = load_images(entry.question.images)
                     for row in made:
                         row["images"] = [held(pictures[id]) for id in entry.question.images]

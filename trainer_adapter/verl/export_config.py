@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from trainer_adapter.verl.export_rows import AnswerForm
     from trainer_adapter.verl.prompts import PromptTemplate
 
+DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
+
 
 class SetRows(Config):
     """What training takes of a neighbor set, and how it grades the answers."""
@@ -58,7 +60,7 @@ class VerlExportConfig(SetRows):
         default_factory=dict, description="Arguments of the chat template."
     )
     data_source: str = Field(
-        "DigitalLearningGmbH/MATH-lighteval",
+        DATA_SOURCE,
         description="Name by which verl chooses its reward function; by default the one for boxed answers.",
     )
 

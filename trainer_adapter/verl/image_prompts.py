@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from service.engines.images import open_held, open_processor, takes_images
-from service.errors import InputError, PrerequisiteError, first_line
+from service.engines.images import open_held, takes_images
+from service.errors import InputError
 from trainer_adapter.verl.plugin.images.placing import with_images
 
 COLUMN = "images"
@@ -26,24 +26,17 @@ def holds_images(file: Path) -> bool:
 
 def load_processor(model: str) -> Any:
     """Return the processor of a model that verl trains with images."""
-    if importlib.util.find_spec("transformers") is None:
-        raise PrerequisiteError("transformers is not installed: pip install 'tagrpo[train]'")
-    from transformers import AutoConfig
+    # Not above: every process of verl loads this module, by way of the hooks.
+    from service.engines.checkpoint import check_installed, open_checkpoint
 
-    try:
-        config = AutoConfig.from_pretrained(model)
-        processor = open_processor(model) if takes_images(config) else None
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        reason = first_line(error)
-        raise PrerequisiteError(
-            f"model {model}: its image processor could not be loaded ({reason}). The folder needs "
-            "preprocessor_config.json next to the weights."
-        ) from error
-    if processor is None:
+    check_installed("train")
+    checkpoint = open_checkpoint(model, None)
+    if not takes_images(checkpoint.config):
         raise InputError(
             f"model {model}: does not support images, but some questions of the set have images. Choose a "
             "model that does (Qwen/Qwen2.5-VL-3B-Instruct), or publish a set without images."
         )
+    processor = checkpoint.processor
     name, verl = type(processor).__name__, importlib.util.find_spec("verl")
     if verl is None or verl.origin is None:
         return processor
@@ -60,7 +53,6 @@ def prompt_lengths(
     file: Path, processor: Any, template: Mapping[str, Any], options: Mapping[str, Any], neighbors: int
 ) -> Iterator[tuple[str, int]]:
     """Yield the name and the number of tokens of each prompt of a file, those of its images among them."""
-    # Not above: every process of verl loads this module, by way of the hooks.
     from trainer_adapter.verl.export_rows import prompts_of, read_rows
 
     for row in (row for rows in read_rows(file, _ROWS_AT_ONCE, images=True) for row in rows):

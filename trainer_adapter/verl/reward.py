@@ -5,15 +5,14 @@ that one grader serves all calls of a worker process; `reward_kwargs` has the ar
 """
 
 import atexit
-import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from evaluator.evals.grading import shorten_answer
+from evaluator.evals.samples import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE, open_thought
-from evaluator.serving.desk import Desk
+from evaluator.grading.grader import Desk
 from trainer_adapter.verl.plugin import ABOUT_FIELD
 
 CUT_OFF_FIELD = "tagrpo_thought_cut_off"
@@ -21,16 +20,6 @@ CUT_OFF_FIELD = "tagrpo_thought_cut_off"
 
 _SLACK_S = 120.0
 """Beyond the grader's own limits: a worker that starts on a busy machine, a queue of hostile answers."""
-
-
-@dataclass(frozen=True)
-class GraderSettings:
-    """The grader of a reward worker process."""
-
-    workers: int = 1  # processes that do algebra; verl has 8 reward workers, each with its own grader
-    time_limit_s: float = 5.0  # seconds a comparison may take before it is unknown
-    memory_limit_mb: int = 2048  # memory a process may take on top of what it holds at its start
-    own: str = ""  # a grader of the user's own, `module:function`, in place of the rules; "" for the rules
 
 
 async def compute_score(
@@ -41,10 +30,10 @@ async def compute_score(
     *,
     boxed_only: bool = True,
     format_reward: bool = False,
-    workers: int = GraderSettings.workers,
-    time_limit_s: float = GraderSettings.time_limit_s,
-    memory_limit_mb: int = GraderSettings.memory_limit_mb,
-    grader: str = GraderSettings.own,
+    workers: int = 1,
+    time_limit_s: float = 5.0,
+    memory_limit_mb: int = 2048,
+    grader: str = "",
     record: str = "",
     **_: Any,
 ) -> dict[str, Any]:
@@ -59,14 +48,17 @@ async def compute_score(
         extra_info: of the row; `answer_kind`, `tolerance` and `CUT_OFF_FIELD` are read.
         boxed_only: only an answer in a `\boxed{}` counts, not a sentence that happens to contain the gold.
         format_reward: add 1 to the score and `format` if a response thinks between tags.
-        grader: see `GraderSettings`; it reads responses as they are, boxed or not.
+        workers: processes that do algebra; verl has 8 reward workers, each with its own grader.
+        time_limit_s: seconds that a comparison may take before it is unknown.
+        memory_limit_mb: memory that a process may take in addition to what it holds at its start.
+        grader: a grader of the user's own, `module:function`; it reads responses as they are, boxed or not.
         record: folder of the rollout record, if verl's own trainer trains; "" if tagrpo's does.
     """
     response, about = str(solution_str)[-LONGEST_RESPONSE:], extra_info or {}
     if about.get(CUT_OFF_FIELD) and not grader and "</think>" not in str(solution_str):
         response = open_thought(response)
     case = _case(response, ground_truth, about, boxed_only=boxed_only)
-    (grade,) = await _desk(GraderSettings(workers, time_limit_s, memory_limit_mb, grader)).grade([case])
+    (grade,) = await _desk(workers, time_limit_s, memory_limit_mb, grader or None).grade([case])
     reward = to_reward(grade)
     if format_reward:
         reward["format"] = 1.0 if thinks_between_tags(str(solution_str)) else 0.0
@@ -101,32 +93,12 @@ def to_reward(grade: Grade) -> dict[str, Any]:
     }
 
 
-_lock = threading.Lock()
-_shared: tuple[GraderSettings, Desk] | None = None
-
-
-def _desk(settings: GraderSettings) -> Desk:
+@cache
+def _desk(workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> Desk:
     """Return this process's desk; it may be used from several event loops."""
-    global _shared
-    with _lock:
-        if _shared is None:
-            limits = settings.workers, settings.time_limit_s, settings.memory_limit_mb
-            grader = Grader(*limits, own=settings.own or None)
-            _shared = settings, Desk(grader, settings.time_limit_s + _SLACK_S)
-            atexit.register(_shared[1].close)
-        if _shared[0] != settings:
-            raise ValueError(f"this process already grades with {_shared[0]}, not with {settings}")
-        return _shared[1]
-
-
-def close_service() -> None:
-    """Stop this process's grader; the next call starts another."""
-    global _shared
-    with _lock:
-        held, _shared = _shared, None
-    if held is not None:
-        held[1].close()
-        atexit.unregister(held[1].close)
+    desk = Desk(Grader(workers, time_limit_s, memory_limit_mb, own=own), time_limit_s + _SLACK_S)
+    atexit.register(desk.close)
+    return desk
 
 
 def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: bool) -> GradeCase:

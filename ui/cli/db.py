@@ -50,14 +50,14 @@ def backup(target: Path) -> None:
     Args:
         target: Path of the copy. The file must not exist yet.
     """
-    from service.database import upkeep
+    from service.database.sqlite import back_up
     from service.errors import InputError
 
     if not isinstance(db.place, Path):
         raise InputError(
             f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL`."
         )
-    copied = upkeep.back_up(db.place, target)
+    copied = back_up(db.place, target)
     terminal.show({"database": db.place, "backup": target, "bytes": copied})
 
 
@@ -94,12 +94,11 @@ def upgrade(vacuum: bool = False) -> None:
     Args:
         vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
-    from service.database import Database, upkeep
+    from service.database import Database
     from service.database.schema import HEAD_REVISION
 
-    Database.open(db.place, create=False, upgrade=True).close()
     record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
-    if vacuum:
-        before, after = upkeep.vacuum(db.place)
-        record |= {"bytes_before": before, "bytes_after": after}
+    with Database.open(db.place, create=False, upgrade=True) as database:
+        if vacuum:
+            record["bytes_before"], record["bytes_after"] = database.vacuum()
     terminal.show(record)

@@ -44,8 +44,8 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.evaluating import estimate, evaluate, load_benchmarks
     from evaluator.evals.results import read_numbers
+    from evaluator.evals.running import estimate, evaluate, load_benchmarks
     from rephraser.sets.problems import load_neighbors
 
     benchmarks = load_benchmarks(config)  # a wrong name leaves no new database
@@ -165,7 +165,7 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRu
         changes: List the samples whose grade changed.
     """
     from evaluator.evals.runs import find_eval_run
-    from evaluator.judging.scoring import estimate_judging, score_by_judge, score_by_rules
+    from evaluator.judging import estimate_judging, score_by_judge, score_by_rules
     from ui.cli.records import list_table
 
     if dry_run and config.model is None:
@@ -325,9 +325,7 @@ def benchmarks(
         check: Check all known benchmarks.
     """
     from evaluator.benchmarks.catalogue import BENCHMARKS
-    from evaluator.benchmarks.golds import check_golds
-    from evaluator.benchmarks.loading import find_benchmark
-    from evaluator.benchmarks.types import ChangedBenchmarkError
+    from evaluator.benchmarks.loading import ChangedBenchmarkError, check_golds, find_benchmark
     from evaluator.grading import Grader
 
     load = rows.loader(names or list(BENCHMARKS))

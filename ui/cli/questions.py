@@ -135,7 +135,7 @@ def list_(
         suspects: Questions for which solvers agree on an answer other than the gold answer.
         run: With --suspects: name or id of a run. Default: all runs.
     """
-    from service.questions import browsing
+    from service.questions import store
 
     filtered = held or level or subject or search or after >= 0
     if suspects and (name is not None or filtered):
@@ -158,14 +158,14 @@ def list_(
                     or f"{each.spec['base']['set']} + {each.spec['extra']['set']}",
                     "created_at": each.created_at,
                 }
-                for each, members, held_back in browsing.list_sets(session)
+                for each, members, held_back in store.list_sets(session)
             ]
         empty = "no question sets yet; import one with `tagrpo questions import`"
         terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
     else:
         filters: dict[str, Any] = {"level": level, "subject": subject, "search": search, "held": held}
         with db.reading() as session:
-            members, total, behind = browsing.page(session, name, **filters, limit=limit, after=after)
+            members, total, behind = store.page(session, name, **filters, limit=limit, after=after)
         terminal.rows(
             "questions",
             [member.to_json() for member in members],
@@ -179,7 +179,7 @@ def list_(
 
 def _list_suspects(run: str | None, limit: int) -> None:
     from rephraser.run.store import find_neighbor_run
-    from rephraser.views.suspects import find_suspects
+    from rephraser.views.questions import find_suspects
 
     with db.reading() as session:
         questions = find_suspects(session, run_id=run and find_neighbor_run(session, run).id)
@@ -202,11 +202,11 @@ def show(id: str) -> None:
     Args:
         id: Id of a question, or its first characters.
     """
-    from service.questions import browsing
+    from service.questions import store
 
     with db.reading() as session:
-        question = browsing.find_question(session, id)
-        places = browsing.places(session, question.id)
+        question = store.find_question(session, id)
+        places = store.places(session, question.id)
     sets = [{"set": name, "row": position, "held": held} for name, position, held in places]
     terminal.show({**question.to_json(), "sets": sets})
 
@@ -266,7 +266,7 @@ def contamination(
     """
     from evaluator.grading import Grader
     from rephraser.contamination import check_contamination
-    from service.questions.contamination.finding import OverlapSettings
+    from service.questions.contamination import OverlapSettings
 
     load = rows.loader(benchmark)
     settings = OverlapSettings(ngram, threshold, ratio)

@@ -182,7 +182,7 @@ def list_(
     from rephraser.reviews.store import review_rows
     from rephraser.run.store import find_neighbor_run
     from rephraser.views.candidates import CandidateFilters, page_run
-    from service.questions.browsing import find_question
+    from service.questions.store import find_question
 
     if reviews:
         if status or strategy or question or finding or after:
@@ -220,7 +220,7 @@ def show(candidate: Candidate, raw: bool = False) -> None:
     """
     from rephraser.reviews.store import find_candidate
     from rephraser.views.candidates import candidate_record
-    from service.questions.browsing import find_question
+    from service.questions.store import find_question
 
     with db.reading() as session:
         stored = find_candidate(session, candidate)

@@ -66,8 +66,8 @@ class Counted:
 
     def load(self, session: "Session", references: Sequence[str]) -> "tuple[list[Method], list[str]]":
         """Return the methods that references name, and what is known of their contamination."""
+        from evaluator.reports.layout import contamination_notes
         from evaluator.reports.methods import load_methods
-        from evaluator.reports.notes import contamination_notes
 
         methods = load_methods(
             session,
@@ -106,7 +106,7 @@ class ReportFile:
 
     def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
         """Write or print the report."""
-        from evaluator.reports.documents.rendering import RENDERERS, finite, render_csv
+        from evaluator.reports.documents.document import RENDERERS, finite, render_csv
         from service.writing import write_text
 
         form = self.format if self.out is None else settings.form_of(self.out, self.format, BY_SUFFIX)
@@ -167,7 +167,7 @@ def report(
         "k": built.ks,
         "grades": counted.grades,
         "judge": counted.judge,
-        "paper": built.paper,
+        "paper": built.paper and built.paper.name,
         "scores": rows,
         "notes": document.notes,
     }
@@ -323,7 +323,7 @@ def label(
         comment: Reason for the grade.
     """
     from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals import human, problems, results, runs, samples
+    from evaluator.evals import problems, results, runs, samples
     from ui.cli.records import record_parts
 
     if problem is None:
@@ -331,7 +331,7 @@ def label(
             raise BadParameter("name the problem and the response to grade")
         with db.reading() as session:
             chosen = runs.find_eval_run(session, run)
-            rows = human.list_human_grades(session, chosen.id)
+            rows = samples.list_human_grades(session, chosen.id)
             effect = results.human_record(session, chosen)
         if is_secret(chosen.spec["problems"]):
             rows = [{**row, "comment": None} for row in rows]
@@ -359,13 +359,13 @@ def label(
             )
         [header] = page
         if withdraw:
-            withdrawn = human.withdraw_human_grade(session, header.id, reviewer=who)
+            withdrawn = samples.withdraw_human_grade(session, header.id, reviewer=who)
             if withdrawn is None:
                 raise NotFoundError(f"{who} has no grade of this response to withdraw.")
             recorded = f"{withdrawn} by {who} withdrawn"
         else:
             value: Literal["correct", "wrong"] = "correct" if correct else "wrong"
-            new = human.add_human_grade(session, header.id, value, reviewer=who, comment=comment)
+            new = samples.add_human_grade(session, header.id, value, reviewer=who, comment=comment)
             recorded = f"{value} by {who}" + ("" if new else "; this was already recorded")
         effect = results.human_record(session, chosen)
     graded = {"problem": place.position, "sample": sample, "grader": header.value, "recorded": recorded}

@@ -82,12 +82,12 @@ def ui(
 
 def _note_if_empty(path: Path, start: str) -> None:
     from service.database import Database
-    from service.questions.store import count_members
+    from service.questions.store import list_sets
     from service.runs.store import list_runs
 
     try:
         with Database.open(path, read_only=True) as opened, opened.read() as session:
-            if not (list_runs(session) or count_members(session)):
+            if not (list_runs(session) or list_sets(session)):
                 output.note(f"{path}: the database is empty. Fill it with `{start}`, or see `--demo`.")
     except DatabaseError as error:  # as the pages show it
         output.note(str(error))
@@ -134,13 +134,13 @@ def serve(
         unknown_reward: Reward for an unknown grade; required by the routes that return numbers.
         answers: Answers that earn a reward: only boxed ones, or any final answer.
     """
-    from evaluator.grading import Grader
+    from evaluator.grading.grader import Desk, Grader
     from service.web.listening import Address, bind, is_loopback, read_secret
 
     if unknown_reward is not None and not math.isfinite(unknown_reward):
         raise InputError(f"--unknown-reward {unknown_reward}: give a number.")
     try:
-        from evaluator.serving import app, desk
+        from evaluator import serving
     except ImportError as error:
         raise PrerequisiteError(
             f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
@@ -157,10 +157,10 @@ def serve(
     if token is None and not no_token and not is_loopback(host):
         token = secrets.token_urlsafe(24)
         words = f"; token: {token}"
-    graded_by = desk.Desk(Grader(workers, time_limit_s, memory_limit_mb, own=grader), deadline_s)
+    graded_by = Desk(Grader(workers, time_limit_s, memory_limit_mb, own=grader), deadline_s)
     socket = bind(Address(host, port))
     address = Address(host, socket.getsockname()[1])
-    served = app.grading_app(
+    served = serving.grading_app(
         graded_by,
         most_cases=queue,
         most_body_bytes=body_mb * 10**6,
@@ -168,5 +168,5 @@ def serve(
         boxed_only=answers == "boxed",
         token=token,
     )
-    app.serve(socket, served, graded_by, partial(_announce, "grader", address.url + words))
+    serving.serve(socket, served, graded_by, partial(_announce, "grader", address.url + words))
     output.note("ended")

@@ -22,7 +22,7 @@ from ui.cli import output
 if TYPE_CHECKING:
     from sqlalchemy.orm import Session
 
-    from evaluator.benchmarks.types import LoadedBenchmark
+    from evaluator.benchmarks.loading import LoadedBenchmark
     from service.database import Database, Place
     from ui.cli.configs import Verb
 
@@ -203,7 +203,7 @@ class BenchmarkRows:
     def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
         """Return what loads each of these benchmarks; nothing is read yet."""
         from evaluator.benchmarks.loading import load_benchmark
-        from evaluator.evals.evaluating import match_files
+        from evaluator.evals.running import match_files
 
         files = match_files(names, self.source or ())
 

@@ -24,10 +24,10 @@ from evaluator.reports.documents.document import (
     number,
     percent,
     points,
+    render_markdown,
     span,
     table_of,
 )
-from evaluator.reports.documents.rendering import render_markdown
 from evaluator.reports.layout import curve_rows
 from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
@@ -235,7 +235,7 @@ def _scores(report: Report, ks: Sequence[int]) -> Table:
         for k in ks:
             score = line.at(k)
             cells.append(f"{percent(score.value)} {span(score.low, score.high)}")
-        shares = line.entry.sources.shares
+        shares = line.entry.sources.to_json()["sources"]
         rows.append((line.label, *cells, percent(None if shares is None else shares[BOX])))
     return Table(("model", *(f"pass@{k}" for k in ks), "answers in a box"), tuple(rows))
 
@@ -347,10 +347,7 @@ def _heldout(plan: DemoPlan, report: Report, compared: Sequence[MethodComparison
     rows = [
         (
             f"{pair.label_a} - {pair.label_b}",
-            *(
-                f"{points(point.difference)} {span(point.low, point.high, points)}"
-                for point in pair.parts[0].comparison.points.values()
-            ),
+            *(f"{points(row['difference'])} {span(row['low'], row['high'], points)}" for row in pair.rows),
         )
         for pair in compared
     ]

@@ -10,7 +10,7 @@ import inspect
 from functools import lru_cache
 from typing import Any
 
-from evaluator.grading.types import CRASHED, OWN_CORRECT, OWN_UNKNOWN, OWN_WRONG, Grade
+from evaluator.grading.types import CRASHED, Grade, GradeValue
 from service.errors import InputError
 from service.own_code import is_own, load_function, source_hash
 
@@ -43,11 +43,10 @@ def grade_by_own(version: str, response: str, gold: str, **offered: Any) -> Grad
     """
     function, taken = _function(version)
     value = function(response, gold, **{key: value for key, value in offered.items() if key in taken})
-    if value is None:
-        return OWN_UNKNOWN
-    if value == 1:
-        return OWN_CORRECT
-    return OWN_WRONG if value == 0 else CRASHED
+    if value is not None and value not in (0, 1):
+        return CRASHED
+    known = GradeValue.CORRECT if value else GradeValue.WRONG
+    return Grade(GradeValue.UNKNOWN if value is None else known, None, "own grader")
 
 
 @lru_cache

@@ -17,9 +17,9 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from multiprocessing import resource_tracker
 from typing import Literal
 
+from evaluator.grading.compare import Task
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
-from evaluator.grading.workers.tasks import Task
 from service.errors import PrerequisiteError
 
 _TASKS_PER_WORKER: dict[str, int] = {"quick": 1500, "careful": 64}
@@ -63,10 +63,7 @@ class WorkerPool:
         self._process = os.getpid()  # last: who sees it sees the rest
 
     def run(
-        self,
-        tasks: Sequence[Task],
-        on_finished: Callable[[Sequence[Task]], None],
-        deadline: float = math.inf,
+        self, tasks: Sequence[Task], on_finished: Callable[[Sequence[Task]], None], deadline: float = math.inf
     ) -> list[Grade]:
         """Return the grade of each task, in order; `on_finished` is called with newly finished tasks.
 

@@ -1,6 +1,6 @@
 """Imported by the process that workers are forked from, so that they start with warm parsers and caches."""
 
-from evaluator.grading.workers.tasks import Task
+from evaluator.grading.compare import Task
 from evaluator.grading.workers.worker import run_task
 
 _SAMPLES = (

@@ -1,22 +1,20 @@
 """Code that runs in a worker process: its limits, their supervision, and one task after the other."""
 
 import os
+import resource
+import signal
 import sys
 import threading
-import time
 from multiprocessing import connection, parent_process
 from typing import Any
 
+from evaluator.grading.compare import Task, do_task
 from evaluator.grading.types import CRASHED, MEMORY, Grade
 from evaluator.grading.workers.own import grade_by_own
-from evaluator.grading.workers.tasks import Task, do_task
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
 MEMORY_EXIT = 77
 """Exit status of a worker that went over its memory limit."""
-
-
-_limit_bytes = sys.maxsize
 
 
 def serve(pipe: Any, memory_limit_mb: int, low_priority: bool) -> None:
@@ -26,16 +24,13 @@ def serve(pipe: Any, memory_limit_mb: int, low_priority: bool) -> None:
     gone. Where the system supports it, address space beyond twice the limit is refused, so that one huge
     allocation cannot outrun the watch.
     """
-    global _limit_bytes
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     import evaluator.grading.algebra  # noqa: F401
 
-    if low_priority and hasattr(os, "nice"):
+    if low_priority:
         os.nice(_LOW_PRIORITY)
-    _limit_bytes = memory_limit_mb * 2**20 + _resident_peak()
-    threading.Thread(target=_watch, name="grader-watch", daemon=True).start()
+    most_bytes = memory_limit_mb * 2**20 + _resident_peak()
+    threading.Thread(target=_watch, args=[most_bytes], name="grader-watch", daemon=True).start()
     # Address space runs ahead of memory in use by a few arenas.
     _limit_address_space((2 * memory_limit_mb + 256) * 2**20)
     pipe.send(None)
@@ -45,15 +40,13 @@ def serve(pipe: Any, memory_limit_mb: int, low_priority: bool) -> None:
         except EOFError:
             return
         grade = run_task(task)
-        end_if_over_limit()
+        _end_if_over_limit(most_bytes)
         pipe.send(grade)
 
 
 def _limit_address_space(extra: int) -> None:
     if not sys.platform.startswith("linux"):
         return
-    import resource
-
     with open("/proc/self/statm", encoding="ascii") as file:
         used = int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
     _, hard = resource.getrlimit(resource.RLIMIT_AS)
@@ -65,34 +58,21 @@ def _limit_address_space(extra: int) -> None:
 
 
 def _resident_peak() -> int:
-    """Peak resident memory of this process in bytes (the present one where the system keeps no peak)."""
-    try:
-        with open("/proc/self/status", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("VmHWM:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
-    import psutil
-
-    return int(psutil.Process().memory_info().rss)
+    """Peak resident memory of this process in bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-def _watch() -> None:
+def _watch(most_bytes: int) -> None:
     parent = parent_process()
-    sentinel = [parent.sentinel] if parent is not None else []
-    while True:
-        if sentinel:
-            if connection.wait(sentinel, timeout=0.05):
-                os._exit(0)
-        else:
-            time.sleep(0.05)
-        end_if_over_limit()
+    assert parent is not None
+    while not connection.wait([parent.sentinel], timeout=0.05):
+        _end_if_over_limit(most_bytes)
+    os._exit(0)
 
 
-def end_if_over_limit() -> None:
-    """Ends the process when its memory has ever passed the limit, so that a fresh one takes over."""
-    if _resident_peak() > _limit_bytes:
+def _end_if_over_limit(most_bytes: int) -> None:
+    """End the process if its memory has ever passed the limit, so that a fresh one takes over."""
+    if _resident_peak() > most_bytes:
         os._exit(MEMORY_EXIT)
 
 

@@ -23,6 +23,7 @@ from service.errors import InputError
 from service.runs.store import Run
 
 _GROUPS_AT_ONCE = 20
+_COUNTED = ("variant", "correct", "wrong", "unknown", "strategy", "source_id")
 
 
 def eval_source(database: Database, references: Sequence[str]) -> ResponseSource:
@@ -85,17 +86,9 @@ def _load(session: Session, run: Run, grader: int | None) -> CheckpointGroups:
     tokens = count_tokens(session, run.id, counts)
     groups: dict[str, list[PromptSample]] = {}
     for problem in counts:
-        total, counted = tokens.get(problem.run_problem_id, (0, 0))
-        prompt = PromptSample(
-            problem.variant,
-            problem.correct,
-            problem.wrong,
-            problem.unknown,
-            problem.strategy,
-            problem.source_id,
-            total,
-            counted,
-        )
+        total, counted = tokens.get(problem.id, (0, 0))
+        of_problem = {name: getattr(problem, name) for name in _COUNTED}
+        prompt = PromptSample(**of_problem, tokens=total, token_samples=counted)
         groups.setdefault(problem.group_id, []).append(prompt)
     if all(prompt.variant != ORIGINAL for prompts in groups.values() for prompt in prompts):
         raise InputError(f"run {run.name} contains no original questions to compare with.")

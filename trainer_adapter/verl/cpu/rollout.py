@@ -16,7 +16,8 @@ import torch
 from verl.workers.rollout.base import BaseRollout
 from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
-from service.engines.decoding import Decoder, LoadImages, Row
+from service.engines.choosing import LoadImages, Row
+from service.engines.decoding import Decoder
 from service.engines.images import FORBIDDEN, image_tokens, open_processor, takes_images
 from service.engines.loading import memory_for_keys, model_class
 from service.models.settings import NEUTRAL, Sampling

@@ -11,9 +11,17 @@ from sqlalchemy.orm import Session
 from evaluator.exchange.agreement import agreement_notes
 from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_notes
 from evaluator.reports.documents.document import Document, Table
-from evaluator.reports.layout import curve_rows, records, report_document, source_table
+from evaluator.reports.layout import (
+    contamination_notes,
+    curve_rows,
+    human_notes,
+    records,
+    report_document,
+    run_notes,
+    source_notes,
+    source_table,
+)
 from evaluator.reports.methods import load_methods
-from evaluator.reports.notes import contamination_notes, human_notes, run_notes, source_notes
 from evaluator.reports.report import (
     INTERVALS,
     MAJ_AT_K,
@@ -197,14 +205,14 @@ def show_differences(choice: CurveChoice) -> None:
         + ("" if choice.metric == PASS_AT_K else f" Differences are for pass@k, not for {choice.metric}.")
     )
     reach = max(abs(row[key]) for row in rows for key in ("low", "high"))
-    for part in layout.in_columns(comparison.parts, min(2, len(comparison.parts)), gap="medium"):
+    for name in layout.in_columns(list(comparison.compared), min(2, len(comparison.compared)), gap="medium"):
         draw_chart(
             difference_chart,
-            [row for row in rows if row["benchmark"] == part.benchmark],
-            f"difference-{part.benchmark}",
-            f"difference-{part.benchmark}",
-            title=part.benchmark,
-            subtitle=f"{len(part.comparison.problem_ids):,} problems",
+            [row for row in rows if row["benchmark"] == name],
+            f"difference-{name}",
+            f"difference-{name}",
+            title=name,
+            subtitle=f"{len(comparison.compared[name].problem_ids):,} problems",
             reach=reach,
             colour=choice.palette[first],
         )

@@ -8,17 +8,22 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import is_secret
-from evaluator.evals.human import (
-    MAX_COMMENT,
-    HumanValue,
-    add_human_grade,
-    list_human_grades,
-    withdraw_human_grade,
-)
 from evaluator.evals.overview import RunOverview
 from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.results import human_record
-from evaluator.evals.samples import HUMAN, UNGRADED, SampleFilters, SampleHeader, browse_samples, read_texts
+from evaluator.evals.samples import (
+    HUMAN,
+    MAX_COMMENT,
+    UNGRADED,
+    HumanValue,
+    SampleFilters,
+    SampleHeader,
+    add_human_grade,
+    browse_samples,
+    list_human_grades,
+    read_texts,
+    withdraw_human_grade,
+)
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
 from evaluator.reports.documents.document import hundredths

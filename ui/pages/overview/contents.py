@@ -9,8 +9,8 @@ from evaluator.evals.runs import is_imported
 from rephraser.reviews.status import standing_counts
 from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
-from service.questions.browsing import count_labels
-from service.questions.browsing import list_sets as list_question_sets
+from service.questions.store import count_labels
+from service.questions.store import list_sets as list_question_sets
 from service.runs.progress import RunProgress, count_runs, page_runs, progress_of
 from service.runs.spending import sum_costs
 from service.runs.store import find_run

@@ -12,8 +12,8 @@ from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.run.store import KIND
 from rephraser.sets.store import list_sets
 from rephraser.views.questions import QuestionFilters
-from service.questions.browsing import count_labels
-from service.questions.browsing import list_sets as list_question_sets
+from service.questions.store import count_labels
+from service.questions.store import list_sets as list_question_sets
 from service.runs.store import list_runs
 from ui.pages.state import links
 from ui.pages.state.database import cached, fetch

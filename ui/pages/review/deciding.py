@@ -7,18 +7,18 @@ from pathlib import Path
 
 import streamlit as st
 
-from rephraser.reviews.audit import get_audit
+from rephraser.reviews.audit import audit_progress, audit_queue, get_audit
 from rephraser.reviews.mending import mend_candidate
-from rephraser.reviews.queue import (
+from rephraser.reviews.store import (
+    Decision,
     ReviewItem,
     ReviewProgress,
-    audit_progress,
-    audit_queue,
+    Withdrawal,
     open_queue,
     read_items,
+    record_changes,
     run_progress,
 )
-from rephraser.reviews.store import Decision, Withdrawal, record_changes
 from rephraser.views.candidates import NeighborCard, read_cards
 from service.errors import TagrpoError
 from ui.pages.questions.evidence import provenance

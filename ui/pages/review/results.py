@@ -6,10 +6,8 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.audit import audit_rates, get_audit
-from rephraser.reviews.queue import ReviewProgress, audit_progress, read_items, run_progress
-from rephraser.reviews.rates import run_agreement
-from rephraser.reviews.store import read_reviews
+from rephraser.reviews.audit import audit_progress, audit_rates, get_audit, run_agreement
+from rephraser.reviews.store import ReviewProgress, read_items, read_reviews, run_progress
 from rephraser.tables import ReviewRow
 from service.database import in_parts
 from ui.pages.review.choosing import QueueChoice, audits_of, describe

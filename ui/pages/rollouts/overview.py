@@ -8,8 +8,7 @@ from sqlalchemy.orm import Session
 
 from service.errors import NotFoundError
 from service.questions import Question
-from service.questions.browsing import find_question
-from service.questions.store import question_texts
+from service.questions.store import find_question, question_texts
 from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record

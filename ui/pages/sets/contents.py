@@ -6,10 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.sets.counts import RATE_DEFINITION, accept_rates
-from rephraser.sets.store import list_sets
+from rephraser.sets.store import RATE_DEFINITION, accept_rates, list_sets, verify
 from rephraser.sets.types import SetHeader
-from rephraser.sets.verify import verify
 from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE

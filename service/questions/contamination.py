@@ -1,4 +1,7 @@
-"""Finds the texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches."""
+"""Texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches.
+
+The database keeps what a check found, so that reports can say it.
+"""
 
 import re
 import unicodedata
@@ -6,16 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
-from service.database import in_parts
+from sqlalchemy import case, func, insert, select
+from sqlalchemy.orm import Session
+
+from service.database import in_parts, utc_now
 from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
+from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.telling import TellProgress
 
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
+Gram = tuple[str, ...]
 
 EXACT, FUZZY, NGRAM, VARIANT = "exact", "fuzzy", "n-gram", "variant"
 MEASURES = (EXACT, FUZZY, NGRAM, VARIANT)
@@ -54,7 +59,8 @@ class SourceText:
 
     @cached_property
     def numbers(self) -> list[str]:
-        return numbers(self.words)
+        """Its numbers in order, those from two on in letters too."""
+        return [word for word in self.words if word in _NUMBER_WORDS or _NUMBER.fullmatch(word)]
 
 
 @dataclass(frozen=True)
@@ -110,11 +116,12 @@ def find_overlaps(
     theirs = [text for text in problems if text.words]
     if not ours or not theirs:
         return []
-    grams = _Grams(ours, settings)
+    compared = zip(
+        theirs, _ratios(ours, theirs, settings.ratio), _containments(ours, theirs, settings), strict=True
+    )
     overlaps: list[Overlap] = []
     answers: dict[int, tuple[str, str]] = {}  # of pairs that are repeats only if their answers agree
-    for count, (problem, ratios) in enumerate(_ratios(ours, theirs, settings.ratio), 1):
-        contained = grams.containment(problem.words)
+    for count, (problem, ratios, contained) in enumerate(compared, 1):
         for place in sorted(contained.keys() | ratios.keys()):
             text = ours[place]
             measure, score = _measure(text, problem, ratios.get(place, 0.0), 100 * contained.get(place, 0.0))
@@ -123,7 +130,8 @@ def find_overlaps(
             overlaps.append(Overlap(text.id, problem.id, measure, round(score, 1)))
         if progress is not None and (count % PROBLEMS_AT_ONCE == 0 or count == len(theirs)):
             progress(count, len(theirs))
-    agreed = (equal or _spelled_alike)(list(answers.values()))
+    pairs = list(answers.values())
+    agreed = [words(first) == words(second) for first, second in pairs] if equal is None else equal(pairs)
     for place, agrees in zip(answers, agreed, strict=True):
         if not agrees:
             overlaps[place] = replace(overlaps[place], measure=VARIANT)
@@ -144,14 +152,10 @@ def _measure(text: SourceText, problem: SourceText, ratio: float, share: float) 
     return VARIANT, max(ratio, share)
 
 
-def _spelled_alike(pairs: Sequence[tuple[str, str]]) -> list[bool]:
-    return [words(first) == words(second) for first, second in pairs]
-
-
 def _ratios(
     texts: Sequence[SourceText], problems: Sequence[SourceText], least: float
-) -> Iterator[tuple[SourceText, dict[int, float]]]:
-    """Yield each problem with the texts, by place, whose ratio is at least `least`."""
+) -> Iterator[dict[int, float]]:
+    """Yield for each problem the texts, by place, whose ratio is at least `least`."""
     import numpy as np
     from rapidfuzz import fuzz, process
 
@@ -161,56 +165,31 @@ def _ratios(
         similarities = process.cdist(
             asked, joined, scorer=fuzz.ratio, score_cutoff=least, dtype=np.float64, workers=-1
         )
-        for problem, row in zip(part, similarities, strict=True):
+        for row in similarities:
             near = np.nonzero(row)[0]
-            yield problem, dict(zip(near.tolist(), row[near].tolist(), strict=True))
+            yield dict(zip(near.tolist(), row[near].tolist(), strict=True))
 
 
-class _Grams:
-    """Which texts hold an n-gram: hashes of all n-grams in order, each with the text it is from.
-
-    A text shorter than n words counts as one n-gram.
-    """
-
-    def __init__(self, texts: Sequence[SourceText], settings: OverlapSettings) -> None:
-        import numpy as np
-
-        self._settings = settings
-        parts = [_gram_hashes(text.words, settings.n) for text in texts]
-        owners = np.repeat(np.arange(len(texts), dtype=np.int32), [len(part) for part in parts])
-        hashes = np.concatenate(parts)
-        order = np.argsort(hashes, kind="stable")
-        self._hashes, self._owners = hashes[order], owners[order]
-
-    def containment(self, sequence: list[str]) -> dict[int, float]:
-        """Return the texts that hold enough of the n-grams of a sequence, with their share."""
-        import numpy as np
-
-        wanted = _gram_hashes(sequence, self._settings.n)
-        first = np.searchsorted(self._hashes, wanted, "left")
-        last = np.searchsorted(self._hashes, wanted, "right")
-        telling = last - first <= self._settings.common
-        parts = [
-            self._owners[start:stop]
-            for start, stop in zip(first[telling], last[telling], strict=True)
-            if stop > start
-        ]
-        if not parts:
-            return {}
-        owners, shared = np.unique(np.concatenate(parts), return_counts=True)
-        shares = shared / telling.sum()
-        enough = shares >= self._settings.containment
-        return dict(zip(owners[enough].tolist(), shares[enough].tolist(), strict=True))
+def _containments(
+    texts: Sequence[SourceText], problems: Sequence[SourceText], settings: OverlapSettings
+) -> Iterator[dict[int, float]]:
+    """Yield for each problem the texts, by place, that hold enough of its n-grams, with their share."""
+    asked = [_grams(problem.words, settings.n) for problem in problems]
+    holders: dict[Gram, list[int]] = {gram: [] for grams in asked for gram in grams}
+    for place, text in enumerate(texts):
+        for gram in _grams(text.words, settings.n):
+            if gram in holders and len(holders[gram]) <= settings.common:
+                holders[gram].append(place)
+    for grams in asked:
+        telling = [holders[gram] for gram in grams if len(holders[gram]) <= settings.common]
+        shared = Counter(place for places in telling for place in places)
+        shares = {place: count / len(telling) for place, count in shared.items()}
+        yield {place: share for place, share in shares.items() if share >= settings.containment}
 
 
-def _gram_hashes(sequence: list[str], n: int) -> "NDArray[np.int64]":
-    """The different n-grams of a sequence as 64-bit hashes, which hold within this process."""
-    import numpy as np
-
-    count = max(1, len(sequence) - n + 1) if sequence else 0
-    return np.unique(
-        np.fromiter((hash(tuple(sequence[at : at + n])) for at in range(count)), np.int64, count=count)
-    )
+def _grams(sequence: list[str], n: int) -> set[Gram]:
+    """Return the n-grams of a sequence; a shorter one counts as one n-gram."""
+    return {tuple(sequence[at : at + n]) for at in range(max(1, len(sequence) - n + 1))}
 
 
 def words(text: str) -> list[str]:
@@ -222,17 +201,8 @@ def words(text: str) -> list[str]:
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
     plain = _FRACTION.sub(lambda match: rf"\frac {match[1] or ''} {match[2] or ''} ", plain)
     plain = _DROPPED.sub(" ", _DECIMAL_POINT.sub(_POINT, plain)).replace(_POINT, ".")
-    return _without_lone_braces(_WORD.findall(plain))
-
-
-def numbers(sequence: list[str]) -> list[str]:
-    """Return the numbers among words, in order, those from two on in letters too."""
-    return [word for word in sequence if word in _NUMBER_WORDS or _NUMBER.fullmatch(word)]
-
-
-def _without_lone_braces(sequence: list[str]) -> list[str]:
     kept: list[str] = []
-    for word in sequence:
+    for word in _WORD.findall(plain):
         if word == "}" and len(kept) >= 2 and kept[-2] == "{" and kept[-1] not in "{}":
             kept[-2:] = [kept[-1]]
         elif word == "}" and kept and kept[-1] == "{":
@@ -240,3 +210,63 @@ def _without_lone_braces(sequence: list[str]) -> list[str]:
         else:
             kept.append(word)
     return kept
+
+
+class CheckedSet(NamedTuple):
+    """What the newest check of a set against a benchmark found.
+
+    `problems` counts the problems that the set repeats (0: none found), `variants` those it only resembles.
+    """
+
+    set_name: str
+    problems: int
+    variants: int
+
+
+def store_check(
+    session: Session,
+    *,
+    set_name: str,
+    set_hash: str,
+    benchmark: str,
+    problems_hash: str,
+    settings: OverlapSettings,
+    overlaps: Sequence[Overlap],
+) -> None:
+    """Write a check with what it found, in a write transaction."""
+    check = ContaminationCheckRow(
+        set_name=set_name,
+        set_hash=set_hash,
+        benchmark=benchmark,
+        problems_hash=problems_hash,
+        settings=settings.to_json(),
+        created_at=utc_now(),
+    )
+    session.add(check)
+    session.flush()
+    for part in in_parts(overlaps):
+        session.execute(insert(OverlapRow), [{"check_id": check.id, **vars(overlap)} for overlap in part])
+
+
+def overlaps_with(session: Session, problems_hash: str) -> list[CheckedSet]:
+    """Return the sets that were checked against these problems, each by its newest check, by name.
+
+    An empty list means that nothing was checked; a set in which nothing was found has `problems` 0.
+    """
+    newest = (
+        select(func.max(ContaminationCheckRow.id))
+        .where(ContaminationCheckRow.problems_hash == problems_hash)
+        .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.set_hash)
+    )
+    only_alike = func.min(case((OverlapRow.measure == VARIANT, 1), else_=0)).label("only_alike")
+    overlaps = select(OverlapRow.check_id, only_alike).group_by(OverlapRow.check_id, OverlapRow.problem_id)
+    each = overlaps.subquery()
+    variants = func.coalesce(func.sum(each.c.only_alike), 0)
+    rows = session.execute(
+        select(ContaminationCheckRow.set_name, func.count(each.c.only_alike) - variants, variants)
+        .join(each, each.c.check_id == ContaminationCheckRow.id, isouter=True)
+        .where(ContaminationCheckRow.id.in_(newest))
+        .group_by(ContaminationCheckRow.set_name, ContaminationCheckRow.id)
+        .order_by(ContaminationCheckRow.set_name, ContaminationCheckRow.id)
+    )
+    return [CheckedSet(*row) for row in rows]

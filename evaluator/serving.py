@@ -12,11 +12,19 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import uvicorn
 from fastapi import FastAPI, HTTPException, Request, Response
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, FiniteFloat, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    FiniteFloat,
+    ValidationError,
+)
 
 from evaluator.grading import AnswerKind, Grade, GradeCase, GradeValue
 from evaluator.grading.extraction import LONGEST_RESPONSE
-from evaluator.serving.desk import Desk
+from evaluator.grading.grader import Desk
 from service.errors import InputError
 from service.hashing import whole_characters
 from service.web.listening import run_until_signal
@@ -56,11 +64,11 @@ Gold = Annotated[str, BeforeValidator(_gold)]
 
 
 class CaseBody(BaseModel):
-    """A response to grade."""
+    """A response to grade; only its end is read."""
 
     model_config = ConfigDict(extra="forbid")
 
-    response: str
+    response: Annotated[str, AfterValidator(lambda text: text[-LONGEST_RESPONSE:])]
     gold: Gold = Field(description="gold answer, with or without a box")
     kind: AnswerKind = AnswerKind.LATEX
     tolerance: str | None = Field(None, description="numeric tolerance, such as 1e-2 or 1%")
@@ -182,12 +190,7 @@ def grading_app(
         return settings.unknown_reward, settings.answers == "boxed"
 
     async def grade(_request: Request, batch: Batch, _body: Any) -> Any:
-        cases = [
-            GradeCase(
-                case.response[-LONGEST_RESPONSE:], case.gold, case.kind, case.tolerance, case.boxed_only
-            )
-            for case in batch.cases
-        ]
+        cases = [GradeCase(**dict(case)) for case in batch.cases]
         return {"grades": list(map(_reply, await grade_all(cases))), "grader": desk.grader.version}
 
     async def openrlhf(request: Request, sent: OpenRlhfBody, _body: Any) -> Any:

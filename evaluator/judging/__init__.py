@@ -1,1 +1,0 @@
-"""A judge model for undecided grades: its prompt, its replies, and its grades."""

@@ -1,0 +1,330 @@
+"""Images of questions: read from any bytes within limits, placed in texts, stored once by content."""
+
+import base64
+import hashlib
+import io
+import json
+import re
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service.database import Database, columns_of, in_parts, upsert, utc_now
+from service.errors import InputError, NotFoundError
+from service.hashing import content_id
+from service.questions.files import JsonNumber
+from service.questions.tables import ImageRow
+
+PLACEHOLDER = "<image>"
+"""Marks an image in a text, as in verl and in many data sets."""
+
+MOST_BYTES = 20_000_000
+TOO_LARGE = f"is larger than {MOST_BYTES / 1e6:.0f} MB, the limit for an image"
+MOST_PIXELS = 2**25  # 33.5 million: decoded it takes 134 MB
+LONGEST_SIDE = 16_384
+MOST_IMAGES = 64  # of a question
+_LOADED_AT_ONCE = 20
+_ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|//|data:|file:")
+_NUMBERED = re.compile(r"<image[ _]?(\d{1,2})>")
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
+_OF_PIXELS = frozenset({"icc_profile", "transparency", "gamma", "srgb", "chromaticity"})
+_PLAIN_INFO = _OF_PIXELS | {
+    *("dpi", "interlace", "jfif", "jfif_version", "jfif_unit", "jfif_density", "adobe", "adobe_transform"),
+    *("progressive", "progression", "loop", "background", "timestamp", "duration"),
+}
+"""What Pillow tells of a file that says nothing but how to show it."""
+_PLAIN_SEGMENTS = frozenset({"APP0", "APP2", "APP14"})  # of a JPEG: JFIF, colours, Adobe's transform
+
+
+class ImageProblem(Exception):
+    """An image that cannot be used; the message says why and, where there is one, the way out."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A picture: its bytes (PNG, JPEG or WebP), their media type, width and height in pixels."""
+
+    data: bytes
+    media_type: str
+    width: int
+    height: int
+
+    @property
+    def id(self) -> str:
+        """Content id: a tagged hash of the bytes."""
+        return image_id(self.data)
+
+    @property
+    def name(self) -> str:
+        """A file name: the id, with the ending of its format."""
+        return f"{self.id}.{self.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
+
+    def __str__(self) -> str:
+        """Return the image in words: `PNG 640x480, 31 kB`."""
+        name = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}[self.media_type]
+        size = len(self.data)
+        unit = f"{size / 1e3:,.0f} kB" if size >= 1_000 else f"{size:,} bytes"
+        unit = f"{size / 1e6:.1f} MB" if size >= 1e6 else unit
+        return f"{name} {self.width}x{self.height}, {unit}"
+
+    __repr__ = __str__
+
+
+def image_id(data: bytes) -> str:
+    """Return the id of an image: the hash of its bytes, tagged."""
+    return content_id("img", hashlib.sha256(data).hexdigest())
+
+
+def parquet_cell(image: Image) -> dict[str, object]:
+    """Return an image as `datasets` holds it in a column of the feature `Image`."""
+    return {"bytes": image.data, "path": image.name}
+
+
+def data_address(image: Image) -> str:
+    """Return the image as a `data:` address in base64, as JSON holds it."""
+    return f"data:{image.media_type};base64,{base64.b64encode(image.data).decode('ascii')}"
+
+
+@lru_cache(maxsize=16)  # responses to one problem follow each other
+def read_image(data: bytes) -> Image:
+    """Return the image that the bytes hold, whole, upright and without metadata.
+
+    PNG, JPEG and WebP without metadata keep their bytes. Others are written anew: JPEG as JPEG, the rest as
+    PNG.
+
+    Raises:
+        ImageProblem: too large, none of the four formats, cut off, damaged, animated, or of no size.
+    """
+    if len(data) > MOST_BYTES:
+        raise ImageProblem(TOO_LARGE)
+    import PIL.Image
+    from PIL import UnidentifiedImageError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's about EXIF
+            with PIL.Image.open(io.BytesIO(data), formats=_FORMATS) as picture:
+                return _read(picture, data)
+    except ImageProblem:
+        raise
+    except UnidentifiedImageError as error:
+        raise ImageProblem("is not a PNG, JPEG, WebP or GIF") from error
+    except Exception as error:  # Pillow has no class of its own for what is wrong with bytes
+        reason = " ".join(str(error).split())[:120] or type(error).__name__
+        raise ImageProblem(f"is damaged or cannot be decoded ({reason})") from error
+
+
+def _read(picture: Any, data: bytes) -> Image:
+    from PIL import ImageOps
+
+    width, height = picture.size
+    if width * height > MOST_PIXELS or max(width, height) > LONGEST_SIDE:
+        raise ImageProblem(
+            f"is {width}x{height} pixels, more than the limit of {MOST_PIXELS / 1e6:,.1f} million pixels and "
+            f"{LONGEST_SIDE:,} per side. Make it smaller"
+        )
+    kind = "JPEG" if picture.format == "MPO" else picture.format  # a JPEG with further pictures
+    if kind != "JPEG" and getattr(picture, "n_frames", 1) > 1:
+        raise ImageProblem("is animated. Save the intended frame as a picture")
+    picture.load()
+    segments = {name for name, _ in getattr(picture, "applist", ())}
+    plain = picture.info.keys() <= _PLAIN_INFO and segments <= _PLAIN_SEGMENTS
+    if picture.format in ("PNG", "JPEG", "WEBP") and plain:
+        return Image(data, f"image/{kind.lower()}", *picture.size)
+    upright = ImageOps.exif_transpose(picture)
+    upright.info = {name: value for name, value in picture.info.items() if name in _OF_PIXELS}
+    kind, options = ("JPEG", {"quality": 95, "subsampling": 0}) if kind == "JPEG" else ("PNG", {})
+    target = io.BytesIO()
+    upright.save(target, format=kind, **options)
+    return Image(target.getvalue(), f"image/{kind.lower()}", *upright.size)
+
+
+def place_images(text: str, images: int) -> str:
+    """Return the text with a placeholder for each image; where it has none they come before it."""
+    count = text.count(PLACEHOLDER)
+    if not images or count == images:
+        return text
+    if count:
+        raise InputError(
+            f"{images} image{'s' * (images > 1)}, but {count} {PLACEHOLDER} in the text. The numbers must be "
+            "equal, or the text must have none"
+        )
+    return PLACEHOLDER * images + text
+
+
+LoadImages = Callable[[Iterable[str]], Mapping[str, Image]]
+"""Returns images by id, each once."""
+
+
+class RowImages:
+    """The images of a source's rows, each once, by id."""
+
+    def __init__(
+        self,
+        folder: Path | None = None,
+        other: str = "--column images=NAME",
+        without: str | None = "--column images=",
+    ) -> None:
+        """Set up; paths in rows are relative to `folder`, and refused where there is none.
+
+        In messages `other` is what names another column, `without` what takes the texts alone, if anything.
+        """
+        self._folder, self._other, self._without = folder, other, without
+        self._images: dict[str, Image] = {}
+
+    def take(self, value: Any) -> tuple[str, ...]:
+        """Read the images of a cell and return their ids, in order.
+
+        A cell holds nothing, an image or a list of them: bytes, `{"bytes": ..., "path": ...}` as `datasets`
+        writes them, the path of a file, or a `data:` address. Nothing is ever fetched.
+
+        Raises:
+            ImageProblem: an image cannot be used; the message says which.
+        """
+        entries = list(_entries(value))
+        if len(entries) > MOST_IMAGES:
+            raise ImageProblem(f"contains {len(entries)} images, more than the limit of {MOST_IMAGES}")
+        ids = []
+        for number, entry in enumerate(entries, start=1):
+            try:
+                image = self._read(entry)
+            except ImageProblem as problem:
+                which = f"image {number} " if len(entries) > 1 else ""
+                raise ImageProblem(f"{which}{problem}") from problem
+            ids.append(image.id)
+            self._images[image.id] = image
+        return tuple(ids)
+
+    def read(self, ids: Iterable[str]) -> Iterator[Image]:
+        """Yield the images of these ids, each once."""
+        for id in dict.fromkeys(ids):
+            yield self._images[id]
+
+    def _read(self, entry: Any) -> Image:
+        if isinstance(entry, Mapping) and not {"bytes", "path"}.isdisjoint(entry):
+            entry = entry.get("path") if entry.get("bytes") is None else entry["bytes"]
+        if isinstance(entry, bytes):
+            return read_image(entry)
+        if not isinstance(entry, str) or isinstance(entry, JsonNumber):
+            kind = "an object" if isinstance(entry, Mapping) else f"the value {str(entry)[:40]}"
+            raise ImageProblem(f"is {kind}, not an image. Choose another column with {self._other}")
+        head, comma, encoded = entry.strip().partition(",")
+        if head[:5].lower() != "data:":
+            return self._of_a_file(entry.strip())
+        if not comma or not head.lower().endswith(";base64"):
+            raise ImageProblem("is a data: address without base64 content")
+        if len(encoded) > MOST_BYTES // 3 * 4 + 8:
+            raise ImageProblem(TOO_LARGE)
+        try:
+            return read_image(base64.b64decode(encoded, validate=True))
+        except ValueError as error:
+            raise ImageProblem(f"is a data: address with damaged base64 ({error})") from error
+
+    def _of_a_file(self, name: str) -> Image:
+        if _ADDRESS.match(name):
+            alone = f", or pass {self._without} to import the text without images" if self._without else ""
+            raise ImageProblem(
+                f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and give "
+                f"their file names{alone}"
+            )
+        if self._folder is None:
+            raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")
+        try:
+            top, whole = self._folder.resolve(), (self._folder / name).resolve()
+            is_file = whole.is_file()
+        except (OSError, RuntimeError, ValueError) as error:  # too long, a link to itself, a NUL
+            raise ImageProblem(f"names {name[:60]!r}, which is not a file path") from error
+        if not whole.is_relative_to(top):
+            raise ImageProblem(f'names "{name[:60]}". Give a path inside the folder of the rows')
+        if not is_file:
+            raise ImageProblem(f'names "{name[:60]}", but there is no such file in {self._folder}')
+        try:
+            with whole.open("rb") as file:
+                return read_image(file.read(MOST_BYTES + 1))
+        except OSError as error:
+            raise ImageProblem(f'"{name[:60]}" cannot be read ({error.strerror})') from error
+        except ImageProblem as problem:
+            raise ImageProblem(f'"{name[:60]}" {problem}') from problem
+
+
+def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:
+    """Return the text with `<image>` for `<image1>` and `<image 1>`, and the images as it names them.
+
+    A single image for several numbers holds all that they name, as in MathVision: there the text keeps them.
+
+    Raises:
+        ImageProblem: a number that none of several images has.
+    """
+    numbers = [int(match) for match in _NUMBERED.findall(text)]
+    shows_all = len(ids) == 1 and set(numbers) != {1}
+    if not ids or not numbers or PLACEHOLDER in text or shows_all:
+        return text, tuple(ids)
+    if min(numbers) < 1 or max(numbers) > len(ids):
+        raise ImageProblem(f"contains {len(ids)} images, but the text refers to image {max(numbers)}")
+    return _NUMBERED.sub(PLACEHOLDER, text), tuple(ids[number - 1] for number in numbers)
+
+
+def _entries(value: Any) -> Iterator[Any]:
+    if value is None or value == "" or (isinstance(value, float) and value != value):
+        return
+    if isinstance(value, str) and value.lstrip().startswith("["):  # a cell of CSV
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise ImageProblem(f"is not a list in JSON ({error})") from error
+    if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"} and not any(value.values()):
+        return
+    if not isinstance(value, list):
+        yield value
+        return
+    for entry in value:
+        if isinstance(entry, list):
+            raise ImageProblem("is a nested list")
+        yield from _entries(entry)
+
+
+def store_images(session: Session, images: Iterable[Image]) -> int:
+    """Insert the images that are not in the database yet; return how many were new."""
+    new = 0
+    for image in images:
+        row = {"id": image.id, "media_type": image.media_type, "width": image.width, "height": image.height}
+        row |= {"size": len(image.data), "data": image.data, "created_at": utc_now()}
+        made = session.execute(upsert(ImageRow).values(row).on_conflict_do_nothing().returning(ImageRow.id))
+        new += len(made.all())
+    return new
+
+
+def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
+    """Return the images by id, each once."""
+    wanted = list(dict.fromkeys(ids))
+    images: dict[str, Image] = {}
+    query = select(ImageRow.id, *columns_of(ImageRow, Image))
+    for part in in_parts(wanted, _LOADED_AT_ONCE):
+        rows = session.execute(query.where(ImageRow.id.in_(part)))
+        images |= {id: Image(*columns) for id, *columns in rows}
+    if missing := sorted(set(wanted) - set(images)):
+        raise NotFoundError(
+            f"no image {missing[0]} in the database, which may be damaged. Run `tagrpo db check`."
+        )
+    return images
+
+
+def image_loader(db: Database) -> LoadImages:
+    """Return what loads images of a database, a few at a time as they are needed."""
+    return lambda ids: db.repeat(lambda session: load_images(session, ids), write=False)
+
+
+def image_problems(session: Session) -> list[str]:
+    """Read all images and return what is wrong with those whose bytes do not give their id or size."""
+    rows = session.execute(select(ImageRow.id, ImageRow.size, ImageRow.data).execution_options(yield_per=20))
+    return [
+        f"image {id}: its bytes do not match its id" if image_id(data) != id else f"image {id}: wrong size"
+        for id, size, data in rows
+        if image_id(data) != id or len(data) != size
+    ]

@@ -1,0 +1,36 @@
+"""Exports for verl of entries that no database holds."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rephraser.sets.types import NeighborSet, SetEntry, SetHeader
+from service.questions.images import LoadImages
+from trainer_adapter.verl.export import VerlExportReport, export_verl
+from trainer_adapter.verl.export_config import SetRows
+from trainer_adapter.verl.export_rows import Layout
+from trainer_adapter.verl.prompts import PromptTemplate
+
+
+def export_entries(
+    folder: Path,
+    entries: Sequence[SetEntry],
+    template: PromptTemplate,
+    *,
+    layout: Layout = "grouped",
+    load_images: LoadImages = lambda ids: {},
+    overwrite: bool = False,
+    **rows: Any,
+) -> VerlExportReport:
+    """Export the set toy@1 of these entries; `rows` are settings of `SetRows`."""
+    header = SetHeader("set_toy", "toy", 1, None, "abc", {}, {}, "2026-01-01T00:00:00", ())
+    return export_verl(
+        NeighborSet(header, tuple(entries)),
+        folder,
+        SetRows(**rows),
+        template,
+        layout=layout,
+        data_source="toy",
+        load_images=load_images,
+        overwrite=overwrite,
+    )
