@@ -65,7 +65,7 @@ def train(place, world, cell):
 
 
 @pytest.mark.slow
-def test_a_training_that_is_killed_is_named_and_ends_no_other(
+def test_a_killed_training_is_named_and_ends_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(World, "prepare", lambda world: None)

@@ -94,9 +94,7 @@ esac
         ("0.5", "train run ta_grpo", 3, "grpo 2 0.5"),
     ],
 )
-def test_the_script_ends_at_the_first_fault(
-    tmp_path: Path, gradient: str, failing: str, code: int, last: str
-) -> None:
+def test_gpu_check_ends_at_a_fault(tmp_path: Path, gradient: str, failing: str, code: int, last: str) -> None:
     python = tmp_path / "python"
     python.write_text(STAND_IN.format(gradient=gradient, failing=failing), encoding="utf-8")
     python.chmod(0o755)

@@ -198,9 +198,7 @@ def test_hostile_responses_are_graded_recorded_and_trained_on(finished: Path) ->
     assert any(each.truncated and len(each.response) > 1_000_000 for each in rollouts)
 
 
-def test_verl_killed_in_the_middle_of_a_step_is_reported_and_each_start_is_kept(
-    killed: SimpleNamespace,
-) -> None:
+def test_verl_killed_in_a_step_is_reported_and_each_start_is_kept(killed: SimpleNamespace) -> None:
     ended = killed.after_verl
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
     assert (ended["step"], ended["checkpoint"]) == (3, 2)

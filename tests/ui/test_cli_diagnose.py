@@ -151,9 +151,7 @@ def test_odd_neighbors_go_back_to_review(cli: CommandLine, db: Path, tmp_path: P
     assert "exists" in cli.refused("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet)
 
 
-def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
-    cli: CommandLine, db: Path, tmp_path: Path
-) -> None:
+def test_flagged_ids_that_are_no_candidates_make_no_sheet(cli: CommandLine, db: Path, tmp_path: Path) -> None:
     rows = []
     for q, variant, ordinal in product(range(20), range(3), range(16)):
         reward = int(ordinal < (0 if (q, variant) == (19, 2) else q))

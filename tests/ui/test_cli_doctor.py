@@ -16,7 +16,7 @@ def checks(cli: CommandLine, *arguments: object, code: int = 0) -> dict[str, dic
     return {check["what"]: check for check in cli.json("doctor", *arguments, code=code)["checks"]}
 
 
-def test_a_fresh_folder_is_in_order_and_keys_are_never_printed(
+def test_a_fresh_folder_is_fine_and_no_key_is_shown(
     cli: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = checks(cli)

@@ -35,9 +35,7 @@ def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> Non
 
 
 @pytest.mark.slow
-def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
-    cli: CommandLine, server: str
-) -> None:
+def test_verbose_names_each_request_and_quiet_errors_alone(cli: CommandLine, server: str) -> None:
     loud = cli(*evaluate(server, "-v"))
     fates = [line for line in loud.err.splitlines() if "sample request to hosted_vllm/test-model, id" in line]
     assert len(fates) == 6
@@ -154,9 +152,7 @@ def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLin
     assert trial == whole
 
 
-def test_golds_that_fail_against_themselves_stop_the_run(
-    cli: CommandLine, server: str, tmp_path: Path
-) -> None:
+def test_golds_that_are_graded_wrong_stop_the_run(cli: CommandLine, server: str, tmp_path: Path) -> None:
     row = {**world.questions(1)[0], "answer": "maybe", "kind": "integer"}
     (tmp_path / "bad.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     before = stats(server)["requests"]
@@ -230,9 +226,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
 
 
 @pytest.mark.slow
-def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
-    cli: CommandLine, server: str, tmp_path: Path
-) -> None:
+def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: str, tmp_path: Path) -> None:
     sent = stats(server)["requests"]
     dry = ("price=[10,30]", "max_tokens=1000", "--dry-run", "--json")
 
