@@ -218,7 +218,7 @@ def test_an_unmerged_adapter_is_refused(model, tmp_path):
     shutil.copytree(model, beside)
     (beside / "lora_adapter").mkdir()
     with pytest.raises(PrerequisiteError, match="has an unmerged adapter"):
-        open_checkpoint(str(beside), None, "local")
+        open_checkpoint(str(beside), None)
 
 
 REJECTS_SYSTEM = (

@@ -137,9 +137,9 @@ def members(*rows: tuple[str, str]) -> list[Member]:
 
 def test_a_match_with_the_same_digits_goes_before_a_closer_one_with_others():
     index = NearIndex()
-    index.add(0, LONG + " Give 3 facts.")
-    index.add(1, LONG.replace("farmer", "farmer's son") + " Give 2 facts.")
-    match = index.nearest(LONG + " Give 2 facts.")
+    index.nearest(make_question(LONG + " Give 3 facts.", "8"), 0)
+    index.nearest(make_question(LONG.replace("farmer", "farmer's son") + " Give 2 facts.", "8"), 1)
+    match = index.nearest(make_question(LONG + " Give 2 facts.", "8"))
     assert (match.key, match.same_digits) == (1, True)
 
 
@@ -156,9 +156,9 @@ def test_look_alikes_are_sorted_by_what_they_mean():
         ),
         lambda pairs: [first == second for first, second in pairs],
     )
-    assert [(pair.row, pair.earlier) for pair in likeness.near_duplicates] == [(1, 0)]
-    assert [(pair.row, pair.earlier) for pair in likeness.conflicts] == [(2, 0)]
-    assert [pair.row for pair in likeness.look_alikes] == [3, 4]
+    assert [(pair.row, pair.earlier) for pair in likeness["near_duplicates"]] == [(1, 0)]
+    assert [(pair.row, pair.earlier) for pair in likeness["conflicts"]] == [(2, 0)]
+    assert [pair.row for pair in likeness["look_alikes"]] == [3, 4]
 
 
 def test_equal_texts_in_a_set_from_one_template_are_conflicts():
@@ -169,4 +169,6 @@ def test_equal_texts_in_a_set_from_one_template_are_conflicts():
     ]
     rows += [(text.replace(" has ", "  has "), "2") for text, _ in rows[::14]]
     likeness = compare_members(members(*rows), lambda pairs: [first == second for first, second in pairs])
-    assert [(pair.row, pair.earlier) for pair in likeness.conflicts] == [(280 + n, 14 * n) for n in range(20)]
+    assert [(pair.row, pair.earlier) for pair in likeness["conflicts"]] == [
+        (280 + n, 14 * n) for n in range(20)
+    ]
