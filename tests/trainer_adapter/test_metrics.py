@@ -1,6 +1,5 @@
 """Metrics of a step: by hand, against plain versions, complete in the documentation; alarms."""
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record import metrics as module
 from trainer_adapter.record.metrics import StepBatch, step_metrics
 from trainer_adapter.runs.run_folder import RunFolder
@@ -265,14 +265,10 @@ def test_what_goes_on_is_said_once_and_again_when_it_comes_back():
     assert [alarm.step for alarm in raised] == [1, 4]
 
 
-def test_a_runs_alarms_are_those_of_all_its_starts(tmp_path):
+def test_a_runs_alarms_are_those_of_the_last_metrics_of_each_step(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.metrics(1).parent.mkdir()
-    lines = [
-        json.dumps({"step": step, "data": {ENTROPY: value}}) + "\n" for step, value in ((1, 2.0), (2, 0.1))
-    ]
-    folder.metrics(1).write_text("".join(lines) + '{"step": 3, "da')
-    folder.metrics(10).write_text(lines[1].replace(": 2,", ": 3,"))
-    folder.metrics(2).write_text(lines[1].replace("0.1", "1.5"))  # step 2 again
+    with RolloutWriter(folder.rollouts, "run") as writer:
+        for step, entropy in ((1, 2.0), (2, 0.1), (2, 1.5), (3, 0.1)):
+            writer.write_metrics(step, {ENTROPY: entropy})
     [alarm] = folder.alarms()
     assert alarm.startswith("step 3: tagrpo/entropy/mean is 0.1: less than 10% of the first step's")

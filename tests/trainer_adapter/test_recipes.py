@@ -11,12 +11,12 @@ import torch
 from training_configs import composed
 
 from service.errors import InputError
+from service.runs.store import changed_settings
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe, read_recipe
 from trainer_adapter.methods.registry import call, find_formula
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.runs.resuming import make_spec
-from trainer_adapter.verl.contract import differences
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.settings import recipe_of
 
@@ -209,4 +209,4 @@ def test_a_grader_of_ones_own_is_part_of_a_runs_key_with_its_code(tmp_path, monk
     first = spec()
     assert first["own_grader"].startswith("own grader strict_rewards:grade; sha256 ")
     (tmp_path / "strict_rewards.py").write_text("def grade(response, gold): return False\n")
-    assert [change.split(":")[0] for change in differences(first, spec())] == ["own_grader"]
+    assert [change.split(" ")[0] for change in changed_settings(first, spec())] == ["own_grader"]

@@ -208,7 +208,7 @@ def test_a_step_is_decoded_beside_training(tmp_path, with_tokens):
     responses, batch, texts = drawn(tokenizer)
     with RolloutWriter(tmp_path, "ta") as writer:
         record_step(writer, responses, batch, tokenizer, with_tokens=with_tokens)
-    assert tokenizer.threads == {"rollout-writer"}
+    assert tokenizer.threads == {"rollout-writer_0"}
     records = list(read_rollouts(tmp_path))
     assert [record.response for record in records] == texts
     assert records[5].prompt == "question 0, wording 1"

@@ -186,5 +186,5 @@ def test_a_model_that_does_not_see_is_refused(pictured, tmp_path, seeing_model):
     for file in seeing_model.iterdir():
         if file.name != "processor_config.json":
             (blind / file.name).write_bytes(file.read_bytes())
-    with pytest.raises(PrerequisiteError, match="its image processor could not be loaded"):
+    with pytest.raises(PrerequisiteError, match="next to its weights"):
         check_lengths(seeing(pictured, blind), read_data(pictured))
