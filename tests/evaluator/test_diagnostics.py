@@ -17,7 +17,6 @@ from benchmarks.studies.forecast import check_halves, read_visits
 from evaluator.signal.cost import BREAK_EVEN, RESCUE, TokenCosts, cost_report, usd_per_token
 from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.diversity import densities, diversity
-from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rates import (
     RATES,
@@ -33,8 +32,10 @@ from evaluator.signal.shapes import (
     NEIGHBOR_GROUP,
     NEIGHBORS_GROUP,
     ORIGINAL_GROUP,
+    Forecast,
     GroupShape,
     ends,
+    forecast,
     paper_shapes,
     unknown_bounds,
     zero_gradient,

@@ -22,7 +22,7 @@ from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.model_sizes import ModelShape, find_shape
 
 if TYPE_CHECKING:
-    from evaluator.signal.forecast import Forecast
+    from evaluator.signal.shapes import Forecast
     from service.database import Database
 
 

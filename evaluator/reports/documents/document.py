@@ -133,9 +133,7 @@ def points(difference: float, digits: int = 1) -> str:
 
 
 def span(
-    low: float | None,
-    high: float | None,
-    end: Callable[[float], str] = lambda share: hundredths(share, 1),
+    low: float | None, high: float | None, end: Callable[[float], str] = lambda share: hundredths(share, 1)
 ) -> str:
     """Return an interval, `[1.2, 3.4]`; by default of shares in percent.
 
@@ -252,10 +250,7 @@ def _marked(text: str, escape: Callable[[str], str], code: Callable[[str], str],
     return "".join((*made, escape(text[end:])))
 
 
-RENDERERS: dict[str, Callable[[Document], str]] = {
-    "markdown": render_markdown,
-    "latex": render_latex,
-}
+RENDERERS: dict[str, Callable[[Document], str]] = {"markdown": render_markdown, "latex": render_latex}
 """Formats of a document, next to text for a terminal (`ui.cli.records`)."""
 
 
