@@ -250,7 +250,10 @@ def _marked(text: str, escape: Callable[[str], str], code: Callable[[str], str],
     return "".join((*made, escape(text[end:])))
 
 
-RENDERERS: dict[str, Callable[[Document], str]] = {"markdown": render_markdown, "latex": render_latex}
+RENDERERS: dict[str, Callable[[Document], str]] = {
+    "markdown": render_markdown,
+    "latex": render_latex,
+}
 """Formats of a document, next to text for a terminal (`ui.cli.records`)."""
 
 
