@@ -40,7 +40,7 @@ from evaluator.signal.shapes import (
     unknown_bounds,
     zero_gradient,
 )
-from evaluator.signal.sources.rollouts import file_source
+from evaluator.signal.sources import file_source
 from service.errors import InputError
 
 
