@@ -20,7 +20,6 @@ from evaluator.config import ScoreConfig
 from evaluator.evals.overview import other_version
 from evaluator.evals.problems import read_problems
 from evaluator.evals.results import load_result
-from evaluator.evals.running import sample_seed
 from evaluator.evals.runs import find_eval_run, model_slug, run_answers, run_version
 from evaluator.evals.samples import grade_changes, grade_run, insert_grades, read_texts
 from evaluator.evals.tables import GradeRow, RunProblemRow
@@ -37,7 +36,7 @@ from service.asks.work import work_on_run
 from service.database import Database, in_parts
 from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
 from service.errors import InputError
-from service.hashing import content_hash, content_id
+from service.hashing import content_hash, content_id, derive_seed
 from service.models.estimate import Estimate, between, priced, tokens
 from service.models.settings import PromptSpec, SamplingSettings
 from service.runs.spending import hold_cap, read_ledger
@@ -332,7 +331,7 @@ class Judge:
             self.prompt,
             self.sampling,
             question.text,
-            seed=sample_seed(0, question.id, 0),
+            seed=derive_seed("sample-seed", 0, question.id, 0),
             scope=self.id,
             kind=JUDGE,
             about=question.id,

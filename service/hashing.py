@@ -36,6 +36,11 @@ def content_hash(tag: str, value: Json) -> str:
     return hashlib.sha256(f"{tag}\0{canonical_json(value)}".encode()).hexdigest()
 
 
+def derive_seed(tag: str, seed: int | None, *parts: str | int) -> int | None:
+    """Return a seed of 31 bits that follows from another seed and what it is for; None without one."""
+    return None if seed is None else int(content_hash(tag, [seed, *parts])[:8], 16) >> 1
+
+
 def file_sha256(path: Path) -> str:
     """Return the SHA-256 (64 hex digits) of a file's bytes, which are not held at once."""
     with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""Telling how far long work is: the callables it takes, which commands fill with a bar."""
+"""Telling how far long work is: the callables it takes, which commands fill with a bar, and durations."""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -15,3 +15,15 @@ class TellStage(Protocol):
 
 def tell_nobody(stage: str, done: int, total: int | None, detail: str = "") -> None:
     """A `TellStage` that shows nothing."""
+
+
+def duration(minutes: float) -> str:
+    """Return minutes in a readable form: 40 s, 12 min, 3 h 20 min, 2 days 4 h."""
+    if minutes < 1:
+        return f"{max(1, round(60 * minutes))} s"
+    whole = round(minutes)
+    if whole < 60:
+        return f"{whole} min"
+    if whole < 48 * 60:
+        return f"{whole // 60} h {whole % 60} min"
+    return f"{whole // 1440} days {whole % 1440 // 60} h"

@@ -56,6 +56,22 @@ def content_hash(problems: Sequence[Problem]) -> str:
     return problems_hash(sorted(texts, key=lambda problem: problem.id))
 
 
+def benchmark_loader(
+    names: Sequence[str], sources: Sequence[str], **options: Any
+) -> Callable[[str], LoadedBenchmark]:
+    """Return `load_benchmark` for these names; `sources` are one file each in order, or NAME=FILE."""
+    spellings = [spelling.partition("=") for spelling in sources]
+    files = {name: file for name, equals, file in spellings if equals and name in names}
+    if len(files) < len(sources):
+        if len(sources) != len(names) or files:
+            raise InputError(
+                f"cannot match {len(sources)} --from to {len(names)} benchmarks. Give one per benchmark, in "
+                f"order, or use NAME=FILE, such as --from {names[0]}=FILE."
+            )
+        files = dict(zip(names, sources, strict=True))
+    return lambda name: load_benchmark(name, source=files.get(name), **options)
+
+
 def load_benchmark(
     name: str, *, source: str | Path | None = None, options_seed: int = 0, allow_changed: bool = False
 ) -> LoadedBenchmark:

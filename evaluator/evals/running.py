@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, tuple_, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
-from evaluator.benchmarks.loading import LoadedBenchmark, load_benchmark, require_golds
+from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
 from evaluator.config import EvalConfig
 from evaluator.evals.counts import Block, read_block, samples_missing
 from evaluator.evals.overview import runs_overview
@@ -28,12 +28,12 @@ from evaluator.grading.workers.own import own_version
 from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Grouped, add_tasks
-from service.asks.tables import AskBodyRow, AskRow, TaskRow
+from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
 from service.asks.work import work_on_run
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, price_of
 from service.errors import InputError
-from service.hashing import content_hash
+from service.hashing import derive_seed
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
 from service.models.settings import NO_RAW_IMAGES, SamplingSettings
 from service.questions.images import Image, load_images, store_images
@@ -179,12 +179,10 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:
     """Read the benchmarks of a config; none if it names a neighbor set."""
-    files = match_files(config.benchmarks, config.sources)
+    rows = {"options_seed": config.options_seed, "allow_changed": config.allow_changed}
+    load = benchmark_loader(config.benchmarks, config.sources, **rows)
     problem_sets = []
-    for name in config.benchmarks:
-        loaded = load_benchmark(
-            name, source=files.get(name), options_seed=config.options_seed, allow_changed=config.allow_changed
-        )
+    for loaded in map(load, config.benchmarks):
         check_name(_run_name(config, loaded.name))
         placed = [PlacedProblem(problem) for problem in loaded.problems]
         problem_sets.append(ProblemSet(loaded, placed, placed[: config.limit]))
@@ -198,20 +196,6 @@ def _require_golds(
     for each in problem_sets:
         first = replace(each.loaded, problems=each.loaded.problems[: config.limit])
         require_golds(first, grader, note, allow=config.allow_bad_golds)
-
-
-def match_files(benchmarks: Sequence[str], sources: Sequence[str]) -> dict[str, str]:
-    """Return the file of each benchmark's rows: one per benchmark in order, or as NAME=FILE."""
-    spellings = [spelling.partition("=") for spelling in sources]
-    files = {name: file for name, equals, file in spellings if equals and name in benchmarks}
-    if len(files) == len(sources):
-        return files
-    if len(sources) != len(benchmarks) or files:
-        raise InputError(
-            f"cannot match {len(sources)} --from to {len(benchmarks)} benchmarks. Give one per benchmark, in "
-            f"order, or use NAME=FILE, such as --from {benchmarks[0]}=FILE."
-        )
-    return dict(zip(benchmarks, sources, strict=True))
 
 
 def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:
@@ -280,15 +264,13 @@ async def run_eval(
         missing = samples_missing(session, run.id, n)
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
-    grading, store = Grouped(partial(_grade_blocks, grader)), partial(_store_blocks, grader_row)
+    grading = Grouped(partial(_grade_blocks, grader))
+    store = partial(_store_blocks, run.id, grader_row)
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
         block = read_block(item)
-        entry = await asker.store.read_together(_read_problems, (block.run_problem_id, block.first))
-        if entry is None:
-            return
-        problem, images = entry
+        problem, images = await asker.store.read_together(_read_problems, block.run_problem_id)
         samples: list[NewSample] = []
         while len(samples) < block.size:
             first, left = block.first + len(samples), block.size - len(samples)
@@ -298,7 +280,7 @@ async def run_eval(
                 spec.sampling,
                 problem.text,
                 images,
-                seed=sample_seed(spec.sampling.seed, problem.problem_id, first),
+                seed=derive_seed("sample-seed", spec.sampling.seed, problem.problem_id, first),
                 n=left,
                 # A problem can be in two groups of a neighbor set, and a provider may take no seed.
                 draw=problem.position * MAX_SAMPLES + first,
@@ -324,7 +306,7 @@ async def run_eval(
             ]
         grades = await grading.do([problem.case(sample.text, version) for sample in samples])
         graded_block = [replace(sample, grade=grade) for sample, grade in zip(samples, grades, strict=True)]
-        if await asker.store.write_together(store, graded_block):
+        if await asker.store.write_together(store, (item, graded_block)):
             graded.update(grade.value for grade in grades)
 
     try:
@@ -354,31 +336,17 @@ def plan_blocks(session: Session, run_id: str, n: int, samples_per_request: int)
     add_tasks(session, run_id, [block.item for block in blocks])
 
 
-def sample_seed(seed: int | None, problem_id: str, ordinal: int) -> int | None:
-    """Return the seed of a sample (31 bits): of the run's seed, the problem and its ordinal, nothing else."""
-    if seed is None:
-        return None
-    return int(content_hash("sample-seed", [seed, problem_id, ordinal])[:8], 16) >> 1
-
-
 def _grade_blocks(grader: Grader, blocks: Sequence[Sequence[GradeCase]]) -> list[list[Grade]]:
     grades = iter(grader.grade_many([case for block in blocks for case in block]))
     return [[next(grades) for _ in block] for block in blocks]
 
 
-def _read_problems(
-    session: Session, places: Sequence[tuple[int, int]]
-) -> list[tuple[RunProblem, tuple[Image, ...]] | None]:
-    """Return the problems of blocks, by (problem of a run, first ordinal), with their images.
-
-    None for a block that a process stored which was killed before it had finished the task.
-    """
-    there = _are_stored(session, places)
-    ids = {id for (id, _), stored in zip(places, there, strict=True) if not stored}
-    problems = {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(ids))}
+def _read_problems(session: Session, ids: Sequence[int]) -> list[tuple[RunProblem, tuple[Image, ...]]]:
+    """Return problems of a run with their images."""
+    problems = {problem.id: problem for problem in read_problems(session, RunProblemRow.id.in_(set(ids)))}
     images = load_images(session, (image for each in problems.values() for image in each.images))
     entries = {id: (each, tuple(images[image] for image in each.images)) for id, each in problems.items()}
-    return [None if stored else entries[id] for (id, _), stored in zip(places, there, strict=True)]
+    return [entries[id] for id in ids]
 
 
 @dataclass(frozen=True)
@@ -396,25 +364,25 @@ class NewSample:
     grade: Grade | None = None
 
 
-def _store_blocks(grader_row: int, session: Session, blocks: Sequence[Sequence[NewSample]]) -> list[bool]:
-    """Write blocks with their grades; return which are new, as another process may have stored one."""
-    there = _are_stored(session, [(block[0].run_problem_id, block[0].ordinal) for block in blocks])
-    samples = [sample for block, stored in zip(blocks, there, strict=True) if not stored for sample in block]
+def _store_blocks(
+    run_id: str, grader_row: int, session: Session, blocks: Sequence[tuple[str, Sequence[NewSample]]]
+) -> list[bool]:
+    """Write blocks, each with the item of its task, and finish their tasks.
+
+    Returns which are new: another process may have stored a block of a process that was silent for too long.
+    """
+    items = TaskRow.item.in_([item for item, _ in blocks])
+    finishing = update(TaskRow).where(TaskRow.run_id == run_id, items, TaskRow.state != DONE)
+    finishing = finishing.values(state=DONE, worker=None, error=None)
+    new = set(session.scalars(finishing.returning(TaskRow.item)))
+    samples = [sample for item, block in blocks if item in new for sample in block]
     if samples:
         insert_samples(session, samples, grader_row)
         # Texts are stored once: as samples.
         asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
         session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))
         session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(key=None))
-    return [not stored for stored in there]
-
-
-def _are_stored(session: Session, places: Sequence[tuple[int, int]]) -> list[bool]:
-    """Return which samples are there, by (problem of a run, ordinal); a block is stored as a whole."""
-    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
-    columns = select(SampleRow.run_problem_id, SampleRow.ordinal)
-    stored = {tuple(row) for row in session.execute(columns.where(place.in_(places)))}
-    return [each in stored for each in places]
+    return [item in new for item, _ in blocks]
 
 
 def insert_samples(session: Session, samples: Sequence[NewSample], grader_row: int | None = None) -> None:

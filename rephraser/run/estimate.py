@@ -1,30 +1,19 @@
 """Estimate a run's requests and cost from its questions or a finished trial."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
 from rephraser.config import RephraseConfig
-from rephraser.run.execution import plan_spec, premise_model, read_source, wanted_ids
+from rephraser.run.execution import plan_spec, premise_model, wanted_ids
 from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
 from service.database import Database
 from service.engines.opening import price_of
 from service.models.access import Model
-from service.models.estimate import (
-    IMAGE_TOKENS,
-    SHORT_ANSWER,
-    Estimate,
-    PriceOf,
-    Stage,
-    between,
-    priced,
-    scaled,
-    tokens,
-)
-from service.questions import load_question_set
+from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
+from service.questions import Question, load_question_set
 from service.runs.store import list_runs, run_question_ids
 
 REWRITE_LENGTH = between(0.8, 1.6)  # of a rewrite, in lengths of its question
@@ -38,12 +27,7 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
     From a trial of k questions everything is scaled, give or take 2/sqrt(k): what questions cost varies about
     as much as it is. From the questions alone the least is one round, the most all rounds for all of them.
     """
-    spec = plan_spec(config, db)
-    if (candidates := read_source(config, db)) is not None:
-        spec = replace(spec, source=candidates.content)
-    asked: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
-    if config.premises is not None:
-        asked.append(premise_model(config, config.premises))
+    spec, _ = plan_spec(config, db)
     with db.read() as session:
         ids = wanted_ids(session, spec, config.limit)
         trials = [
@@ -55,14 +39,16 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
             count, _, trial = max(trials, key=lambda sized: sized[:2])
             return scaled(session, trial, count, len(ids), len(ids) / count)
         questions = load_question_set(session, spec.questions)[: config.limit]
+    models: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
+    if config.premises is not None:
+        models.append(premise_model(config, config.premises))
+    return _from_questions(spec, questions, models)
+
+
+def _from_questions(spec: RunSpec, questions: Sequence[Question], models: Sequence[Model]) -> Estimate:
+    count, prices = len(questions), price_of(models)
     images = sum(len(question.images) for question in questions)
-    stages = _from_questions(spec, [question.text for question in questions], images, price_of(asked))
-    return Estimate(len(questions), stages, images=images)
-
-
-def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: PriceOf) -> tuple[Stage, ...]:
-    count = len(texts)
-    asked = tokens(sum(map(len, texts)))
+    asked = tokens(sum(len(question.text) for question in questions))
     rounds = between(1, spec.rounds)
     stages = []
     if spec.proposer == "llm":
@@ -71,14 +57,14 @@ def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: 
         ]
         sent = sum(
             len(message.content)
-            for text in texts
+            for question in questions
             for strategy, slots in wanted
-            for message in build_messages(strategy, text, slots, structured=spec.output == "json")
+            for message in build_messages(strategy, question.text, slots, structured=spec.output == "json")
         )
         rewritten = asked * REWRITE_LENGTH * spec.n * rounds
         requests = count * len(wanted) * rounds
         prompts = (tokens(sent) + images * len(wanted) * IMAGE_TOKENS) * rounds
-        stages.append(priced(PROPOSE, spec.model, requests, prompts, rewritten, price_of))
+        stages.append(priced(PROPOSE, spec.model, requests, prompts, rewritten, prices))
     look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
     for place, solver in enumerate(spec.solvers):
         shares = [spec.shares(spec.rule.original_samples + drawn)[place] for drawn in look]
@@ -87,10 +73,10 @@ def _from_questions(spec: RunSpec, texts: Sequence[str], images: int, price_of: 
         prompts = (asked + images * IMAGE_TOKENS) * requests / count
         longest = solver.sampling.max_tokens
         drawn_tokens = samples * between(min(SHORT_ANSWER, longest), longest)
-        stages.append(priced(ANSWER, solver.model, requests, prompts, drawn_tokens, price_of))
+        stages.append(priced(ANSWER, solver.model, requests, prompts, drawn_tokens, prices))
     if spec.premises is not None:
         requests = count * spec.n * rounds
         prompts = 2 * asked * spec.n * rounds + requests * INSTRUCTIONS
         kept = requests * between(SHORT_ANSWER, spec.premises.sampling.max_tokens)
-        stages.append(priced(PREMISES, spec.premises.model, requests, prompts, kept, price_of))
-    return tuple(stages)
+        stages.append(priced(PREMISES, spec.premises.model, requests, prompts, kept, prices))
+    return Estimate(count, tuple(stages), images=images)

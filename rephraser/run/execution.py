@@ -14,14 +14,7 @@ from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
 from rephraser.proposing.strategies import Strategy, load_strategy
 from rephraser.run.judge import judge_cases
 from rephraser.run.rephrase import Rephrasing
-from rephraser.run.requests import ask_seed
-from rephraser.run.spec import (
-    BOXED_INSTRUCTION,
-    PROGRAM_INSTRUCTION,
-    PremiseSpec,
-    RunSpec,
-    SolverSpec,
-)
+from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, PremiseSpec, RunSpec, SolverSpec
 from rephraser.run.store import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
@@ -33,6 +26,7 @@ from service.config import pick
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
+from service.hashing import derive_seed
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
 from service.questions import load_question_set
@@ -57,12 +51,9 @@ async def rephrase(
         with Database.open("tagrpo.db") as db:
             run, outcome = asyncio.run(rephrase(config, db, lambda *_: None))
     """
-    planned = plan_spec(config, db)  # what cannot be used is refused before a model is reached
-    candidates = read_source(config, db)
+    planned, candidates = plan_spec(config, db)  # what cannot be used is refused before a model is reached
     async with OpenModels(engine_logs(db), config) as models:
         spec = await _open(config, planned, models)
-        if candidates is not None:
-            spec = replace(spec, source=candidates.content)
         with db.write() as session:
             ids = wanted_ids(session, spec, config.limit)
             run, before = open_run(
@@ -105,11 +96,15 @@ def wanted_ids(session: Session, spec: RunSpec, limit: int | None) -> list[str]:
     return ids
 
 
-def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
-    """Return the spec of a run as far as it is known before a model is open; nothing is sent."""
-    proposer = config.proposer
+def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, FileCandidates | None]:
+    """Return the spec of a run as far as it is known before a model is open, and a file's candidates.
+
+    The candidates are those of the whole question set, so that a trial can grow.
+    """
+    proposer, candidates = config.proposer, None
     with db.read() as session:
         kinds = set(usable_kinds(session, config.questions).values())
+        members = load_question_set(session, config.questions) if proposer.kind == "file" else []
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:
         raise InputError(
@@ -119,21 +114,23 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
     if programs and proposer.kind == "rules":
         raise InputError("the rules rephrase math questions only. For programs, use a model or a file.")
     seed = None if config.seed is None else 0  # runs of any seed share the answers of solvers
-    asked: dict[str, Any] = {"model": proposer.kind}
+    settings: dict[str, Any] = {"model": proposer.kind}
     if isinstance(proposer, LlmProposer):
         references = proposer.strategies or (("programs",) if programs else ("perspectives",))
         strategies = tuple(load_strategy(reference) for reference in references)
-        asked = {
+        settings = {
             "model": proposer.model,
             "sampling": Sampling(**pick(proposer, Sampling)),
             "content_attempts": proposer.content_attempts,
             "output": "tags" if proposer.reply == "auto" else proposer.reply,
         }
     elif isinstance(proposer, FileProposer):
+        candidates = read_candidates(proposer, members, config.limit)
+        settings["source"] = candidates.content
         strategies = (Strategy(proposer.strategy, "1", "candidates from a file", ""),)
     else:
         strategies = (Strategy("rules", RULES_VERSION, "rules for English wording, no model", ""),)
-    return RunSpec(
+    spec = RunSpec(
         questions=config.questions,
         proposer=proposer.kind,
         strategies=strategies,
@@ -155,8 +152,9 @@ def plan_spec(config: RephraseConfig, db: Database) -> RunSpec:
         premises=None if config.premises is None else PremiseSpec(config.premises.model, seed=seed),
         token_limit=config.token_limit,
         min_distance=proposer.min_distance,
-        **asked,
+        **settings,
     )
+    return spec, candidates
 
 
 def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:
@@ -173,11 +171,12 @@ async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> Ru
     if isinstance(config.proposer, LlmProposer):
         endpoint = await models.open(config.proposer)
         as_json = config.proposer.reply == "auto" and endpoint.enforces_schema
-        spec = replace(spec, engine=endpoint.local_engine, output="json" if as_json else spec.output)
+        output: Any = "json" if as_json else spec.output
+        spec = replace(spec, engine=endpoint.engine and endpoint.description, output=output)
     solvers = []
     for solver, model in zip(spec.solvers, config.solver, strict=True):
         endpoint = await models.open(model)
-        opened = replace(solver, engine=endpoint.local_engine)
+        opened = replace(solver, engine=endpoint.engine and endpoint.description)
         endpoint.check(
             prompt_request(opened.model_identity, opened.prompt_spec, opened.sampling, "1 + 1 = ?")
         )
@@ -193,19 +192,6 @@ def premise_model(config: RephraseConfig, premises: PremiseCheck) -> Model:
     if isinstance(proposer, LlmProposer) and (proposer.model, premises.base_url) == (premises.model, ()):
         return remote_model(proposer, premises.model)
     return remote_model(premises, premises.model)
-
-
-def read_source(config: RephraseConfig, db: Database) -> FileCandidates | None:
-    """Return a file's candidates for the usable questions of a set, None without a file.
-
-    For all, so that a trial can grow; rows of none of the first `limit` belong to no question of its run.
-    """
-    proposer = config.proposer
-    if not isinstance(proposer, FileProposer):
-        return None
-    with db.read() as session:
-        members = load_question_set(session, config.questions)
-    return read_candidates(proposer, members, config.limit)
 
 
 def make_rule(verdict: VerdictRule, base: OverlapRule = OverlapRule()) -> OverlapRule:
@@ -240,7 +226,7 @@ async def rephrase_run(
     def source(question_id: str, text: str, count: int) -> Sequence[str]:
         if candidates is not None:
             return candidates.by_question.get(question_id, ())[:count]
-        return propose_by_rules(text, count, seed=ask_seed(spec.seed, question_id) or 0)
+        return propose_by_rules(text, count, seed=derive_seed("seed", spec.seed, question_id) or 0)
 
     with Grader(workers=grader_workers) as grader:
         no_model = None if spec.proposer == "llm" else source
@@ -248,12 +234,7 @@ async def rephrase_run(
         rephrasing = Rephrasing(run.id, spec, judging, no_model, stop_below)
         try:
             return await work_on_run(
-                db,
-                run.id,
-                rephrasing.rephrase,
-                models,
-                partial(report, "questions"),
-                retry_final=retry_final,
+                db, run.id, rephrasing.rephrase, models, partial(report, "questions"), retry_final=retry_final
             )
         finally:
             judging.close()

@@ -7,22 +7,15 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from evaluator.grading import (
-    GRADER_VERSION,
-    AnswerKind,
-    Clustering,
-    ClusterJob,
-    GradeCase,
-    Grader,
-    find_answer,
-)
+from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, GradeCase, Grader, find_answer
 from rephraser.checks.premises import Premises
 from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import CheckedRow
 from rephraser.tables import candidate_row
-from rephraser.verdict import AnswerCounts, Verdict, judge, rule_spec
+from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
+from service.answer_kinds import AnswerKind
 from service.asks.request import Choice
 from service.database import utc_now
 from service.program_gold import read_gold
@@ -32,8 +25,8 @@ SHOWN_CLASS_LENGTH = 200
 TRUNCATED = ""
 """Stands for the answer of a response that was cut off before it gave one."""
 
-Answers = dict[str, list[str | None]]
-"""Extracted answers by solver id, in order, without those whose request failed for good.
+Answers = list[list[str | None]]
+"""Extracted answers of each solver, in order, without those whose request failed for good.
 
 None: the response has no answer; `TRUNCATED`: it was cut off before one.
 """
@@ -53,25 +46,19 @@ class CheckedCandidate:
     @classmethod
     def stored(cls, row: Row[Any]) -> "CheckedCandidate":
         """Return a candidate of `candidates_query` that passed the structural checks."""
-        lists = row.evidence.get("premises")
-        states = ("kept", "changed", "dropped")
-        premises = None if lists is None else Premises(*(tuple(lists[state]) for state in states))
-        return cls(row.candidate_id, row.text, row.ordinal, row.evidence["findings"], premises=premises)
+        findings = [each for each in row.evidence["findings"] if not each["name"].startswith("premise_")]
+        return cls(row.candidate_id, row.text, row.ordinal, findings)
 
 
 @dataclass(frozen=True)
 class Case:
-    """A candidate with all answers of one look.
-
-    `closed`: too few of the question's own answers can be read, so no more are asked for.
-    """
+    """A candidate with all answers of one look."""
 
     question: Question
     candidate: CheckedCandidate
     look: int  # how many looks were taken before
     original: Answers
     drawn: Answers
-    closed: bool
 
     @property
     def answers(self) -> tuple[list[str | None], list[str | None]]:
@@ -81,7 +68,7 @@ class Case:
 
 def flat(answers: Answers) -> list[str | None]:
     """Return the answers of all solvers."""
-    return [answer for drawn in answers.values() for answer in drawn]
+    return [answer for drawn in answers for answer in drawn]
 
 
 def check_structure(
@@ -158,7 +145,7 @@ def extract_answer(choice: Choice, kind: AnswerKind) -> str | None:
     return answer.text if answer is not None else TRUNCATED if cut_off else None
 
 
-def too_many_unread(answers: Answers, spec: RunSpec) -> bool:
+def cannot_read(answers: Answers, spec: RunSpec) -> bool:
     """Return whether too few of a question's own answers can be read for any verdict."""
     most = spec.rule.max_unparsed_share * spec.rule.original_samples
     return sum(not answer for answer in flat(answers)) > most
@@ -191,34 +178,43 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
     candidate, premises = case.candidate, case.candidate.premises
     counts = count_classes(*case.answers, clustering)
     rule = rule_for_programs(spec.rule) if case.question.kind is AnswerKind.CODE else spec.rule
-    judgement = judge(counts, rule, premise_dropped=premises is not None and bool(premises.dropped))
-    last = case.closed or case.look + 1 >= len(rule.looks)
-    evidence = {
+    evidence: dict[str, Any] = {
         "counts": {
             "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
             **{key: list(v) if isinstance(v, tuple) else v for key, v in asdict(counts).items()},
             "unknown_pairs": clustering.unknown,
         },
         "by_solver": {
-            solver.model: {
-                "original": len(case.original[solver.id]),
-                "candidate": len(case.drawn.get(solver.id, ())),
-            }
-            for solver in spec.solvers
+            solver.model: {"original": len(original), "candidate": len(drawn)}
+            for solver, original, drawn in zip(spec.solvers, case.original, case.drawn, strict=True)
         },
         "findings": candidate.findings,
-        "rule": rule_spec(rule),
-        "overlap": judgement.overlap,
-        "new_top": judgement.new_top,
-        "original_top": judgement.original_top,
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
     if spec.premises is not None and premises is not None:
         asked = {"id": spec.premises.id, "model": spec.premises.model, "outcome": premises.outcome}
         evidence["premises"] = {**asked, **vars(premises)}
+    last = cannot_read(case.original, spec) or case.look + 1 >= len(rule.looks)
+    return judge_counts(run_id, candidate.id, counts, evidence, rule, last=last)
+
+
+def judge_counts(
+    run_id: str,
+    candidate_id: str,
+    counts: AnswerCounts,
+    evidence: Mapping[str, Any],
+    rule: OverlapRule,
+    *,
+    last: bool = True,
+) -> dict[str, Any]:
+    """Return the row of a verdict by a rule, with what led to it; only the `last` may stay undecided."""
+    dropped = evidence.get("premises", {}).get("dropped")
+    judgement = judge(counts, rule, premise_dropped=bool(dropped))
+    numbers = {name: getattr(judgement, name) for name in ("overlap", "new_top", "original_top")}
+    evidence = {**evidence, "rule": rule_spec(rule), **numbers}
     final = last or judgement.verdict is not Verdict.UNDECIDED
-    return _verdict_row(run_id, candidate.id, judgement.verdict, judgement.reason, final, evidence)
+    return _verdict_row(run_id, candidate_id, judgement.verdict, judgement.reason, final, evidence)
 
 
 def count_classes(

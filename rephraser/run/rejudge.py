@@ -1,36 +1,29 @@
 """Judge stored answers again by another rule: no request is sent, and earlier verdicts stay."""
 
-import asyncio
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
-from functools import partial
+from collections import Counter, defaultdict
 from typing import Any
 
-from sqlalchemy import Row, insert
+from pydantic import TypeAdapter
+from sqlalchemy import insert, select
+from sqlalchemy.orm import Session
 
-from evaluator.grading import Grader
 from rephraser.reviews.status import update_standings
-from rephraser.run.judge import CheckedCandidate, judge_cases
-from rephraser.run.rephrase import QuestionWork, Rephrasing
+from rephraser.run.judge import judge_counts
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import candidates_query, read_questions
 from rephraser.tables import VerdictRow
-from rephraser.verdict import OverlapRule, rule_spec
-from service.asks.ask import Asker, Models
-from service.asks.store import Grouped, Store
+from rephraser.verdict import AnswerCounts, OverlapRule, Verdict
+from rephraser.verdict.judge import rule_for_programs
+from service.answer_kinds import AnswerKind
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.runs.store import Run
-from service.telling import TellProgress
 
-CANDIDATES_PER_BATCH = 100
+_COUNTS = TypeAdapter(AnswerCounts)
 
 
-def judge_again(
-    db: Database, run: Run, rule: OverlapRule, grader: Grader, *, dry_run: bool = False, report: TellProgress
-) -> dict[str, Any]:
-    """Judge the stored answers of a run by `rule`, look by look, as far as answers are stored.
+def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = False) -> dict[str, Any]:
+    """Judge a run's counts of answers by `rule`, look by look, as far as looks were taken.
 
     Verdicts are added, none is replaced; published sets keep theirs. What the run decides later it decides by
     its own rule. Return one JSON object: candidates that were `judged`; those `waiting` for the run's own
@@ -42,35 +35,42 @@ def judge_again(
         raise InputError(
             f"run {run.name!r} has no solver, so no answers are stored. Start a run with --solver."
         )
-    spec = replace(spec, rule=rule)
+    own = spec.rule
+    if rule.original_samples != own.original_samples or not {*rule.looks} <= {*own.looks}:
+        raise InputError(
+            f"run {run.name!r} counted its answers with question_samples={own.original_samples} and "
+            f"looks={list(own.looks)}. Choose among these looks, or start a run with other numbers."
+        )
     with db.read() as session:
         candidates = session.execute(candidates_query(run.id)).all()
+        looks = _read_looks(session, run.id)
+        questions = read_questions(session, [each.question_id for each in candidates[:1]])
+    if any(question.kind is AnswerKind.CODE for question, _ in questions):
+        rule = rule_for_programs(rule)
     final = [each for each in candidates if each.verdict_final]
     compared = [each for each in final if "counts" in each.evidence]
     before = {each.candidate_id: each.verdict for each in candidates if each.verdict is not None}
     after: dict[str, str] = {}
-    changes: list[dict[str, Any]] = []
-    stored = looked_at = 0
-    for batch in in_parts(compared, CANDIDATES_PER_BATCH):
-        verdicts = asyncio.run(_judge(db, run.id, spec, batch, grader))
-        fresh = []
-        for each, verdict in zip(batch, verdicts, strict=True):
-            if verdict is None:
-                continue
-            after[each.candidate_id] = status = verdict["status"]
-            if status != each.verdict:
-                change = {"candidate_id": each.candidate_id, "question_id": each.question_id}
-                change |= {"before": each.verdict, "after": status, "reason": verdict["reason"]}
-                changes.append(change | {"reviewed": each.reviewed})  # which overrides both
-            if status != each.verdict or each.evidence.get("rule") != rule_spec(rule):
-                fresh.append(verdict | {"final": True})
-        if fresh and not dry_run:
-            with db.write() as session:
-                session.execute(insert(VerdictRow), fresh)
-                update_standings(session, [verdict["candidate_id"] for verdict in fresh])
-            stored += len(fresh)
-        looked_at += len(batch)
-        report(looked_at, len(compared))
+    changes, fresh = list[dict[str, Any]](), list[dict[str, Any]]()
+    for each in compared:
+        verdict = None
+        for samples, evidence in zip(own.looks, looks[each.candidate_id], strict=False):
+            if samples in rule.looks and (verdict is None or verdict["status"] == Verdict.UNDECIDED):
+                counts = _COUNTS.validate_python(evidence["counts"])
+                verdict = judge_counts(run.id, each.candidate_id, counts, evidence, rule)
+        if verdict is None:
+            continue
+        after[each.candidate_id] = status = verdict["status"]
+        if status != each.verdict:
+            change = {"candidate_id": each.candidate_id, "question_id": each.question_id}
+            change |= {"before": each.verdict, "after": status, "reason": verdict["reason"]}
+            changes.append(change | {"reviewed": each.reviewed})  # which overrides both
+        if status != each.verdict or each.evidence.get("rule") != verdict["evidence"]["rule"]:
+            fresh.append(verdict)
+    for part in in_parts([] if dry_run else fresh):
+        with db.write() as session:
+            session.execute(insert(VerdictRow), part)
+            update_standings(session, [verdict["candidate_id"] for verdict in part])
     return {
         "judged": len(after),
         "waiting": len(candidates) - len(final),
@@ -79,23 +79,16 @@ def judge_again(
         "before": dict(sorted(Counter(before.values()).items())),
         "after": dict(sorted(Counter((before | after).values()).items())),
         "changes": changes,
-        "stored": stored,
+        "stored": 0 if dry_run else len(fresh),
     }
 
 
-async def _judge(
-    db: Database, run_id: str, spec: RunSpec, batch: Sequence[Row[Any]], grader: Grader
-) -> list[dict[str, Any] | None]:
-    """Return the last verdict that the stored answers of each candidate allow; None without any."""
-    with db.read() as session:
-        asked = {each[0].id: each for each in read_questions(session, [row.question_id for row in batch])}
-    store, judging = Store(db), Grouped(partial(judge_cases, run_id, spec, grader))
-    rephrasing, replay = Rephrasing(run_id, spec, judging), Asker(store, run_id, 0, Models({}))
-    questions = {id: QuestionWork(rephrasing, replay, *question) for id, question in asked.items()}
-    try:
-        return await asyncio.gather(
-            *(questions[row.question_id].last_verdict(CheckedCandidate.stored(row)) for row in batch)
-        )
-    finally:
-        judging.close()
-        store.close()
+def _read_looks(session: Session, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the evidence of each look at a run's candidates, in order; judging again repeats its counts."""
+    looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    verdicts = select(VerdictRow.candidate_id, VerdictRow.evidence).where(VerdictRow.run_id == run_id)
+    for candidate_id, evidence in session.execute(verdicts.order_by(VerdictRow.id)):
+        earlier = looks[candidate_id]
+        if "counts" in evidence and evidence["counts"] not in [each["counts"] for each in earlier]:
+            earlier.append(evidence)
+    return looks

@@ -1,42 +1,32 @@
 """Rephrase a question: propose, check, compare answers, and again until enough candidates are accepted."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from evaluator.grading import AnswerKind
 from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
+from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.parsing import ParseResult, parse_candidates
-from rephraser.run.judge import (
-    Answers,
-    Case,
-    CheckedCandidate,
-    check_structure,
-    extract_answer,
-    too_many_unread,
-)
-from rephraser.run.requests import (
-    EARLIER_SHOWN,
-    Earlier,
-    failure_reason,
-    premise_request,
-    proposing_request,
-    solving_request,
-)
-from rephraser.run.spec import PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
+from rephraser.run.judge import Answers, Case, CheckedCandidate, cannot_read, check_structure, extract_answer
+from rephraser.run.requests import RESPONSE_SCHEMA, Earlier, build_messages, failure_reason
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_look
 from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
-from service.asks.ask import ENOUGH, Asker, Failed, NotStored, Stopped
-from service.asks.request import Answer
+from service.asks.ask import ENOUGH, Asker, Failed, Stopped
+from service.asks.request import Answer, Request, prompt_request
 from service.asks.store import Grouped
+from service.hashing import derive_seed
 from service.questions import Question
 from service.questions.images import Image
 
 Source = Callable[[str, str, int], Sequence[str]]
 """Returns the first `count` candidates of a question, given its id, its text and the count."""
+
+EARLIER_SHOWN = 6
+"""How many earlier candidates the proposer gets to keep away from."""
 
 FEWEST_JUDGED = 20
 """How many candidates must be judged before a low acceptance rate stops a run."""
@@ -124,7 +114,7 @@ class QuestionWork:
             filled = [each.strategy for each in stored if each.status in self._spec.counting]
             strategies = zip(self._spec.strategies, self._spec.slots(), strict=True)
             missing = [max(0, wanted - filled.count(made_by.name)) for made_by, wanted in strategies]
-            closed = self._original is not None and too_many_unread(await self._original, self._spec)
+            closed = self._original is not None and cannot_read(await self._original, self._spec)
             useless = range(len(missing)) if closed else self._failed_strategies
             slots = [0 if place in useless else count for place, count in enumerate(missing)]
             return {"slots": slots, "avoid": {str(ordinal): reasons.get(ordinal) for ordinal in latest}}
@@ -156,18 +146,28 @@ class QuestionWork:
         self, strategy: int, count: int, round_number: int, avoid: Sequence[Earlier]
     ) -> list[CheckedCandidate]:
         """Return up to `count` new candidates by one strategy; unusable replies are asked for again."""
+        spec, question = self._spec, self._question
         earlier, proposed = list(avoid), list[CheckedCandidate]()
-        for attempt in range(self._spec.content_attempts if count else 0):
-            request = proposing_request(
-                self._run.run_id,
-                self._spec,
-                self._question,
-                self._images,
-                round_number=round_number,
-                strategy=strategy,
-                attempt=attempt,
-                count=count - len(proposed),
+        for attempt in range(spec.content_attempts if count else 0):
+            assert spec.sampling is not None
+            messages = build_messages(
+                spec.strategies[strategy],
+                question.text,
+                count - len(proposed),
                 avoid=earlier[-EARLIER_SHOWN:],
+                structured=spec.output == "json",
+                images=self._images,
+            )
+            request = Request(
+                spec.model_identity,
+                messages,
+                sampling=spec.sampling.decoding,
+                seed=derive_seed("seed", spec.seed, question.id, round_number, strategy, attempt),
+                draw=(round_number * 100 + strategy) * 100 + attempt,
+                response_schema=RESPONSE_SCHEMA if spec.output == "json" else None,
+                scope=self._run.run_id,
+                kind=PROPOSE,
+                about=question.id,
             )
             [answer] = await self._finish([self._asker.ask(request)])
             if answer is None:
@@ -176,7 +176,7 @@ class QuestionWork:
             choice = answer.choices[0]
             texts, outcome = parse_candidates(
                 choice.text,
-                question=self._question.text,
+                question=question.text,
                 count=count - len(proposed),
                 truncated=choice.finish_reason == "length",
             )
@@ -241,66 +241,75 @@ class QuestionWork:
             await self._finish([self._compare(each) for each in candidates if not each.rejected])
 
     async def _compare(self, candidate: CheckedCandidate) -> None:
-        asking, program = self._spec.premises, self._question.kind is AnswerKind.CODE
-        if asking is not None and candidate.premises is None and not program:
-            premises = await self._ask_premises(asking, candidate)
+        question = self._question
+        if self._spec.premises is not None and question.kind is not AnswerKind.CODE:
+            premises = await self._ask_premises(candidate)
             findings = [*candidate.findings, *premises.findings]
             candidate = replace(candidate, findings=findings, premises=premises)
-        async for look, verdict in self._looks(candidate):
-            if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
-                return
-
-    async def last_verdict(self, candidate: CheckedCandidate) -> dict[str, Any] | None:
-        """Return the last verdict that stored answers allow; None without any."""
-        verdict = None
-        with suppress(NotStored):
-            async for _, verdict in self._looks(candidate):
-                if verdict["final"]:
-                    break
-        return verdict
-
-    async def _looks(self, candidate: CheckedCandidate) -> AsyncIterator[tuple[int, dict[str, Any]]]:
-        """Yield the verdict of each look, which asks for the answers that it needs."""
-        question = self._question
         if self._original is None:
             samples = self._spec.rule.original_samples
             self._original = asyncio.create_task(self._answers(question.id, question.text, samples))
         original = await asyncio.shield(self._original)
-        closed = too_many_unread(original, self._spec)
+        closed = cannot_read(original, self._spec)
         for look, samples in enumerate(self._spec.rule.looks):
-            drawn = {} if closed else await self._answers(candidate.id, candidate.text, samples)
-            case = Case(question, candidate, look, original, drawn, closed)
-            yield look, await self._run.judging.do(case)  # with those of other candidates
+            drawn = await self._answers(candidate.id, candidate.text, 0 if closed else samples)
+            case = Case(question, candidate, look, original, drawn)
+            verdict = await self._run.judging.do(case)  # with those of other candidates
+            if await self._store.write(store_look, f"look {look} at {candidate.id}", verdict):
+                return
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""
-        shares = list(zip(self._spec.solvers, self._spec.shares(samples), strict=True))
-        blocks = [
-            (solver, start)
-            for solver, share in shares
-            for start in range(0, share, solver.samples_per_request)
-        ]
-        drawn = await self._finish([self._block(solver, subject_id, text, start) for solver, start in blocks])
-        answers: Answers = {solver.id: [] for solver in self._spec.solvers}
-        for (solver, _), block in zip(blocks, drawn, strict=True):
-            answers[solver.id] += block or []
-        return {solver.id: answers[solver.id][:share] for solver, share in shares}
+
+        async def draw(solver: SolverSpec, share: int) -> list[str | None]:
+            starts = range(0, share, solver.samples_per_request)
+            blocks = await self._finish([self._block(solver, subject_id, text, start) for start in starts])
+            return [answer for block in blocks for answer in block or ()][:share]
+
+        shares = zip(self._spec.solvers, self._spec.shares(samples), strict=True)
+        return await self._finish([draw(solver, share) for solver, share in shares])
 
     async def _block(self, solver: SolverSpec, subject_id: str, text: str, start: int) -> list[str | None]:
-        """Return the answers of one block; a server that sends fewer is asked again for the rest."""
+        """Return the answers of one block; a server that sends fewer is asked again for the rest.
+
+        A block has `samples_per_request` answers whatever a rule needs of the last one, so that runs with
+        other rules share it.
+        """
         answers: list[str | None] = []
-        while len(answers) < solver.samples_per_request:
-            request = solving_request(
-                solver, subject_id, text, self._images, start=start, first=start + len(answers)
+        block_seed = derive_seed("seed", solver.seed, solver.id, subject_id, start, 0)
+        while (done := len(answers)) < solver.samples_per_request:
+            request = prompt_request(
+                solver.model_identity,
+                solver.prompt_spec,
+                solver.sampling,
+                text,
+                self._images,
+                seed=derive_seed("seed", block_seed, done) if done else block_seed,
+                n=solver.samples_per_request - done,
+                draw=start + done,
+                scope=solver.id,
+                kind=ANSWER,
+                about=subject_id,
             )
             answer = await self._asker.ask(request)
             answers += [extract_answer(each, self._question.kind) for each in answer.choices[: request.n]]
         return answers
 
-    async def _ask_premises(self, spec: PremiseSpec, candidate: CheckedCandidate) -> Premises:
+    async def _ask_premises(self, candidate: CheckedCandidate) -> Premises:
         """Return what a model says about the premises; nothing readable if it never said any."""
+        spec = self._spec.premises
+        assert spec is not None
         for attempt in range(self._spec.content_attempts):
-            request = premise_request(spec, self._question.text, candidate.id, candidate.text, attempt)
+            request = Request(
+                spec.model,
+                premise_messages(self._question.text, candidate.text),
+                sampling=spec.sampling.decoding,
+                seed=derive_seed("seed", spec.seed, spec.id, candidate.id, attempt),
+                draw=attempt,
+                scope=spec.id,
+                kind=PREMISES,
+                about=candidate.id,
+            )
             [answer] = await self._finish([self._asker.ask(request)])
             if answer is None:
                 break

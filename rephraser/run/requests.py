@@ -1,7 +1,4 @@
-"""Requests of a rephrase run: to the proposer, to solvers, and to the model that is asked about premises.
-
-The proposer gets earlier candidates and why they failed: one line each, never an answer.
-"""
+"""The prompt of the proposer, which gets earlier candidates and why they failed, but never an answer."""
 
 import textwrap
 from collections.abc import Sequence
@@ -9,12 +6,8 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.strategies import Strategy
-from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec
-from service.asks.request import Message, Request, message_with_images, prompt_request
-from service.hashing import content_hash
-from service.questions import Question
+from service.asks.request import Message, message_with_images
 from service.questions.images import Image
 
 RESPONSE_SCHEMA: dict[str, Any] = {
@@ -57,7 +50,7 @@ def build_messages(
     *,
     avoid: Sequence[Earlier] = (),
     structured: bool,
-    images: int = 0,
+    images: Sequence[Image] = (),
 ) -> tuple[Message, Message]:
     """Return the system and user message that ask for `count` candidates of one question.
 
@@ -73,13 +66,10 @@ def build_messages(
     strings = f"exactly {count} strings" if many else "exactly one string"
     lines.append(_JSON.format(strings=strings) if structured else _TAGS)
     if images:
-        lines.append(_IMAGES.format(images=images))
+        lines.append(_IMAGES.format(images=len(images)))
     lines.append(f"<problem>\n{question}\n</problem>")
-    return Message("system", strategy.text), Message("user", "\n\n".join(lines))
+    return Message("system", strategy.text), message_with_images("\n\n".join(lines), question, images)
 
-
-EARLIER_SHOWN = 6
-"""How many earlier candidates the proposer gets to keep away from."""
 
 REASON_LENGTH = 240  # characters
 HINTS = 3
@@ -98,82 +88,6 @@ _WITHOUT_DETAIL = {
 }
 
 
-def proposing_request(
-    run_id: str,
-    spec: RunSpec,
-    question: Question,
-    images: Sequence[Image],
-    *,
-    round_number: int,
-    strategy: int,
-    attempt: int,
-    count: int,
-    avoid: Sequence[Earlier],
-) -> Request:
-    """Return the request for `count` candidates by one strategy."""
-    assert spec.sampling is not None
-    structured = spec.output == "json"
-    system, user = build_messages(
-        spec.strategies[strategy],
-        question.text,
-        count,
-        avoid=avoid,
-        structured=structured,
-        images=len(images),
-    )
-    return Request(
-        spec.model_identity,
-        messages=(system, message_with_images(user.content, question.text, images)),
-        sampling=spec.sampling.decoding,
-        seed=ask_seed(spec.seed, question.id, round_number, strategy, attempt),
-        draw=(round_number * 100 + strategy) * 100 + attempt,
-        response_schema=RESPONSE_SCHEMA if structured else None,
-        scope=run_id,
-        kind=PROPOSE,
-        about=question.id,
-    )
-
-
-def solving_request(
-    solver: SolverSpec, subject_id: str, text: str, images: Sequence[Image], *, start: int, first: int
-) -> Request:
-    """Return the request for a solver's answers from `first` on to the end of the block at `start`.
-
-    A block has `samples_per_request` answers whatever a rule needs of the last one, so that runs with other
-    rules share it. `first` is beyond `start` after a server sent fewer answers than it was asked for.
-    """
-    seed = ask_seed(solver.seed, solver.id, subject_id, start, 0)
-    return prompt_request(
-        solver.model_identity,
-        solver.prompt_spec,
-        solver.sampling,
-        text,
-        images,
-        seed=seed if first == start else ask_seed(seed, first - start),
-        n=start + solver.samples_per_request - first,
-        draw=first,
-        scope=solver.id,
-        kind=ANSWER,
-        about=subject_id,
-    )
-
-
-def premise_request(
-    premises: PremiseSpec, question: str, candidate_id: str, candidate: str, attempt: int
-) -> Request:
-    """Return the request that asks whether a candidate keeps each premise of its question."""
-    return Request(
-        premises.model,
-        messages=premise_messages(question, candidate),
-        sampling=premises.sampling.decoding,
-        seed=ask_seed(premises.seed, premises.id, candidate_id, attempt),
-        draw=attempt,
-        scope=premises.id,
-        kind=PREMISES,
-        about=candidate_id,
-    )
-
-
 def failure_reason(candidate: Row[Any]) -> str | None:
     """Return in one line why a candidate (of `read_candidates`) failed; None for one that did not."""
     if candidate.status not in BY_ANSWERS:
@@ -187,8 +101,3 @@ def failure_reason(candidate: Row[Any]) -> str | None:
     if hints:
         reason += f". Check: {'; '.join(hints[:HINTS])}"
     return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
-
-
-def ask_seed(seed: int | None, *parts: str | int) -> int | None:
-    """Return the seed of a request, 31 bits, from the run's and what the request is; None without one."""
-    return None if seed is None else int(content_hash("seed", [seed, *parts])[:8], 16) >> 1

@@ -18,8 +18,6 @@ from service.models.settings import PromptSpec, Sampling
 REQUEST_VERSION = "2"
 """Stored with a run. Raise it if the requests change: a run that began with others is not resumed."""
 
-ProposerKind = Literal["llm", "rules", "file"]
-
 PROPOSE, ANSWER, PREMISES = "propose", "answer", "premises"
 """The kinds of asks."""
 
@@ -106,7 +104,7 @@ class RunSpec:
     """A run of proposing and judging candidates. `engine` is the proposer's, as a solver's."""
 
     questions: str
-    proposer: ProposerKind
+    proposer: Literal["llm", "rules", "file"]
     model: str
     strategies: tuple[Strategy, ...]
     n: int = 3

@@ -10,13 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from service.asks import attempts
 from service.asks import request as kinds
-from service.asks.attempts import NO_ROOM, Attempt, Ended
+from service.asks import store as rows
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Reply, Request, read_reply
 from service.asks.servers import Endpoint
-from service.asks.store import Store, note, read_note
+from service.asks.store import NO_ROOM, Attempt, Ended, Store
 from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.access import Budget
 from service.runs.spending import read_account
@@ -59,10 +58,6 @@ class Stopped(Exception):
     def __init__(self, kind: str, message: str) -> None:
         super().__init__(message)
         self.kind = kind
-
-
-class NotStored(Exception):
-    """A replay needs a request that has no stored answer."""
 
 
 class Failed(Exception):
@@ -108,11 +103,7 @@ class Outcome:
 
 
 class Asker:
-    """Sends requests to models for a run in this process.
-
-    Without endpoints and backends it only replays: `ask` returns stored answers and raises `NotStored` for
-    others.
-    """
+    """Sends requests to models for a run in this process."""
 
     def __init__(self, store: Store, run_id: str, worker: int, models: Models) -> None:
         """Set up; `run_id` pays, `worker` is this process as `store.enter` numbered it."""
@@ -129,7 +120,7 @@ class Asker:
         self._backends = {model: make(self) for model, make in models.backends.items()}
 
     async def ask(self, request: Request) -> Answer:
-        """Return the answer, from the store if it is there; raise `Failed`, `Stopped` or `NotStored`.
+        """Return the answer, from the store if it is there; raise `Failed` or `Stopped`.
 
         An ask goes on if its caller is cancelled: what was sent is paid, and so it is stored.
         """
@@ -145,10 +136,10 @@ class Asker:
 
         Whatever can differ at a replay goes through here, so that a replay sends the same requests.
         """
-        kept = await self.store.read(read_note, self.run_id, name)
+        kept = await self.store.read(rows.read_note, self.run_id, name)
         if kept is not None:
             return kept
-        return await self.store.write(note, self.run_id, name, await compute())
+        return await self.store.write(rows.note, self.run_id, name, await compute())
 
     def stop(self, kind: str, message: str) -> None:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
@@ -174,7 +165,7 @@ class Asker:
 
     async def find(self, request: Request) -> Answer | None:
         """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
-        row = await self.store.read_together(attempts.find, request.key)
+        row = await self.store.read_together(rows.find, request.key)
         if row is None:
             return None
         if row.state == FINAL:
@@ -193,9 +184,7 @@ class Asker:
             return stored
         if (backend := self._backends.get(request.model)) is not None:
             return await backend.obtain(request)
-        endpoint = self.models.endpoints.get(request.model)
-        if endpoint is None:
-            raise NotStored(f"{request.model} has no stored reply to this {request.kind} request")
+        endpoint = self.models.endpoints[request.model]
         faults: list[Fault] = []
         while True:
             sent = await self._attempt(request, endpoint, faults)
@@ -204,7 +193,7 @@ class Asker:
             if sent is None:  # another process sends it, or has just been answered
                 if (stored := await self.find(request)) is not None:
                     return stored
-                if await self.store.read(attempts.is_in_idle_job, request.key):
+                if await self.store.read(rows.is_in_idle_job, request.key):
                     raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
             await self.pause(ELSEWHERE_POLL_S if sent is None else sent)
 
@@ -274,7 +263,7 @@ class Asker:
         if limit is not None and self.outcome.sent >= limit:
             raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
         self.outcome.sent += 1
-        begun = await self.store.write_together(attempts.begin, attempt)
+        begun = await self.store.write_together(rows.begin, attempt)
         self.outcome.sent -= not isinstance(begun, int)
         return begun
 
@@ -299,7 +288,7 @@ class Asker:
     async def end(self, ended: Ended) -> None:
         """Store the outcome of an attempt."""
         try:
-            await self.store.write_together(attempts.end, ended)
+            await self.store.write_together(rows.end, ended)
         finally:
             await self._land(ended.ask_id)
 

@@ -20,9 +20,8 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from service.asks import attempts as rows
+from service.asks import store as rows
 from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped, pause_s
-from service.asks.attempts import ELSEWHERE
 from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.money import worst_pico
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
@@ -199,7 +198,7 @@ class BatchJobs:
         for request, ask_id, body in zip(requests, begun, bodies, strict=False):
             if isinstance(ask_id, int):
                 keys[ask_id], sent[ask_id] = request.key, body
-            elif ask_id == ELSEWHERE:
+            elif ask_id == rows.ELSEWHERE:
                 self._deliver(request.key, None)
         if keys:
             self._asker.outcome.sent += len(keys)

@@ -2,9 +2,9 @@
 
 import json
 import re
+import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from service.asks import request as kinds
@@ -13,19 +13,25 @@ from service.asks.request import Fault
 
 LONGEST_MESSAGE = 500
 
-# Exceptions are told apart by class names, so that nothing has to be imported. litellm turns most errors into
-# "status 500"; only the chain of causes tells a server's 500 from a cut connection or an invalid reply.
-_BAD_ADDRESS = {"InvalidURL", "InvalidUrlClientError", "UnsupportedProtocol"}
-_NEVER_SENT = _BAD_ADDRESS.union(
-    ("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"),
-    ("ClientConnectorError", "ClientConnectorDNSError"),
-)
-_TIMED_OUT = {"TimeoutError", "Timeout", "APITimeoutError"}.union(
-    ("ReadTimeout", "WriteTimeout", "SocketTimeoutError")
-)
-_CUT = {"ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"}.union(
-    ("ClientPayloadError", "ServerDisconnectedError", "ClientOSError")
-)
+_BAD_ADDRESS = (kinds.UNKNOWN_MODEL, False)
+_NEVER_SENT, _CUT = (kinds.CONNECTION, False), (kinds.CONNECTION, True)
+_MEANINGS = {
+    **dict.fromkeys(("InvalidURL", "InvalidUrlClientError", "UnsupportedProtocol"), _BAD_ADDRESS),
+    **dict.fromkeys(("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"), _NEVER_SENT),
+    **dict.fromkeys(("ClientConnectorError", "ClientConnectorDNSError"), _NEVER_SENT),
+    **dict.fromkeys(("ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"), _CUT),
+    **dict.fromkeys(("ClientPayloadError", "ServerDisconnectedError", "ClientOSError"), _CUT),
+    **dict.fromkeys(("TimeoutError", "Timeout", "APITimeoutError"), (kinds.TIME_OUT, True)),
+    **dict.fromkeys(("ReadTimeout", "WriteTimeout", "SocketTimeoutError"), (kinds.TIME_OUT, True)),
+    **dict.fromkeys(("JSONDecodeError", "APIResponseValidationError"), (kinds.INVALID_ANSWER, True)),
+    **dict.fromkeys(("APIError", "InternalServerError"), (kinds.SERVER_ERROR, False)),
+}
+"""By the class name of an exception, so that nothing has to be imported: the kind of fault, and whether the
+attempt may be billed.
+
+The first name counts that is in the chain of causes: litellm turns most errors into "status 500", and only
+the chain tells a server's 500 from a cut connection or an invalid reply.
+"""
 _ANSWERED = {"HTTPStatusError", "MaskedHTTPStatusError"}
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
@@ -54,18 +60,23 @@ def classify(error: BaseException) -> Fault:
     links = _chain(error)
     names = {type(link).__name__ for link in links}
     text, status = str(error), _sent_status(links, names)
-    kind = _kind(names, status, text)
+    meanings = (meaning for name, meaning in _MEANINGS.items() if name in names)
+    kind, billed = meaning = next(meanings, (kinds.BAD_REQUEST, False))
+    if _NO_KEY.search(text):
+        kind, billed = kinds.AUTHENTICATION, False
+    elif status is not None and meaning != _BAD_ADDRESS:
+        kind = _kind_of_status(status, text, names)
+        billed = kind == kinds.TIME_OUT
+    elif kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):
+        kind, billed = kinds.INVALID_ANSWER, True
     body = getattr(error, "body", None)  # what openai's errors print as a dictionary
     text = _server_message(_WRAPPING.sub("", text))
     text = str(body["message"]) if isinstance(body, Mapping) and body.get("message") else text
     if kind == kinds.TIME_OUT and not text.strip():
         text = "no complete answer before the timeout"
     if kind == kinds.CONNECTION:  # the OpenAI client only says "Connection error."
-        own = (str(link) for link in links if type(link).__name__ in _NEVER_SENT | _CUT and str(link))
+        own = (str(link) for link in links if _MEANINGS.get(type(link).__name__) == meaning and str(link))
         text = next(own, text or type(error).__name__)
-    billed = kind in (kinds.TIME_OUT, kinds.INVALID_ANSWER) or (
-        kind == kinds.CONNECTION and not names & _NEVER_SENT
-    )
     retried_later = kind in (kinds.RATE_LIMITED, kinds.SERVER_ERROR)
     retry_after = parse_retry_after(_headers(links)) if retried_later else None
     return Fault(kind, shorten(text), billed=billed, retry_after_s=retry_after, status=status)
@@ -81,22 +92,6 @@ def shorten(text: str) -> str:
     """Return the first part of a message on one line, without keys."""
     line = " ".join(redact(text).split())
     return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 3] + "..."
-
-
-def _kind(names: set[str], status: int | None, text: str) -> str:
-    if _NO_KEY.search(text):
-        return kinds.AUTHENTICATION
-    if names & _BAD_ADDRESS:
-        return kinds.UNKNOWN_MODEL
-    if status is not None:
-        return _kind_of_status(status, text, names)
-    if names & _NEVER_SENT or names & _CUT:
-        return kinds.CONNECTION
-    if names & _TIMED_OUT:
-        return kinds.TIME_OUT
-    if "JSONDecodeError" in names or "APIResponseValidationError" in names or _INVALID.search(text):
-        return kinds.INVALID_ANSWER
-    return kinds.SERVER_ERROR if "APIError" in names or "InternalServerError" in names else kinds.BAD_REQUEST
 
 
 def _kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
@@ -156,19 +151,10 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, or None.
-
-    Reads `retry-after-ms`, and `retry-after` in seconds or as an HTTP date (RFC 9110, 10.2.3). A date in the
-    past means 0.
-    """
-    lower = {name.lower(): value for name, value in headers.items()}
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        with suppress(ValueError):
-            seconds = float(lower.get(name, "")) * scale
-            if 0 <= seconds < float("inf"):
-                return seconds
-    try:
-        due = parsedate_to_datetime(lower.get("retry-after", ""))
-    except ValueError:
-        return None
-    return max(0.0, (due.replace(tzinfo=due.tzinfo or UTC) - datetime.now(UTC)).total_seconds())
+    """Return the pause that a server asks for, in seconds or as an HTTP date (RFC 9110, 10.2.3), or None."""
+    asked = {name.lower(): value for name, value in headers.items()}.get("retry-after", "")
+    if re.fullmatch(r"\d+(\.\d+)?", asked):
+        return float(asked)
+    with suppress(ValueError):
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+    return None

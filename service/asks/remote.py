@@ -221,11 +221,8 @@ class RemoteEndpoint(ServedEndpoint):
             except Exception as error:
                 if not self.learn_refused(request, without, classify(error)):
                     raise
-            else:
-                try:
-                    body = str(reply.model_dump_json())
-                except ValueError:  # pydantic cannot write half of a surrogate pair
-                    body = json.dumps(reply.model_dump())
+            else:  # pydantic's own JSON cannot hold half of a surrogate pair
+                body = json.dumps(reply.model_dump(), ensure_ascii=False)
                 return self.clean_reply(body, seeded="seed" not in without)
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:

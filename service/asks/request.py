@@ -92,7 +92,8 @@ class Request:
             "scope": self.scope,
             "model": self.model,
             "messages": [
-                [each.role, each.content, [_part(part) for part in each.parts]] for each in self.messages
+                [each.role, each.content, [part if isinstance(part, str) else part.id for part in each.parts]]
+                for each in self.messages
             ],
             "prompt": self.prompt,
             "sampling": dict(self.sampling),
@@ -105,10 +106,6 @@ class Request:
         return hashlib.blake2b(
             canonical_json(asked).encode("utf-8", "surrogatepass"), digest_size=16
         ).digest()
-
-
-def _part(part: str | Image) -> str:
-    return part if isinstance(part, str) else part.id
 
 
 def prompt_request(
@@ -161,18 +158,16 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
 
 def chat_messages(request: Request) -> list[dict[str, Any]]:
     """Return the messages; those with images have a list of parts."""
-    return [{"role": message.role, "content": _content(message)} for message in request.messages]
-
-
-def _content(message: Message) -> str | list[dict[str, Any]]:
-    if not message.parts:
-        return message.content
     return [
-        {"type": "text", "text": part}
-        if isinstance(part, str)
-        else {"type": "image_url", "image_url": {"url": data_address(part)}}
-        for part in message.parts
+        {"role": message.role, "content": [*map(_part, message.parts)] or message.content}
+        for message in request.messages
     ]
+
+
+def _part(part: str | Image) -> dict[str, Any]:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "image_url", "image_url": {"url": data_address(part)}}
 
 
 def optional_fields(request: Request) -> dict[str, Any]:

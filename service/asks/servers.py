@@ -87,18 +87,12 @@ class Endpoint(Protocol):
         assert self.engine is not None
         return {"sampler": self.engine["engine"], "identity": self.model, **self.engine}
 
-    @property
-    def local_engine(self) -> dict[str, Any] | None:
-        """What tells apart a model on this machine; None for a remote model."""
-        return None if self.engine is None else self.description
-
     def check(self, request: Request) -> None:
         """Refuse a request if a part of it that shapes responses would not reach the model."""
         return
 
     async def open(self) -> None:
         """Load and check everything that the first request needs."""
-        ...
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
         """Wait for a free slot in order of arrival and hold it; yield the server to use.

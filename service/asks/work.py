@@ -8,13 +8,13 @@ from contextlib import closing
 
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
-from service.asks.attempts import answering_models
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.database import Database
 from service.models.stopping import finish_on_signals
 from service.runs.store import finish_run
 from service.runs.tables import PICO_PER_USD
+from service.telling import duration
 
 BEAT_S = 30.0
 REPORT_S = 2.0
@@ -48,7 +48,7 @@ async def work_on_run(
     with closing(Store(db)) as store:
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)
-        asker.answering = await store.read(answering_models, run_id)
+        asker.answering = await store.read(rows.answering_models, run_id)
         watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
 
         def interrupt() -> bool:
@@ -166,16 +166,10 @@ async def _report(asker: Asker, report: Callable[[int, int, str], None]) -> None
         if outcome.failures:
             words.append(f"{outcome.failures.total():,} requests failed")
         if done > done_before:
-            words.append(f"about {_duration((total - done) * seconds / (done - done_before))} left")
+            minutes_left = (total - done) * seconds / (done - done_before) / 60
+            words.append(f"about {duration(minutes_left)} left")
         report(done, total, ", ".join(words))
         await asyncio.sleep(REPORT_S)
-
-
-def _duration(seconds: float) -> str:
-    minutes = round(seconds / 60)
-    if minutes < 1:
-        return f"{seconds:.0f} s"
-    return f"{minutes} min" if minutes < 120 else f"{minutes / 60:.1f} h"
 
 
 def _generated_tokens(asker: Asker) -> int:

@@ -165,6 +165,7 @@ class Budget(Config):
     max_usd: float | None = operational(
         None,
         ge=0,
+        allow_inf_nan=False,
         description="Hard cap in USD on the whole run, including in-flight requests. It also applies when "
         "the run is resumed.",
     )

@@ -106,8 +106,7 @@ class PublishedSampling(Config):
     """Settings that a model's authors publish, instead of the defaults."""
 
     sampling: Literal["qwen3-thinking", "qwen3-non-thinking", "qwq", "deepseek-r1", "gpt-oss"] | None = Field(
-        None,
-        description="Use the sampling settings that the model's authors recommend.",
+        None, description="Use the sampling settings that the model's authors recommend."
     )
 
     @model_validator(mode="before")

@@ -3,7 +3,6 @@
 Costs are whole picodollars, so that sums are exact.
 """
 
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from service.asks.tables import SENT, AskRow
 from service.database import Database
-from service.errors import InputError
 from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD, CapRow, RunRow
 
@@ -93,15 +91,11 @@ class Account:
 
 def read_account(session: Session, run_id: str) -> Account:
     """Return how much the runs that share a run's cap have spent."""
-    cap = session.execute(
-        select(CapRow.id, CapRow.max_pico, CapRow.committed_pico)
-        .join(RunRow, RunRow.cap_id == CapRow.id)
-        .where(RunRow.id == run_id)
-    ).first()
+    cap = session.scalar(select(CapRow).join(RunRow, RunRow.cap_id == CapRow.id).where(RunRow.id == run_id))
+    sharing = RunRow.id == run_id if cap is None else RunRow.cap_id == cap.id
+    spent, _ = sum_costs(session, AskRow.run_id.in_(select(RunRow.id).where(sharing)))
     if cap is None:
-        spent, _ = sum_costs(session, AskRow.run_id == run_id)
         return Account(None, spent, spent)
-    spent, _ = sum_costs(session, AskRow.run_id.in_(select(RunRow.id).where(RunRow.cap_id == cap.id)))
     return Account(cap.max_pico / PICO_PER_USD, spent, cap.committed_pico / PICO_PER_USD)
 
 
@@ -118,18 +112,15 @@ def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Cal
             set_cap(session, [run.id for run in runs], max_usd)
 
 
-def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float | None:
-    """Cap what these runs may cost together, from now on; return the cap that they had before, if any."""
-    if not 0 <= max_usd < math.inf:
-        raise InputError(f"--max-usd {max_usd}: give an amount of at least 0.")
+def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> None:
+    """Cap what these runs may cost together, from now on."""
     max_pico = round(max_usd * PICO_PER_USD)
     caps = set(session.scalars(select(RunRow.cap_id).where(RunRow.id.in_(run_ids))))
     cap_id = caps.pop() if len(caps) == 1 else None
     sharing = set(session.scalars(select(RunRow.id).where(RunRow.cap_id == cap_id)))
     if cap_id is not None and sharing == set(run_ids):
-        cap = session.get_one(CapRow, cap_id)
-        before, cap.max_pico = cap.max_pico / PICO_PER_USD, max_pico
-        return before
+        session.get_one(CapRow, cap_id).max_pico = max_pico
+        return
     committed = session.scalar(
         select(func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico))).where(AskRow.run_id.in_(run_ids))
     )
@@ -137,4 +128,3 @@ def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> float |
         insert(CapRow).values(max_pico=max_pico, committed_pico=int(committed or 0)).returning(CapRow.id)
     ).scalar_one()
     session.execute(update(RunRow).where(RunRow.id.in_(run_ids)).values(cap_id=added))
-    return None

@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -64,8 +64,8 @@ def read_secret(variable: str, file: Path | None) -> str | None:
     return line
 
 
-def bind(address: Address) -> socket.socket:
-    """Return a socket that listens on the address; port 0 takes a free one."""
+def bind(address: Address) -> tuple[socket.socket, Address]:
+    """Return a socket that listens on the address, and the address with its port; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
     # Where the protocol is not said, asyncio lets a small answer wait until the last one is acknowledged.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -80,7 +80,7 @@ def bind(address: Address) -> socket.socket:
     except OverflowError as error:
         listening.close()
         raise InputError(f"--port {address.port}: give a port from 0 to {MAX_PORT}.") from error
-    return listening
+    return listening, replace(address, port=listening.getsockname()[1])
 
 
 def _explained(error: OSError, address: Address) -> InputError:

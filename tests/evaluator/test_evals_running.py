@@ -5,9 +5,9 @@ from eval_sampling import draw, every, places, running_server, start, stored, su
 from openai_faults import Fault, FaultPlan, Seen, always, fault_sequence, no_faults, random_faults
 from sqlalchemy import select
 
-from evaluator.evals.running import sample_seed
 from service.asks.tables import AskBodyRow
 from service.database import Database
+from service.hashing import derive_seed
 from service.models.access import Budget
 from service.runs.spending import read_ledger
 from service.runs.store import Run, find_run
@@ -48,7 +48,7 @@ def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db: Database)
     ]
     assert (first["temperature"], first["top_p"], first["max_tokens"]) == (0.6, 0.95, 500)
     assert {body["seed"] for body in asked} == {
-        sample_seed(3, problem.id, ordinal) for problem in PROBLEMS for ordinal in (0, 8, 16)
+        derive_seed("sample-seed", 3, problem.id, ordinal) for problem in PROBLEMS for ordinal in (0, 8, 16)
     }
 
 
@@ -59,7 +59,7 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: 
     rows = stored(db, run)
     assert [row[:2] for row in rows] == every(4, 4)
     for position, ordinal, seed, stop, prompt_tokens, completion_tokens, text in rows:
-        assert seed == sample_seed(5, PROBLEMS[position].id, 0 if ordinal < 3 else 3)
+        assert seed == derive_seed("sample-seed", 5, PROBLEMS[position].id, 0 if ordinal < 3 else 3)
         assert stop == "stop"
         assert prompt_tokens > 0
         # The server told the sum of three together; the fourth came alone.

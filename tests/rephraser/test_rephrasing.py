@@ -21,6 +21,7 @@ from rephraser.views.candidates import proposing_exchange
 from rephraser.views.runs import summarize
 from service.asks.ask import ATTEMPTS, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
+from service.errors import InputError
 from service.runs.spending import read_ledger
 from service.runs.store import find_run
 
@@ -234,8 +235,7 @@ def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_p
     world.work()
     assert world.final() == dict.fromkeys(GOOD, "undecided")
     assert (len(world.asked(PROPOSE)), len(world.asked(ANSWER))) == (1, 8)  # no round more, no answers more
-    with Grader(workers=1) as grader:
-        again = judge_again(world.db, world.run, world.spec.rule, grader, report=lambda *_: None)
+    again = judge_again(world.db, world.run, world.spec.rule)
     assert (again["judged"], again["changes"]) == (2, [])
     found = summary(world)
     assert (found["unreadable_questions"], found["candidates"]) == (1, {"undecided": 2})
@@ -299,15 +299,17 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
         assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
-def test_another_rule_looks_at_as_many_answers_as_are_stored(tmp_path: Path) -> None:
+def test_another_rule_judges_at_the_looks_that_were_taken(tmp_path: Path) -> None:
     world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
     world.work()  # accepted at the first look: 12 answers are stored
     whole, strict = OverlapRule(looks=(16,)), OverlapRule(accept_overlap=13, looks=(12, 16))
-    with Grader(workers=1) as grader:
-        more = judge_again(world.db, world.run, whole, grader, report=lambda *_: None)
-        later = judge_again(world.db, world.run, strict, grader, dry_run=True, report=lambda *_: None)
+    more = judge_again(world.db, world.run, whole)
+    later = judge_again(world.db, world.run, strict, dry_run=True)
     assert (more["judged"], more["too_few"], more["after"]) == (0, 1, {"accepted": 1})
     assert later["after"] == {"undecided": 1}  # the look at 16 has no answers
+    for other in (OverlapRule(looks=(8, 16)), OverlapRule(original_samples=16)):
+        with pytest.raises(InputError, match=r"question_samples=32 and looks=\[12, 16\]. Choose among these"):
+            judge_again(world.db, world.run, other)
 
 
 ASKED = PremiseSpec("judge")

@@ -38,10 +38,10 @@ from service.runs.store import find_run
 QUESTIONS = 8
 KILLED = """
 import os, signal, sys
-from service.asks import attempts, store
+from service.asks import store
 
 place, left = sys.argv.pop(1), int(sys.argv.pop(1))
-end, handle = attempts.end, store.Store._handle
+end, handle = store.end, store.Store._handle
 
 def die_at(reached):
     if reached == place and left <= 0:
@@ -61,7 +61,7 @@ def handle_or_die(*arguments, write):
         die_at("after the commit")
     return done
 
-attempts.end, store.Store._handle = end_or_die, handle_or_die
+store.end, store.Store._handle = end_or_die, handle_or_die
 from ui.cli.app import main
 main()
 """

@@ -16,10 +16,9 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from service.asks import ask as module
-from service.asks import attempts
 from service.asks import store as rows
 from service.asks import work as working
-from service.asks.ask import Asker, Failed, Models, NotStored, Outcome
+from service.asks.ask import Asker, Failed, Models, Outcome
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import (
     AUTHENTICATION,
@@ -50,7 +49,7 @@ ELSEWHERE = "another-boot|namespace|far|1|1"
 
 
 def asking(db: Database, run: Run, *endpoints: ScriptedEndpoint) -> AbstractAsyncContextManager[Asker]:
-    """Give an asker as a process of its own has it; without endpoints it only replays."""
+    """Give an asker as a process of its own has it."""
     return open_asker(db, run, Models({each.model: each for each in endpoints}, retry_s=RETRY_S))
 
 
@@ -97,10 +96,8 @@ async def test_an_answer_is_paid_once_and_replayed(db: Database) -> None:
     run, endpoint = make_run(db), ScriptedEndpoint()
     async with asking(db, run, endpoint) as asker:
         answer = await asker.ask(question(n=2))
-    async with asking(db, run, endpoint) as later, asking(db, run) as replay:
-        assert await later.ask(question(n=2)) == await replay.ask(question(n=2)) == answer
-        with pytest.raises(NotStored, match="has no stored reply to this answer request"):
-            await replay.ask(question(3))
+    async with asking(db, run, endpoint) as later:
+        assert await later.ask(question(n=2)) == answer
     assert [choice.text for choice in answer.choices] == ["seed 2"] * 2
     assert (answer.prompt_tokens, answer.completion_tokens, answer.model) == (4, 4, "test-model")
     assert answer.seeded
@@ -244,7 +241,7 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
     assert pico == len(sent) * USED == spent(db, run)[1]
     assert 3 * WORST < pico <= 4 * WORST
     with db.write() as session:
-        assert set_cap(session, [run.id], 1.0) == pytest.approx(4 * WORST / 1e12)
+        set_cap(session, [run.id], 1.0)
     assert work(db, run, endpoints[0]).open == 0
     assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
 
@@ -349,7 +346,7 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
     db: Database, cap_pico: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, endpoint = make_run(db, tasks=40, cap_pico=cap_pico), ScriptedEndpoint(latency_s=0.005)
-    end, calls = attempts.end, list[int]()
+    end, calls = rows.end, list[int]()
 
     def fill_up(session: Session, ended: Any) -> Any:
         calls.append(len(ended))
@@ -358,7 +355,7 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
         return end(session, ended)
 
     with monkeypatch.context() as patch:
-        patch.setattr(attempts, "end", fill_up)
+        patch.setattr(rows, "end", fill_up)
         with pytest.raises(DatabaseError, match="the disk is full"):
             asyncio.run(asyncio.wait_for(asyncio.to_thread(work, db, run, endpoint, at_once=8), 20))
     stored = states(db).count("answered")

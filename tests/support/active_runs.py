@@ -7,9 +7,8 @@ from sqlalchemy.orm import Session
 
 from rephraser.run.spec import PROPOSE
 from rephraser.run.store import KIND
-from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.request import Request
-from service.asks.store import add_tasks
+from service.asks.store import Attempt, Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, OPEN, AskRow, TaskRow
 from service.database import Database
 from service.runs.store import Run, open_run

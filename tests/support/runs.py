@@ -22,9 +22,8 @@ from rephraser.reviews.status import update_standings
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
-from service.asks.attempts import Attempt, Ended, begin, end
 from service.asks.request import Message, Request
-from service.asks.store import add_tasks
+from service.asks.store import Attempt, Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions import Question, make_question, store_questions

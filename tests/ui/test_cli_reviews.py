@@ -61,7 +61,7 @@ def test_reviews_that_make_no_sense(cli: CommandLine, run: Run) -> None:
             f"review {ADD} --accept --reviewer ' '": "the reviewer has no name",
             "review c_zz --accept": "no candidate has an id",
             "review --sheet nowhere.jsonl": "cannot be read",
-            "review --sheet nowhere.jsonl --accept": "require a candidate",
+            "review --sheet nowhere.jsonl --accept": "none with --sheet",
         }
     )
     assert status(cli, ADD)[2] is False

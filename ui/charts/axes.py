@@ -55,9 +55,8 @@ def share_axis(ticks: Sequence[float], **look: Any) -> dict[str, Any]:
     }
 
 
-def sample_axis(ends: tuple[float, float], ticks: Sequence[int]) -> dict[str, Any]:
-    """Return scale and axis of numbers of samples, which double from tick to tick."""
-    return {
-        "scale": alt.Scale(type="log", base=2, domain=list(ends), nice=False),
-        "axis": alt.Axis(values=list(ticks), format="d", labelFlush=False),
-    }
+def sample_axis(low: int, high: int, room: float = 1) -> Any:
+    """Return the encoding of k, which doubles from tick to tick; `room` extends the scale at both ends."""
+    scale = alt.Scale(type="log", base=2, domain=[low / room, high * room], nice=False)
+    axis = alt.Axis(values=power_ticks(low, high, 8), format="d", labelFlush=False)
+    return alt.X("k:Q", title="k (samples)", scale=scale, axis=axis)

@@ -82,6 +82,11 @@ def name_rows(field: str, names: Sequence[str], width: int, **look: Any) -> Any:
     return alt.Y(f"{field}:N", title=None, sort=list(names), scale=scale, axis=axis)
 
 
+def legend_above(columns: int, symbol: str = "square", **look: Any) -> Any:
+    """Return a legend without a title between the title and the plot."""
+    return alt.Legend(orient="top", title=None, columns=columns, symbolType=symbol, **look)
+
+
 def percents(*names: str) -> list[Any]:
     return [alt.Tooltip(f"{name}:Q", format=".1%") for name in names]
 

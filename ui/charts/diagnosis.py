@@ -4,7 +4,7 @@ from collections import Counter
 
 import altair as alt
 
-from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, frame_chart, percents
+from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, frame_chart, legend_above, percents
 from ui.charts.theme import INK, MUTED, PALETTE, colours
 
 DOT = "dot"
@@ -17,9 +17,7 @@ _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
 
 def density_panel(data: Rows, *, title: str, height: int = 300) -> alt.LayerChart:
     """Return densities of distances between responses (`evaluator.signal.diversity.densities`) by series."""
-    legend = alt.Legend(
-        orient="top", title=None, columns=2, labelLimit=190, symbolType="stroke", symbolOpacity=1
-    )
+    legend = legend_above(2, "stroke", labelLimit=190, symbolOpacity=1)
     base = alt.Chart(data_of(data)).encode(
         x=alt.X(
             "distance:Q",

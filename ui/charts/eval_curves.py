@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-from ui.charts.axes import power_ticks, sample_axis, share_axis, shared_ticks
+from ui.charts.axes import sample_axis, share_axis, shared_ticks
 from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, name_rows, percents
 from ui.charts.theme import CONFIG, LINE_HEIGHT, PANEL_TITLE, colours
 
@@ -61,7 +61,7 @@ def panel_charts(
     A point can be clicked: the parameter `POINT` then contains its label and k.
     """
     labels, dots = _labels(data), len(_ks(data)) == 1
-    chosen = {name: palette[name] for name in labels} if palette else colours(labels)
+    chosen = colours(labels, palette)
     picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
     longest = max(len(line) for label in labels for line in wrap_label(label))
     # Names are right of the plot, outside the area that Vega fits by itself.
@@ -111,14 +111,13 @@ def _layers(
     lines = {name: [row for row in rows if row["label"] == name] for name in palette}
     lines = {name: line for name, line in lines.items() if line}
     ks, colour = _ks(rows), colour_by("label", palette)
-    ends = ks[0], ks[-1]
     if dots:
         metric = metric.replace("k", str(ks[0]))
         axis = share_axis(ticks, grid=True, domain=False, labelFlush=False)
         across: dict[str, Any] = {"y": name_rows("label", list(palette), 260, labelFontSize=12)}
     else:
         axis = share_axis(ticks)
-        across = {"x": alt.X("k:Q", title="k (samples)", **sample_axis(ends, power_ticks(*ends, 8)))}
+        across = {"x": sample_axis(ks[0], ks[-1])}
 
     def value(field: str) -> Any:
         return (alt.X if dots else alt.Y)(f"{field}:Q", title=metric, **axis)

@@ -5,8 +5,17 @@ from typing import Any
 
 import altair as alt
 
-from ui.charts.axes import count_axis, power_ticks, sample_axis, share_axis, share_ticks
-from ui.charts.building import Rows, colour_by, data_of, frame_chart, interval_dots, name_rows, percents
+from ui.charts.axes import count_axis, sample_axis, share_axis, share_ticks
+from ui.charts.building import (
+    Rows,
+    colour_by,
+    data_of,
+    frame_chart,
+    interval_dots,
+    legend_above,
+    name_rows,
+    percents,
+)
 from ui.charts.theme import PALETTE, PANEL_TITLE, RULE, colours
 
 SET_APART = "methods are moved apart a little; the tooltip and file give the exact cost"
@@ -44,7 +53,7 @@ def cost_points(
     Methods are placed side by side around their cost, since matched budgets have one.
     """
     names = list(dict.fromkeys(row["label"] for row in data))
-    chosen = {name: palette[name] for name in names} if palette else colours(names)
+    chosen = colours(names, palette)
     most = max(row["cost"] for row in data) or 1
     middle = (len(names) - 1) / 2
     rows = [
@@ -61,9 +70,7 @@ def cost_points(
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=y_title, **axis)
 
-    legend = alt.Legend(
-        orient="top", title=None, columns=3, labelLimit=150, symbolType="circle", symbolOpacity=1
-    )
+    legend = legend_above(3, "circle", labelLimit=150, symbolOpacity=1)
     base = alt.Chart(data_of(rows)).encode(x=x, color=colour_by("label", chosen, legend))
     tooltip = [alt.Tooltip("label:N"), alt.Tooltip("cost:Q", title=x_title, format=",d")]
     tooltip += percents("value", "low", "high")
@@ -84,11 +91,7 @@ def difference_chart(
     most = 100 * reach if reach else max(abs(row[key]) for row in points for key in ("low", "high"))
     most = max(most, 1.0) * 1.05
     ks = sorted({row["k"] for row in data})
-    x = alt.X(
-        "k:Q",
-        title="k (samples)",
-        **sample_axis((ks[0] / 1.25, ks[-1] * 1.25), power_ticks(ks[0], ks[-1], 8)),
-    )
+    x = sample_axis(ks[0], ks[-1], room=1.25)
     scale = alt.Scale(domain=[-most, most], nice=False)
     axis = alt.Axis(tickCount=7, format="+d")
 

@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from ui.charts.axes import count_axis
-from ui.charts.building import Row, Rows, colour_by, data_of, frame_chart, name_rows, percents
+from ui.charts.building import Row, Rows, colour_by, data_of, frame_chart, legend_above, name_rows, percents
 from ui.charts.theme import MUTED, PALETTE, RULE
 
 VERDICT_COLOURS = {
@@ -53,14 +53,7 @@ def stacked_bars(
     axis = alt.Axis(tickCount=4, tickMinStep=1, grid=True, **look, **count_axis(most))
     scale = alt.Scale(domain=[0, most * 1.3], nice=False)
     along: dict[str, Any] = {"title": unit, "scale": scale, "axis": axis}
-    legend = alt.Legend(
-        orient="top",
-        title=None,
-        columns=_LEGEND_COLUMNS,
-        labelLimit=110,
-        symbolType="square",
-        columnPadding=12,
-    )
+    legend = legend_above(_LEGEND_COLUMNS, labelLimit=110, columnPadding=12)
     drawn = {part: colours[part] for part in parts}
     bars = alt.Chart(data_of(rows)).mark_bar(cornerRadius=2, opacity=0.9, height={"band": 0.7})
     bars = bars.encode(
@@ -102,7 +95,6 @@ def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | 
             below += row["questions"]
     picked = alt.selection_point(name=STEP, fields=["step"], on="click", empty=False)
     limits = [min(row["left"] for row in pieces), max(row["right"] for row in pieces)]
-    legend = alt.Legend(orient="top", title=None, columns=4, symbolType="square")
     steps = alt.Axis(tickCount=8, tickMinStep=1, format=",d")
     shares = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])
     chart = alt.Chart(data_of(pieces)).mark_rect(cursor="pointer")
@@ -112,7 +104,7 @@ def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | 
         y=alt.Y("below:Q", title=None, scale=alt.Scale(domain=[0, 1], nice=False), axis=shares),
         y2="above:Q",
         opacity=alt.condition("datum.stands_out", alt.value(0.9), alt.value(0.35)),
-        color=colour_by("kind", KIND_COLOURS, legend),
+        color=colour_by("kind", KIND_COLOURS, legend_above(4)),
         tooltip=[
             alt.Tooltip("step:Q", format=",d"),
             alt.Tooltip("kind:N"),

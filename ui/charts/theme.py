@@ -1,5 +1,6 @@
 """Theme of charts and pages: a light one that also prints, a dark one, one palette in both."""
 
+from collections.abc import Mapping
 from typing import Any, Literal
 
 from service.errors import InputError
@@ -86,8 +87,10 @@ def darken(spec: Any) -> Any:
     return _DARK.get(spec, spec) if isinstance(spec, str) else spec
 
 
-def colours(names: list[str]) -> dict[str, str]:
-    """Return a colour for each name, in order; raises InputError if there are too many to distinguish."""
+def colours(names: list[str], palette: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return a colour for each name: of the palette, or in order if there are not too many to distinguish."""
+    if palette:
+        return {name: palette[name] for name in names}
     if len(names) > len(PALETTE):
         raise InputError(
             f"{len(names)} lines are too many to distinguish. Draw at most {len(PALETTE)} in one chart."

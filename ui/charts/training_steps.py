@@ -10,7 +10,7 @@ import altair as alt
 
 from service.errors import InputError
 from ui.charts.axes import share_axis, share_ticks
-from ui.charts.building import Rows, colour_by, data_of, frame_chart
+from ui.charts.building import Rows, colour_by, data_of, frame_chart, legend_above
 from ui.charts.theme import MUTED, PALETTE, RULE, colours
 
 POINT = "point"
@@ -61,7 +61,7 @@ def step_chart(
     if not rows:
         raise InputError(f"{title}: there are no values to plot.")
     names = list(dict.fromkeys(row["label"] for row in rows))
-    chosen = {name: palette[name] for name in names} if palette else colours(names)
+    chosen = colours(names, palette)
     ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
 
     def x(field: str) -> Any:
@@ -80,14 +80,8 @@ def step_chart(
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title=None, scale=y_scale, axis=y_axis)
 
-    legend = alt.Legend(
-        orient="top",
-        title=None,
-        columns=2 if max(map(len, names)) <= _SHORT_NAME else 1,
-        labelLimit=230,
-        symbolType="stroke",
-        symbolOpacity=1,
-    )
+    columns = 2 if max(map(len, names)) <= _SHORT_NAME else 1
+    legend = legend_above(columns, "stroke", labelLimit=230, symbolOpacity=1)
     colour = colour_by("label", chosen, legend)
     of_method: defaultdict[str, Iterator[int]] = defaultdict(count)  # the first line of a method is solid
     dash = {name: next(of_method[(methods or {}).get(name, name)]) % len(_DASHES) for name in names}

@@ -3,8 +3,10 @@
 import errno
 import re
 import sys
-from collections.abc import Iterable, Sequence
+import traceback
+from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,13 +17,76 @@ from typer.main import get_command
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
 from service.models.stopping import exit_on_sigterm
 from ui.characters import visible
-from ui.cli import output
-from ui.cli.tree import COMMANDS, GROUPS, WITHOUT, find_function
+from ui.cli import output, settings
+from ui.cli.lazy import lazy_imports
 
-AGAIN = "run the same command again to resume"
+with lazy_imports():
+    from importlib import metadata
+
+GROUPS: dict[str, tuple[str, str, dict[str, str]]] = {
+    "questions": (
+        "Import, browse, mix and remove question sets.",
+        "tagrpo questions import math_train.jsonl --name math",
+        {"questions": "import list show mix contamination remove"},
+    ),
+    "rephrase": (
+        'Propose, check, browse, review and audit rephrasings ("candidates", "neighbors").',
+        "tagrpo rephrase run math --name rules proposer=rules",
+        {"rephrase": "run import list show edit review audit rejudge"},
+    ),
+    "runs": (
+        "List, inspect, rename and remove runs of all kinds.",
+        "tagrpo runs show rules",
+        {"runs": "list show rename remove"},
+    ),
+    "sets": (
+        "Publish, compare, verify and export immutable sets of accepted rephrasings.",
+        "tagrpo sets publish math --run rules --include unverified",
+        {"sets": "publish list show tag export import"},
+    ),
+    "eval": (
+        "Measure models: sample responses to benchmarks, grade them and report pass@k.",
+        "tagrpo eval run amc23 --model hosted_vllm/Qwen/Qwen3-4B --base-url http://localhost:8000/v1 --n 128",
+        {
+            "evals": "run import export score benchmarks",
+            "reports": "show label report compare",
+            "servers": "serve",
+        },
+    ),
+    "train": (
+        "Train a policy with verl: plan, run, look at metrics and responses.",
+        "tagrpo train run ta_grpo --set math@1 --model Qwen/Qwen3-1.7B --gpus 4",
+        {"train": "run plan recipes metrics rollouts merge"},
+    ),
+    "db": (
+        "Maintain the database: check, back up, upgrade, copy.",
+        "tagrpo db backup /backups/tagrpo-monday.db",
+        {"db": "check backup upgrade copy"},
+    ),
+}
+"""By group: what it is for, an example, and its commands by the module that has them."""
+
+COMMANDS = {
+    "demo.demo": "Run the whole workflow on a small task: rephrase, check, publish, train, evaluate.",
+    "servers.ui": "Open the pages in a browser.",
+    "doctor.doctor": "Check what is installed and reachable.",
+    "configs.resume": "Resume a run by its name, with its stored settings.",
+    "diagnose.diagnose": (
+        "Show what rephrasings change in training: questions without a gradient, difficulty, cost."
+    ),
+    "configs.config": "Print all settings of a command as a config file.",
+}
+"""Commands that stand alone, each with what it is for."""
+
+WITHOUT = {
+    "db_file": "demo.demo servers.serve configs.config train.merge train.recipes evals.benchmarks db.copy",
+    "as_json": "demo.demo servers.serve servers.ui",
+}
+"""Options that these commands lack, since they open no database or print no report."""
+
 STOPPED: dict[object, str] = {
-    output.INTERRUPTED: f"interrupted; {AGAIN}",
-    output.TERMINATED: f"terminated; {AGAIN}",
+    output.INTERRUPTED: "interrupted; run the same command again to resume",
+    output.TERMINATED: "terminated; run the same command again to resume",
 }
 
 METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
@@ -31,11 +96,18 @@ SETTINGS = {"help_option_names": ["-h", "--help"]}
 """Of every command's context; click keeps the help option that a command's first context has."""
 
 
+def find_function(place: str) -> Any:
+    """Return the function of a command by its place, MODULE.COMMAND."""
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"ui.cli.{module}"), f"{name}_" if name in ("import", "list") else name)
+
+
 class LazyGroup(TyperGroup):
     """A group whose commands are imported when they are used; `places` has each as MODULE.COMMAND."""
 
-    def __init__(self, *, places: Iterable[str], **settings: Any) -> None:
-        super().__init__(no_args_is_help=True, rich_markup_mode=None, context_settings=SETTINGS, **settings)
+    def __init__(self, *, places: Iterable[str] = COMMANDS, **settings: Any) -> None:
+        shared = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": SETTINGS}
+        super().__init__(**{**settings, **shared})
         self._places = {place.rpartition(".")[2]: place for place in places}
 
     def list_commands(self, ctx: Any) -> list[str]:
@@ -48,26 +120,20 @@ class LazyGroup(TyperGroup):
 class Tree(LazyGroup):
     """The root. Its help imports no command."""
 
-    def __init__(self, **settings: Any) -> None:
-        for name in ("no_args_is_help", "rich_markup_mode", "context_settings"):
-            settings.pop(name, None)
-        super().__init__(places=COMMANDS, **settings)
-
     def list_commands(self, ctx: Any) -> list[str]:
         return [*super().list_commands(ctx), *GROUPS]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         if cmd_name not in GROUPS:
             return super().get_command(ctx, cmd_name)
-        group = GROUPS[cmd_name]
-        return LazyGroup(
-            name=cmd_name, help=group.help, epilog=f"Example: {group.example}", places=group.places
-        )
+        help, example, modules = GROUPS[cmd_name]
+        places = [f"{module}.{name}" for module, names in modules.items() for name in names.split()]
+        return LazyGroup(name=cmd_name, help=help, epilog=f"Example: {example}", places=places)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         for title, entries in (
             ("Commands", zip(super().list_commands(ctx), COMMANDS.values(), strict=True)),
-            ("Groups of commands", ((name, group.help) for name, group in GROUPS.items())),
+            ("Groups of commands", ((name, help) for name, (help, *_) in GROUPS.items())),
         ):
             with formatter.section(title):
                 formatter.write_dl(list(entries))
@@ -75,14 +141,12 @@ class Tree(LazyGroup):
 
 @cache
 def _load(place: str) -> Any:
-    from ui.cli.settings import with_settings
-
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)
-    alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)(
-        with_settings(function, WITHOUT.get(place, ()))
-    )
+    without = [option for option, places in WITHOUT.items() if place in places.split()]
+    decorate = alone.command(place.rpartition(".")[2], epilog=verb and verb.epilog)
+    decorate(settings.with_settings(function, without))
     command: Any = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):
@@ -98,10 +162,7 @@ def _load(place: str) -> Any:
 app = typer.Typer(
     name="tagrpo",
     cls=Tree,
-    no_args_is_help=True,
-    rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings=SETTINGS,
     help="Build verified rephrasings of math questions for GRPO training: import questions, propose and "
     'check rephrasings ("neighbors"), publish immutable sets, train with verl, and measure models.\n\n'
     f"Exit codes: {', '.join(f'{code} {meaning}' for code, meaning in output.EXIT_CODES.items())}.\n\n"
@@ -115,9 +176,7 @@ _REFUSED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from importlib.metadata import version
-
-        typer.echo(f"tagrpo {version('tagrpo')}")
+        typer.echo(f"tagrpo {metadata.version('tagrpo')}")
         raise typer.Exit
 
 
@@ -125,17 +184,13 @@ def _print_version(wanted: bool) -> None:
 def _root(
     _version: Annotated[
         bool,
-        typer.Option(
-            "--version",
-            callback=_print_version,
-            is_eager=True,  # before the missing command is complained about
-            help="Print the version and exit.",
-        ),
+        # eager: before the missing command is complained about
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit."),
     ] = False,
-    _quiet: Annotated[bool, typer.Option("--quiet", "-q", **output.QUIET)] = False,
-    _verbose: Annotated[bool, typer.Option("--verbose", "-v", **output.VERBOSE)] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help=output.QUIET)] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help=output.VERBOSE)] = False,
 ) -> None:
-    pass
+    output.set_level(quiet=quiet, verbose=verbose)
 
 
 @cache
@@ -157,7 +212,11 @@ def main() -> None:
     """
     output.prepare_streams()
     try:
-        _check_arguments(sys.argv[1:])
+        if refused := [*filter(_REFUSED.search, sys.argv[1:])]:  # typer would print them back as they are
+            raise InputError(
+                f'"{visible(refused[0])}" on the command line contains control characters or is not UTF-8. '
+                "Remove them, rename the file, or set LANG to a UTF-8 locale."
+            )
         try:
             with exit_on_sigterm():
                 get_command(app)(prog_name="tagrpo")
@@ -193,22 +252,9 @@ def _explain(error: BaseException) -> tuple[int, str]:
             return output.USAGE, f"{error.filename or 'output'}: {error.strerror}; free some space."
         case OSError() if error.filename is not None:
             return output.USAGE, f"{error.filename}: {error.strerror}."
-    import traceback
-    from importlib.metadata import version
-
     place = traceback.extract_tb(error.__traceback__)[-1]
-    message = " ".join(str(error).split())
-    how = "" if output.is_verbose() else " (-v prints it)"
+    message, how = " ".join(str(error).split()), "" if output.is_verbose() else " (-v prints it)"
     return output.FAILED, (
-        f"a bug in tagrpo {version('tagrpo')}: {type(error).__name__}: {message} "
+        f"a bug in tagrpo {metadata.version('tagrpo')}: {type(error).__name__}: {message} "
         f"({place.filename}:{place.lineno}). Please report it with the command and its traceback{how}."
     )
-
-
-def _check_arguments(arguments: Sequence[str]) -> None:
-    for argument in arguments:
-        if _REFUSED.search(argument):  # typer would print it back as it is
-            raise InputError(
-                f'"{visible(argument)}" on the command line contains control characters or is not UTF-8. '
-                "Remove them, rename the file, or set LANG to a UTF-8 locale."
-            )

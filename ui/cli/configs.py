@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 from typer import Argument, Option
 
@@ -26,9 +26,14 @@ from service.config import (
     template,
 )
 from service.errors import InputError
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
 from ui.cli.settings import RunArgument, Words, db, profiles_file
-from ui.cli.tree import find_function
+
+with lazy_imports():
+    from evaluator.evals import runs
+    from service.runs import store
+    from ui.cli import app
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -64,9 +69,7 @@ class Verb:
     @property
     def setting(self) -> Setting:
         """The setting of the argument."""
-        setting = find_setting(self.kind, self.argument)
-        assert setting is not None
-        return setting
+        return cast(Setting, find_setting(self.kind, self.argument))
 
     @property
     def word(self) -> str:
@@ -120,8 +123,6 @@ def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
     """Return the type and the default of a flag. Its value is read as that of KEY=VALUE."""
     setting = find_setting(kind, path)
     if setting is None:  # a list of models, each given by its name
-        setting = find_setting(kind, f"{path}.model")
-        assert setting is not None
         text = kind.model_fields[path].description
         return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
     default = setting.default
@@ -157,8 +158,7 @@ def find_verb(name: str) -> Verb:
     """Return how the command of a config takes it."""
     if name not in VERBS:
         raise InputError(f"{name}: there is no such config. Available: {', '.join(VERBS)}.")
-    verb: Verb = find_function(VERBS[name]).verb
-    return verb
+    return cast(Verb, app.find_function(VERBS[name]).verb)
 
 
 def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) -> None:
@@ -186,13 +186,10 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     Args:
         hide_log: Training: write verl's output only to the run's folder, and show the steps.
     """
-    from evaluator.evals.runs import config_name
-    from service.runs.store import find_run, read_config
-
     place, profiles = db.place.absolute(), profiles_file().absolute()  # before the folder changes
     with db.reading() as session:
-        chosen = find_run(session, run)
-        kept = read_config(session, chosen.id)
+        chosen = store.find_run(session, run)
+        kept = store.read_config(session, chosen.id)
     if kept is None:
         raise InputError(
             f"run {chosen.name} was not started by this command line, so its settings are unknown. Repeat "
@@ -200,11 +197,11 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
         )
     if Path(kept.folder).is_dir():
         os.chdir(kept.folder)  # files are named as they were then
-    command = find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
+    command = app.find_function(VERBS[CONFIGS.get(chosen.kind, chosen.kind)])
     known = profiles if profiles.is_file() else None
     settings = read_stored(command.verb.kind, kept.config, changes or (), profiles=known)
     if chosen.kind != "judge":
-        name = config_name(chosen) if chosen.kind == "eval" else chosen.name
+        name = runs.config_name(chosen) if chosen.kind == "eval" else chosen.name
         settings = settings.model_copy(update={"name": name})
     db.name = str(place) if isinstance(place, Path) else place.whole
     command(settings, **({"hide_log": hide_log} if chosen.kind == "train" else {}))

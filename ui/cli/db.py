@@ -5,9 +5,16 @@ from typing import Annotated
 
 from typer import Argument
 
+from service.errors import InputError
 from ui.cli import output
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import plural, terminal
 from ui.cli.settings import db
+
+with lazy_imports():
+    from rephraser import sets
+    from service.database import copying, engine, place, schema, sqlite
+    from service.questions import images
 
 
 def check() -> None:
@@ -17,21 +24,17 @@ def check() -> None:
 
     Example: tagrpo db check
     """
-    from rephraser import sets
-    from service.database.schema import HEAD_REVISION
-    from service.questions.images import image_problems
-
     with db.open(read_only=True) as database, terminal.progress("check") as bar:
         bar("pages, indexes and references", 0, None)
         problems = database.integrity_report(whole=True)
         with database.read() as session:
-            problems += [] if problems else image_problems(session)
+            problems += [] if problems else images.image_problems(session)
             headers = [] if problems else sets.list_sets(session)
             for number, header in enumerate(headers):
                 bar(f"set {header.ref}", number, len(headers))
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
-    record = {"database": db.place, "revision": HEAD_REVISION, "sets": len(headers), "problems": problems}
-    terminal.show(record, None if problems else "no problems found")
+    record = {"database": db.place, "revision": schema.HEAD_REVISION, "sets": len(headers)}
+    terminal.show(record | {"problems": problems}, None if problems else "no problems found")
     if problems:
         way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
         if isinstance(db.place, Path):
@@ -50,14 +53,11 @@ def backup(target: Path) -> None:
     Args:
         target: Path of the copy. The file must not exist yet.
     """
-    from service.database.sqlite import back_up
-    from service.errors import InputError
-
     if not isinstance(db.place, Path):
         raise InputError(
             f"{db.place}: `tagrpo db backup` copies SQLite files only. Use `pg_dump --file {target} URL`."
         )
-    copied = back_up(db.place, target)
+    copied = sqlite.back_up(db.place, target)
     terminal.show({"database": db.place, "backup": target, "bytes": copied})
 
 
@@ -75,12 +75,9 @@ def copy(
         source: File or URL of the source database.
         target: File or URL of an empty target database.
     """
-    from service.database.copying import copy_database
-    from service.database.place import parse_place
-
     with terminal.progress("copy") as report:
-        rows = copy_database(source, target, report=report)
-    record = {"from": str(parse_place(source)), "to": str(parse_place(target)), "rows": rows}
+        rows = copying.copy_database(source, target, report=report)
+    record = {"from": str(place.parse_place(source)), "to": str(place.parse_place(target)), "rows": rows}
     terminal.show(record, "Both have the same content.")
 
 
@@ -94,11 +91,8 @@ def upgrade(vacuum: bool = False) -> None:
     Args:
         vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
-    from service.database import Database
-    from service.database.schema import HEAD_REVISION
-
-    record: dict[str, object] = {"database": db.place, "revision": HEAD_REVISION}
-    with Database.open(db.place, create=False, upgrade=True) as database:
+    record: dict[str, object] = {"database": db.place, "revision": schema.HEAD_REVISION}
+    with engine.Database.open(db.place, create=False, upgrade=True) as database:
         if vacuum:
             record["bytes_before"], record["bytes_after"] = database.vacuum()
     terminal.show(record)

@@ -3,19 +3,26 @@
 import os
 import shlex
 import time
+from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from typer import Option
 
+from evaluator.reports.documents.document import Heading
+from service.errors import PrerequisiteError, TagrpoError
 from ui.cli import output
-from ui.cli.output import BoldLine
+from ui.cli.lazy import lazy_imports
 
-if TYPE_CHECKING:
-    from sandbox.demo.folder import DemoFolder
-    from sandbox.demo.plan import DemoPlan
-    from sandbox.demo.steps import Step
+with lazy_imports():
+    from sandbox import __main__ as sandbox
+    from sandbox.demo import folder as folders
+    from sandbox.demo import plan as plans
+    from sandbox.demo import steps as demo_steps
+    from ui import demo_report
+    from ui.cli import app
 
 NEEDED = ("torch", "transformers", "verl", "ray", "tensordict", "transfer_queue", "altair", "vl_convert")
 """Modules of the extras that the demo takes."""
@@ -55,44 +62,35 @@ def demo(
     """
     for name, value in ENVIRONMENT.items():  # before the packages that read it are imported
         os.environ.setdefault(name, value)
-    from dataclasses import replace
-    from importlib.util import find_spec
-
-    from sandbox.demo.folder import open_demo_folder
-    from sandbox.demo.plan import FULL, QUICK, QUICK_RECIPES, RECIPES_SHOWN, DemoPlan
-    from service.errors import PrerequisiteError
-
-    size, usual = (QUICK, QUICK_RECIPES) if quick else (FULL, RECIPES_SHOWN)
+    size, usual = (plans.FULL, plans.RECIPES_SHOWN) if not quick else (plans.QUICK, plans.QUICK_RECIPES)
     if responses is not None:
         size = replace(size, responses=responses)
     names = usual if recipes is None else tuple(name.strip() for name in recipes.split(","))
-    plan = DemoPlan(folder or Path("tagrpo-demo-quick" if quick else "tagrpo-demo"), size, names, seeds)
+    folder = folder or Path("tagrpo-demo-quick" if quick else "tagrpo-demo")
+    plan = plans.DemoPlan(folder, size, names, seeds)
     if missing := [name for name in NEEDED if find_spec(name) is None]:
         raise PrerequisiteError(
             f"the demo needs packages that are not installed: {', '.join(missing)}. Install everything with "
             "pip install 'tagrpo[train,local,ui]'; in a clone, run `make demo`. Without a GPU, add "
             "--extra-index-url https://download.pytorch.org/whl/cpu and torch==2.13.0+cpu to save gigabytes."
         )
-    with open_demo_folder(plan) as held:
+    with folders.open_demo_folder(plan) as held:
         _go(plan, held)
 
 
-def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
-    from sandbox.demo.steps import demo_steps, speed_settings, step_keys
-    from ui.demo_report import REPORT_FILE, write_report
-
-    steps, keys = demo_steps(plan), step_keys(plan)
-    report, of, db = plan.report / REPORT_FILE, len(steps), shlex.quote(str(plan.database))
+def _go(plan: "plans.DemoPlan", held: "folders.DemoFolder") -> None:
+    steps, keys = demo_steps.demo_steps(plan), demo_steps.step_keys(plan)
+    report, of, db = plan.report / demo_report.REPORT_FILE, len(steps), shlex.quote(str(plan.database))
     done = sum(key in held.done for key in keys)
     if done == of and report.is_file() and held.reported == plan.compared():
         output.say(f"All {of} steps of the demo in {plan.folder} are finished; nothing was changed.")
     else:
         output.say(
-            BoldLine("TA-GRPO on a laptop"),
+            Heading("TA-GRPO on a laptop"),
             f"{done} of {of} steps in {plan.folder} are finished. Each step is an ordinary command, printed "
             f"after a $. {len(plan.trainings())} trainings of {', '.join(plan.recipes)}, "
             f"{plan.size.responses:,} responses each. You can stop at any time and run the same command to "
-            f"resume. The steps run with {speed_settings()}, which affects speed only.",
+            f"resume. The steps run with {demo_steps.speed_settings()}, which affects speed only.",
         )
         chapter = ""
         for number, (step, key) in enumerate(zip(steps, keys, strict=True), start=1):
@@ -100,36 +98,33 @@ def _go(plan: "DemoPlan", held: "DemoFolder") -> None:
                 continue
             if step.chapter != chapter:
                 chapter = step.chapter
-                output.say("", BoldLine(f"=== {chapter} ==="))
-            output.say("", BoldLine(f"{number}/{of}  {step.title}"), step.words)
+                output.say(Heading(f"\n=== {chapter} ==="))
+            output.say(Heading(f"\n{number}/{of}  {step.title}"), step.words)
             started = time.monotonic()
             _carry_out(plan, step, f"step {number} of {of}")
             held.finish(key, time.monotonic() - started)
-        output.say("", BoldLine("=== The report ==="))
-        write_report(plan, [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)])
+        output.say(Heading("\n=== The report ==="))
+        timed = [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)]
+        demo_report.write_report(plan, timed)
         held.report(plan.compared())
     output.say(
-        *("", BoldLine("Results"), str(report)),
+        Heading("\nResults"),
+        str(report),
         f"$ tagrpo ui --db {db}    # open the pages: every number links to its responses",
         f"$ tagrpo train rollouts {plan.trainings()[-1].name} --limit 5 --db {db}",
     )
 
 
-def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
-    from sandbox import __main__ as sandbox
-    from sandbox.demo.folder import clear_part, is_begun, is_trained
-    from service.errors import TagrpoError
-    from ui.cli.app import commands
-
+def _carry_out(plan: "plans.DemoPlan", step: "demo_steps.Step", where: str) -> None:
     arguments, training = step.arguments, step.training
     way_on = f"the demo stopped at {where}; run the same command again to resume."
-    if training is not None and is_trained(plan.run_folder(training), plan.steps(training.recipe)):
+    if training is not None and folders.is_trained(plan.run_folder(training), plan.steps(training.recipe)):
         output.say("This training run is already finished.")
         return
-    if step.makes and clear_part(step.makes):
+    if step.makes and folders.clear_part(step.makes):
         output.say(f"{step.makes[0]} already exists.")
         return
-    if training is not None and is_begun(plan.run_folder(training)):
+    if training is not None and folders.is_begun(plan.run_folder(training)):
         output.say("Resuming from the last checkpoint.")
     output.say(f"$ {shlex.join(step.command)}", "")
     threads = os.environ.get("OMP_NUM_THREADS", "1")
@@ -139,7 +134,7 @@ def _carry_out(plan: "DemoPlan", step: "Step", where: str) -> None:
         if arguments[0] == "sandbox":
             code = sandbox.main(arguments[1:])
         else:
-            code = commands().main(list(arguments), prog_name="tagrpo", standalone_mode=False)
+            code = app.commands().main(list(arguments), prog_name="tagrpo", standalone_mode=False)
     except typer.Abort:
         raise KeyboardInterrupt from None
     except TagrpoError:

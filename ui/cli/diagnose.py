@@ -1,13 +1,21 @@
 """`tagrpo diagnose`: what a set of rephrasings does to the training signal."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument, BadParameter, Option
 
 from ui.cli import output
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
 from ui.cli.settings import db
+
+with lazy_imports():
+    from evaluator.reports import diagnosis_layout
+    from evaluator.signal import diagnosis as signal
+    from rephraser.reviews import sheet as sheets
+    from trainer_adapter.record import diagnosing
+    from ui.cli import rephrase
 
 BY_STEP = {"zero_gradient", "diversity"}
 """Parts that show stretches of training steps next to each other."""
@@ -50,12 +58,6 @@ def diagnose(
         tokens_per_second: Cost: tokens that one GPU generates per second.
         review_sheet: Write the flagged neighbors to this new file, for tagrpo rephrase review --sheet.
     """
-    from evaluator.reports.diagnosis_layout import diagnosis_document
-    from evaluator.signal import diagnosis as signal
-    from rephraser.reviews.sheet import write_flagged
-    from trainer_adapter.record.diagnosing import path_source, run_source
-    from ui.cli.rephrase import sheet_lines
-
     if bool(runs) == (rollouts is not None):
         raise BadParameter("name eval runs or a training run, or give --rollouts PATH")
     if correct_above is not None and rollouts is None:
@@ -65,28 +67,27 @@ def diagnose(
         known = ", ".join(signal.PARTS).replace("_", "-")
         raise BadParameter(f"--only {', '.join(unknown)}: no such part. Available: {known}")
     parts = [part for part in signal.PARTS if part in named]
-    settings = signal.DiagnosisSettings(
-        g=g,
-        n=n,
-        shift_sd=assume_shift_sd,
-        usd_per_gpu_hour=usd_per_gpu_hour,
-        tokens_per_second=tokens_per_second,
-    )
+    cost: dict[str, Any] = {"usd_per_gpu_hour": usd_per_gpu_hour, "tokens_per_second": tokens_per_second}
+    settings = signal.DiagnosisSettings(g, n, assume_shift_sd, **cost)
     windows = WINDOWS if BY_STEP & {*parts} else 1
     if rollouts is not None:
-        diagnosis = signal.diagnose(path_source(rollouts, windows, correct_above), parts, settings)
+        source = diagnosing.path_source(rollouts, windows, correct_above)
+        diagnosis = signal.diagnose(source, parts, settings)
     else:
         with db.open() as database:
-            diagnosis = signal.diagnose(run_source(database, runs or [], windows), parts, settings)
+            source = diagnosing.run_source(database, runs or [], windows)
+            diagnosis = signal.diagnose(source, parts, settings)
     sheet_rows = None
     if review_sheet is not None and diagnosis.flagged:
         with db.reading() as session:
-            sheet_rows, foreign = write_flagged(session, diagnosis.flagged, review_sheet)
+            sheet_rows, foreign = sheets.write_flagged(session, diagnosis.flagged, review_sheet)
         if foreign:
             output.note(f"{foreign:,} flagged neighbors are not candidates in this database and are left out")
     record = {**diagnosis.record(), "review_sheet_rows": sheet_rows}
-    terminal.emit(record, diagnosis_document(diagnosis), *sheet_lines(review_sheet, sheet_rows))
-    if diagnosis.flagged:
-        raise output.needs_attention(
-            f"neighbors with an implausible success rate: {len(diagnosis.flagged):,}"
-        )
+    terminal.emit(
+        record,
+        diagnosis_layout.diagnosis_document(diagnosis),
+        *rephrase.sheet_lines(review_sheet, sheet_rows),
+    )
+    if flagged := len(diagnosis.flagged):
+        raise output.needs_attention(f"neighbors with an implausible success rate: {flagged:,}")

@@ -8,14 +8,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from service.errors import DatabaseError, PrerequisiteError
 from ui.cli import output
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import PrintedTable, terminal
 from ui.cli.settings import db
 
-if TYPE_CHECKING:
-    from service.database import Place
+with lazy_imports():
+    from service.asks import money, redaction, remote
+    from service.database import sqlite
+    from service.enclosure import running
+    from trainer_adapter.verl import contract, hooks
 
 Check: TypeAlias = dict[str, Any]
 
@@ -39,11 +44,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
         base_url: Address of the model's server. Repeat the option for several servers.
         training: Also compare verl and Ray with the tested versions, and list the recipes that run with them.
     """
-    from service.enclosure.running import refusal
-
-    checks = [*_packages(), _database(db.place), _disk(db.place), *_keys()]
-    refused = refusal()
-    checks.append(_check("isolation of programs", not refused, *(refused or ("by bubblewrap",))))
+    checks = [*_machine()]
     if model is not None:
         bases, together = base_url or [], ""
         if len(bases) > 1:
@@ -55,9 +56,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
     if training:
         checks += _contract()
         if _version("verl"):
-            from trainer_adapter.verl.contract import installed_folders, recipe_support
-
-            rows = recipe_support(installed_folders())
+            rows = contract.recipe_support(contract.installed_folders())
             record["recipes"] = [row._asdict() for row in rows]
             table = PrintedTable(["recipe", "tier", "runs with this verl", "why not"], rows)
     lines = (
@@ -85,7 +84,8 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _packages() -> Iterator[Check]:
+def _machine() -> Iterator[Check]:
+    """Yield what is installed, and what commands need on this machine."""
     tested = (3, 11) <= sys.version_info[:2] < (3, 13)
     way_out = "tagrpo is tested with Python 3.11 and 3.12"
     yield _check("Python", tested, platform.python_version(), way_out, needed=True)
@@ -96,42 +96,33 @@ def _packages() -> Iterator[Check]:
         if not missing:
             detail = ", ".join(f"{package} {_version(package)}" for package in packages)
         yield _check(what, not missing, detail, way_out, needed=packages is BASE)
+    yield _database()
+    folder = db.place.resolve().parent if isinstance(db.place, Path) else Path.cwd()
+    free, detail = 0.0, f"{folder} does not exist"
+    way_out = "create it, or choose another with --db"
+    if folder.exists():
+        free, way_out = shutil.disk_usage(folder).free / 1e9, "free some space"
+        detail = f"{free:.1f} GB free in {folder}"
+    yield _check("disk", free >= LOW_DISK_GB, detail, way_out, needed=True)
+    names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
+    way_out = "export OPENAI_API_KEY=...; your own vLLM server needs none"
+    yield _check("API keys", names, ", ".join(names) or "none set", way_out)
+    yield _check("Hugging Face token", os.environ.get("HF_TOKEN"), "only gated datasets need HF_TOKEN")
+    refused = running.refusal()
+    yield _check("isolation of programs", not refused, *(refused or ("by bubblewrap",)))
 
 
-def _contract() -> Iterator[Check]:
-    from trainer_adapter.verl.contract import differences, installed_folders
-    from trainer_adapter.verl.hooks import GROUPS, TESTED_VERSIONS
-
-    version = _version("verl")
-    if version is None:
-        yield _check("hooks for training", False, "verl is not installed", TRAIN, needed=True)
-        return
-    known = "tested" if version in TESTED_VERSIONS else f"not tested; tested: {', '.join(TESTED_VERSIONS)}"
-    way_out = f"pip install 'verl=={TESTED_VERSIONS[-1]}'"
-    for what, hooks in GROUPS.items():
-        rule: dict[str, Any] = {"needed": "GPU" not in what and "CPU" not in what, "otherwise": "differs"}
-        changed = differences(installed_folders(), hooks)
-        count = f"{len(hooks) - len(changed)} of {len(hooks)} as tested"
-        detail = f"verl {version} ({known}), Ray {_version('ray')}: {count}"
-        yield _check(f"hooks of {what}", not changed, detail, **rule)
-        yield from (_check(f"hook of {what}", False, each, way_out, **rule) for each in changed)
-
-
-def _database(place: "Place") -> Check:
-    from service.database import Database
-    from service.database.sqlite import check_place, network_file_system
-    from service.errors import DatabaseError
-
-    where = ""
+def _database() -> Check:
+    place, where = db.place, ""
     try:
         if isinstance(place, Path):
-            if kind := network_file_system(place):
+            if kind := sqlite.network_file_system(place):
                 where = f", on {kind}, one process at a time"
-            check_place(place)
+            sqlite.check_place(place)
             if not place.exists():
                 start = "tagrpo questions import FILE --name NAME"
                 return _check("database", False, f"{place}: does not exist yet", start)
-        with Database.open(place, read_only=True) as database:
+        with db.open(read_only=True) as database:
             problems = database.integrity_report()
     except DatabaseError as error:
         return _check("database", False, str(error), needed=True)
@@ -140,31 +131,26 @@ def _database(place: "Place") -> Check:
     return _check("database", not problems, detail, way_out, needed=True)
 
 
-def _disk(place: "Place") -> Check:
-    folder = place.resolve().parent if isinstance(place, Path) else Path.cwd()
-    if not folder.exists():
-        way_out = "create it, or choose another with --db"
-        return _check("disk", False, f"{folder} does not exist", way_out, needed=True)
-    free = shutil.disk_usage(folder).free / 1e9
-    detail = f"{free:.1f} GB free in {folder}"
-    return _check("disk", free >= LOW_DISK_GB, detail, "free some space", needed=True)
-
-
-def _keys() -> Iterator[Check]:
-    names = sorted(name for name, value in os.environ.items() if name.endswith("_API_KEY") and value)
-    way_out = "export OPENAI_API_KEY=...; your own vLLM server needs none"
-    yield _check("API keys", names, ", ".join(names) or "none set", way_out)
-    yield _check("Hugging Face token", os.environ.get("HF_TOKEN"), "only gated datasets need HF_TOKEN")
+def _contract() -> Iterator[Check]:
+    version = _version("verl")
+    if version is None:
+        yield _check("hooks for training", False, "verl is not installed", TRAIN, needed=True)
+        return
+    tested = hooks.TESTED_VERSIONS
+    known = "tested" if version in tested else f"not tested; tested: {', '.join(tested)}"
+    way_out = f"pip install 'verl=={tested[-1]}'"
+    for what, group in hooks.GROUPS.items():
+        rule: dict[str, Any] = {"needed": "GPU" not in what and "CPU" not in what, "otherwise": "differs"}
+        changed = contract.differences(contract.installed_folders(), group)
+        count = f"{len(group) - len(changed)} of {len(group)} as tested"
+        detail = f"verl {version} ({known}), Ray {_version('ray')}: {count}"
+        yield _check(f"hooks of {what}", not changed, detail, **rule)
+        yield from (_check(f"hook of {what}", False, each, way_out, **rule) for each in changed)
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
-    from service.asks.money import find_price
-    from service.asks.redaction import redact
-    from service.asks.remote import RemoteEndpoint
-    from service.errors import PrerequisiteError
-
     async def look() -> bool:
-        endpoint = RemoteEndpoint(model, bases)
+        endpoint = remote.RemoteEndpoint(model, bases)
         try:
             await endpoint.open()
             return endpoint.takes("response_format")
@@ -174,6 +160,6 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
     try:
         structured = "" if asyncio.run(look()) else "no "
     except PrerequisiteError as error:
-        return _check(redact(what), False, str(error), needed=True)
-    price = "known" if find_price(model) else "unknown: set the model's price to use --max-usd"
-    return _check(redact(what), True, f"reachable, {structured}structured output, price {price}")
+        return _check(redaction.redact(what), False, str(error), needed=True)
+    price = "known" if money.find_price(model) else "unknown: set the model's price to use --max-usd"
+    return _check(redaction.redact(what), True, f"reachable, {structured}structured output, price {price}")

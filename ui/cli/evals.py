@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
@@ -13,14 +13,22 @@ from evaluator.config import EvalConfig, ScoreConfig
 from service.errors import InputError, PrerequisiteError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
-from ui.cli.output import BoldLine, Part, PrintedTable, plural, terminal
+from ui.cli.lazy import lazy_imports
+from ui.cli.output import Part, PrintedTable, list_table, plural, record_parts, terminal
 from ui.cli.runs import error_words, show_estimates
 from ui.cli.settings import db, resume_command
 
-if TYPE_CHECKING:
-    from evaluator.evals.running import EvalOutcome
-    from service.database import Database
-    from service.runs.store import Run
+with lazy_imports():
+    from evaluator import grading, judging
+    from evaluator.benchmarks import catalogue, loading
+    from evaluator.evals import results, running, runs
+    from evaluator.exchange import exporting, importing
+    from evaluator.exchange import files as exchange_files
+    from evaluator.reports.documents import document
+    from rephraser.sets import problems as neighbor_problems
+    from service.asks import request
+    from service.database import engine
+    from service.runs import store
 
 FLAGS = "--model --n --name --limit --preset --from=sources --max-usd --base-url"
 SHOWN = (
@@ -29,6 +37,14 @@ SHOWN = (
     *("neighbors", "unknown", "human_grades", "overruled"),
 )
 """Numbers of a run that follow its pass@k; runs show has all."""
+LISTED = (
+    *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
+    *("gated", "licence", "citation", "note"),
+)
+"""What `eval benchmarks --json` has of each."""
+
+SamplesFormat = Literal["jsonl", "parquet"]
+BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
 
 
 @Verb("eval", EvalConfig, "benchmarks", FLAGS)
@@ -44,35 +60,31 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
     Example: tagrpo eval run amc23 aime24 --model hosted_vllm/Qwen/Qwen3-4B --n 128
     --base-url http://localhost:8000/v1 temperature=0.7
     """
-    from evaluator.evals.results import read_numbers
-    from evaluator.evals.running import estimate, evaluate, load_benchmarks
-    from rephraser.sets.problems import load_neighbors
-
-    benchmarks = load_benchmarks(config)  # a wrong name leaves no new database
+    problem_sets = running.load_benchmarks(config)  # a wrong name leaves no new database
     if dry_run:
         there = not isinstance(db.place, Path) or db.place.is_file() or config.neighbors is not None
         with db.open(read_only=True) if there else nullcontext() as stored:
-            problem_sets = benchmarks if stored is None or benchmarks else [load_neighbors(config, stored)]
-            estimates = estimate(config, stored, problem_sets, output.note)
+            if stored is not None and not problem_sets:
+                problem_sets = [neighbor_problems.load_neighbors(config, stored)]
+            estimates = running.estimate(config, stored, problem_sets, output.note)
         record = {"runs": [{"run": name, **each.to_json()} for name, each in estimates.items()]}
         show_estimates(record, estimates.values(), config.max_usd)
         return
     problems: list[str] = []
     records: list[dict[str, Any]] = []
 
-    def add(run: "Run", outcome: "EvalOutcome") -> None:
-        record = read_numbers(database, run, config.n)
-        names = ("drawn", "stopped", "message", "failures")
-        numbers = {name: getattr(outcome, name) for name in names}
+    def add(run: "store.Run", outcome: "running.EvalOutcome") -> None:
+        record = results.read_numbers(database, run, config.n)
+        numbers = {name: getattr(outcome, name) for name in ("drawn", "stopped", "message", "failures")}
         records.append({**record, **numbers, "graded": outcome.graded.total()})
         if not terminal.as_json:
             output.say(*_numbers_parts(record))
-        problems.extend(attention(record, stopped=outcome.stopped, message=outcome.message))
+        problems.extend(attention(record, outcome.stopped, outcome.message))
 
     with db.open(create=config.neighbors is None) as database:
-        problem_sets = benchmarks or [load_neighbors(config, database)]
+        problem_sets = problem_sets or [neighbor_problems.load_neighbors(config, database)]
         reports: dict[str, Any] = {"progress": terminal.progress, "note": output.note, "each": add}
-        worked = asyncio.run(evaluate(config, database, problem_sets, **reports))
+        worked = asyncio.run(running.evaluate(config, database, problem_sets, **reports))
     output.end_if_interrupted(worked[-1][1].stopped)
     if terminal.as_json:
         terminal.emit({"runs": records})
@@ -81,19 +93,13 @@ def run(config: EvalConfig, *, dry_run: settings.DryRun = False) -> None:
 
 
 def attention(
-    record: Mapping[str, Any],
-    *,
-    imported: bool = False,
-    stopped: str | None = None,
-    message: str | None = None,
+    record: Mapping[str, Any], stopped: str | None = None, message: str | None = None, imported: bool = False
 ) -> list[str]:
     """Say what of a run needs attention, with the way on."""
-    from service.asks.request import FINAL, TIME_OUT
-
     name, errors, lost = record["run"], record["errors"], record["missing_for_good"]
     problems = [f"stopped: {message or stopped}"] if stopped else []
     if lost:
-        words = error_words(errors, {*FINAL, TIME_OUT})
+        words = error_words(errors, {*request.FINAL, request.TIME_OUT})
         why = f"too long, refused, or timed out twice{f' ({words})' if words else ''}"
         retry = f"; {resume_command(name, 'retry_final=true')} retries"
         if imported:
@@ -108,23 +114,17 @@ def attention(
     return [f"{name}: {problem}" for problem in problems]
 
 
-def standing(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
+def standing(database: "engine.Database", run: "store.Run") -> tuple[Mapping[str, Any], list[str]]:
     """Return the state of a stored evaluation and what needs attention, for `runs show`."""
-    from evaluator.evals.results import read_numbers
-    from evaluator.evals.runs import is_imported
-
-    record, imported = read_numbers(database, run), is_imported(run)
+    record, imported = results.read_numbers(database, run), runs.is_imported(run)
     unknown = ("prompt", "sampling") if imported else ()  # of the other tool
     record["spec"] = {name: value for name, value in run.spec.items() if name not in unknown}
     return record, attention(record, imported=imported)
 
 
 def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
-    from evaluator.reports.documents.document import hundredths
-    from ui.cli.records import record_parts
-
     def span(low: float, high: float) -> str:
-        return f"{hundredths(low, 1)} to {hundredths(high, 1)}" if low < high else hundredths(low, 1)
+        return " to ".join(document.hundredths(each, 1) for each in ((low, high) if low < high else (low,)))
 
     fewest, most = record["fewest_samples"], record["most_samples"]
     size, questions, problems = (record[name] for name in ("benchmark_problems", "originals", "problems"))
@@ -143,7 +143,7 @@ def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
     if "usd" in record and record["usd"] is None:
         numbers["usd"] = "unknown"
     return [
-        BoldLine(f"{record['run']}: {words}, {each} samples per problem"),
+        document.Heading(f"{record['run']}: {words}, {each} samples per problem"),
         PrintedTable(columns, rows) if rows else None,
         *record_parts({name: value for name, value in numbers.items() if value or name.endswith("_share")}),
     ]
@@ -164,37 +164,28 @@ def score(config: ScoreConfig, *, changes: bool = False, dry_run: settings.DryRu
     Args:
         changes: List the samples whose grade changed.
     """
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.judging import estimate_judging, score_by_judge, score_by_rules
-    from ui.cli.records import list_table
-
     if dry_run and config.model is None:
         raise InputError("--dry-run estimates the cost of a judge. Add --judge, or remove --dry-run.")
     with db.open(read_only=dry_run) as database:
         with database.read() as session:
-            chosen = find_eval_run(session, config.run)
+            chosen = runs.find_eval_run(session, config.run)
         if dry_run:
-            estimate = estimate_judging(config, database)
+            estimate = judging.estimate_judging(config, database)
             show_estimates({"run": chosen.name, **estimate.to_json()}, [estimate], config.max_usd)
             return
         with terminal.progress(chosen.name) as bar:
             if config.model is None:
-                record = score_by_rules(config, chosen, database, bar)
+                record = judging.score_by_rules(config, chosen, database, bar)
             else:
-                record = asyncio.run(score_by_judge(config, database, bar, output.note))
+                record = asyncio.run(judging.score_by_judge(config, database, bar, output.note))
     stopped, waiting = record.get("stopped"), record.get("waiting", 0)
     output.end_if_interrupted(stopped)
-    listed = record["changes"] if changes else []
-    if not changes:
-        del record["changes"]
+    listed = record.pop("changes")
     columns = "problem=position sample=ordinal gold old old_reason new new_reason old_extracted new_extracted"
     count = f"`tagrpo eval report {chosen.name} --judge {config.model}` counts these grades"
-    terminal.show(
-        record,
-        count if record.get("judged") else None,
-        list_table(listed, columns) if listed else None,
-        hidden=("changes",),
-    )
+    table = list_table(listed, columns) if changes and listed else None
+    record |= {"changes": listed} if changes else {}
+    terminal.show(record, count if record.get("judged") else None, table, hidden=("changes",))
     if waiting:
         why = f": {record['message'] or stopped}" if stopped else ""
         lack = f"{chosen.name}: {plural(waiting, 'sample')} still waiting for the judge{why}"
@@ -236,9 +227,6 @@ def import_(
         column: Column of a part (response, question, answer, score, ...), as in response=text.
         opened_thoughts: The prompts end with <think>, so responses without </think> were cut off.
     """
-    from evaluator.exchange.files import open_responses
-    from evaluator.exchange.importing import import_evaluation
-
     columns = {part: value for part, _, value in (word.partition("=") for word in column or ())}
     if wrong := [word for word in column or () if not word.partition("=")[0] or "=" not in word]:
         raise BadParameter(f"--column {wrong[0]}: give PART=NAME, as in response=text")
@@ -246,8 +234,8 @@ def import_(
         raise BadParameter("--from requires --benchmark")
     if benchmark is not None:  # which has the images itself
         columns = {"images": "", **columns}
-    file = open_responses(files, form, columns)
-    record, problems = import_evaluation(
+    file = exchange_files.open_responses(files, form, columns)
+    record, problems = importing.import_evaluation(
         file,
         files[0],
         partial(db.open, create=True),
@@ -268,10 +256,6 @@ def import_(
         raise output.needs_attention("; ".join(problems) + ".")
 
 
-SamplesFormat = Literal["jsonl", "parquet"]
-BY_SUFFIX: dict[str, SamplesFormat] = {".jsonl": "jsonl", ".parquet": "parquet"}
-
-
 def export(
     run: settings.EvalRun,
     *,
@@ -289,21 +273,13 @@ def export(
         out: File to write.
         form: Format. Default: from the suffix of --out.
     """
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.exchange.exporting import export_samples
-
     form = settings.form_of(out, form, BY_SUFFIX)
     with db.open(read_only=True) as database, terminal.progress("export") as bar:
         with database.read() as session:
-            chosen = find_eval_run(session, run)
-        count = export_samples(database, chosen, out, form, overwrite=overwrite, report=partial(bar, ""))
+            chosen = runs.find_eval_run(session, run)
+        report = partial(bar, "")
+        count = exporting.export_samples(database, chosen, out, form, overwrite=overwrite, report=report)
     terminal.show({"run": chosen.name, "out": out, "format": form, "samples": count})
-
-
-LISTED = (
-    *("name", "title", "rows", "kind", "configs", "split", "revision", "content_hash"),
-    *("gated", "licence", "citation", "note"),
-)
 
 
 def benchmarks(
@@ -324,34 +300,30 @@ def benchmarks(
         names: Benchmarks to check, or .toml and .jsonl files of your own.
         check: Check all known benchmarks.
     """
-    from evaluator.benchmarks.catalogue import BENCHMARKS
-    from evaluator.benchmarks.loading import ChangedBenchmarkError, check_golds, find_benchmark
-    from evaluator.grading import Grader
-
-    load = rows.loader(names or list(BENCHMARKS))
+    chosen = names or list(catalogue.BENCHMARKS)
+    load = rows.loader(chosen)
     if not names and not check:
+        benchmarks = catalogue.BENCHMARKS.values()
         known = [
-            {"from": benchmark.hub_id, **{name: getattr(benchmark, name) for name in LISTED}}
-            for benchmark in BENCHMARKS.values()
+            {"from": each.hub_id} | {name: getattr(each, name) for name in LISTED} for each in benchmarks
         ]
         terminal.rows("benchmarks", known, "name title rows kind from gated licence")
         return
-    names = names or list(BENCHMARKS)
-    for name in names:
-        find_benchmark(name)
-    results: list[dict[str, Any]] = []
-    with terminal.progress("check") as bar, Grader() as grader:
-        for count, name in enumerate(names):
-            bar(name, count, len(names))
+    for name in chosen:
+        loading.find_benchmark(name)
+    checks: list[dict[str, Any]] = []
+    with terminal.progress("check") as bar, grading.Grader() as grader:
+        for count, name in enumerate(chosen):
+            bar(name, count, len(chosen))
             try:
                 loaded = load(name)
-            except (ChangedBenchmarkError, PrerequisiteError) as error:
-                results.append({"name": name, "ok": False, "problem": str(error)})
+            except (loading.ChangedBenchmarkError, PrerequisiteError) as error:
+                checks.append({"name": name, "ok": False, "problem": str(error)})
                 continue
-            failures = check_golds(loaded, grader)
+            failures = loading.check_golds(loaded, grader)
             result = {"name": loaded.name, "ok": not failures, "problems": len(loaded.problems)}
             result |= {each: getattr(loaded, each) for each in ("problems_hash", "source", "content")}
-            results.append({**result, "gold_failures": failures})
-    terminal.show({"benchmarks": results})
-    if failed := [name for name, result in zip(names, results, strict=True) if not result["ok"]]:
+            checks.append({**result, "gold_failures": failures})
+    terminal.show({"benchmarks": checks})
+    if failed := [name for name, each in zip(chosen, checks, strict=True) if not each["ok"]]:
         raise output.needs_attention(f"failed checks: {', '.join(failed)}")

@@ -12,21 +12,24 @@ import re
 import shlex
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import traceback
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
-from typing import TYPE_CHECKING, Any, TextIO, TypeAlias
+from typing import Any, TextIO, TypeAlias
 
 import typer
 
+from evaluator.reports.documents import document as documents
 from service.errors import InputError
+from service.models.stopping import deliver_signal
 from service.telling import TellStage, tell_nobody
-from ui.characters import visible
+from ui.characters import one_line, visible
+from ui.cli.lazy import lazy_imports
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from evaluator.reports.documents.document import Document
+with lazy_imports():
+    from rich import console, progress, text
+    from rich import table as tables
 
 PLAIN_PROGRESS_EVERY_S = 5.0
 PIPED_WIDTH = 10_000
@@ -34,6 +37,16 @@ PIPED_WIDTH = 10_000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 _HIDDEN = re.compile("[\x7f-\x9f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]")
 """Beside C0, which JSON escapes itself."""
+
+ITEMS_SHOWN = 20
+WIDEST_TABLE = 180
+LONGEST_MAPPING = 120
+LONGEST_CELL = 50
+_ID = re.compile("[a-z]+_[0-9a-f]{24}|[0-9a-f]{64}")
+_NAME = re.compile(r"[\w.@:/-]{1,130}", re.ASCII)  # which other commands take
+_ID_SHOWN = 12  # long enough for `show`
+_STRONG = re.compile(r"\*\*([^*]+)\*\*")
+EMPTY: tuple[object, ...] = (None, "", [], {})
 
 DONE, FAILED, USAGE, ATTENTION = range(4)
 INTERRUPTED, TERMINATED = 130, 143  # as shells say it: 128 + the signal
@@ -46,6 +59,9 @@ EXIT_CODES = {
     TERMINATED: "terminated (SIGTERM)",
 }
 """The exit codes of all commands; docs/concepts.md has them too."""
+
+QUIET = "Print results and errors only."
+VERBOSE = "Print the outcome of each request, and the traceback of an error."
 
 ROOMS = logging.getLogger("tagrpo")
 """What rooms below say while they work; `--quiet` and `--verbose` set its level."""
@@ -76,12 +92,10 @@ def forget_stdout() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _console(*, stderr: bool = False) -> "Console":
+def _console(*, stderr: bool = False) -> "console.Console":
     """Return a console on the current stdout or stderr (tests replace them); a piped table is not folded."""
-    from rich.console import Console  # .1 s, which help does without
-
-    wide = not (stderr or sys.stdout.isatty())
-    return Console(stderr=stderr, highlight=False, width=PIPED_WIDTH if wide else None)
+    width = None if stderr or sys.stdout.isatty() else PIPED_WIDTH
+    return console.Console(stderr=stderr, highlight=False, width=width)
 
 
 def write_line(line: str) -> None:
@@ -108,10 +122,6 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-class BoldLine(str):
-    """A line to print in bold."""
-
-
 @dataclass(frozen=True)
 class PrintedTable:
     """Rows to print. Columns of numbers are aligned on the right, or all after the first `words` columns."""
@@ -121,22 +131,143 @@ class PrintedTable:
     words: int | None = None
 
 
-Part: TypeAlias = "str | PrintedTable | Document | None"
+Part: TypeAlias = str | documents.Heading | PrintedTable | documents.Document | None
 """What commands print: lines, headings, tables, documents; None is left out."""
 
 
 def say(*parts: Part) -> None:
-    """Print parts one after the other, without any an empty line. No markup is read, no line is cut."""
-    for part in parts or ("",):
-        if isinstance(part, str):
-            style = "bold" if isinstance(part, BoldLine) else None
-            _console().print(visible(part), markup=False, soft_wrap=style is None, style=style)
-        elif isinstance(part, PrintedTable):
-            _print_table(part)
-        elif part is not None:
-            from ui.cli.records import document_parts
+    """Print parts one after the other, without any an empty line. No markup is read, no line is cut.
 
-            say(*document_parts(part))
+    An empty line precedes each heading but the first part.
+    """
+    for place, part in enumerate(parts or ("",)):
+        match part:
+            case str():
+                _console().print(visible(part), markup=False, soft_wrap=True)
+            case documents.Heading(heading):
+                _console().print("\n" * bool(place) + visible(heading), markup=False, style="bold")
+            case PrintedTable():
+                _print_table(part)
+            case documents.Document():
+                say(*document_parts(part))
+
+
+def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
+    """Yield the values that fit on a line, then tables and sections; empty values are left out."""
+    named = {str(key).replace("_", " "): value for key, value in record.items() if value not in EMPTY}
+    lines = {name: line for name, value in named.items() if (line := one_line_value(value)) is not None}
+    if title and lines:
+        yield documents.Heading(title)
+    width = max(map(len, lines), default=0)
+    for name, line in lines.items():
+        yield f"{name:{width}}  {line}"
+    for name in [name for name in named if name not in lines]:
+        value, section = named[name], f"{title} {name}".strip()
+        if isinstance(value, str):
+            yield from (documents.Heading(section), value)
+        elif isinstance(value, Mapping):
+            yield from record_parts(value, section)
+        else:
+            yield from _list_parts(value, section)
+
+
+def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> PrintedTable:
+    """Return a table with these columns of the rows, as `Terminal.rows` has them; long texts are cut."""
+    paths = {heading: name or heading for heading, _, name in (c.partition("=") for c in columns.split())}
+    cells = [[_short(_value(row, path)) for path in paths.values()] for row in rows]
+    return PrintedTable([heading.replace("_", " ") for heading in paths], cells)
+
+
+def _value(row: Any, path: str) -> Any:
+    for name in path.split("."):
+        row = (row or {}).get(name)
+    return row
+
+
+def _short(value: Any) -> object:
+    if not isinstance(value, str):
+        return value
+    if not value:
+        return None
+    if _ID.fullmatch(value):
+        return value[:_ID_SHOWN]
+    return value if _NAME.fullmatch(value) else one_line(value, LONGEST_CELL)
+
+
+def document_parts(document: documents.Document) -> Iterator[Part]:
+    """Yield the parts of a document."""
+    if document.title:
+        yield documents.Heading(document.title)
+    for block in document.blocks:
+        match block:
+            case documents.Heading():
+                yield block
+            case documents.Text(text):
+                yield _STRONG.sub(r"\1", text)
+            case documents.Points(texts):
+                yield from ("- " + _STRONG.sub(r"\1", text) for text in texts)
+            case documents.Commands(lines):
+                yield from (f"  {line}" for line in lines)
+            case documents.Picture(name, alt, _):
+                yield f"[{name}: {alt}]"
+            case documents.Table(columns, rows, title, words):
+                yield from (documents.Heading(title) if title else None, PrintedTable(columns, rows, words))
+    if document.notes:
+        yield from ("" if document.blocks else None, *(f"- {note}" for note in document.notes))
+
+
+def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
+    first = values[:ITEMS_SHOWN]
+    if (table := _table(first)) is not None:
+        yield from (documents.Heading(title), table)
+    else:
+        for number, value in enumerate(first, start=1):
+            section = f"{title} {number}" if len(values) > 1 else title
+            yield from record_parts(value if isinstance(value, Mapping) else {"": value}, section)
+    if len(values) > ITEMS_SHOWN:
+        yield f"and {len(values) - ITEMS_SHOWN:,} more (--json)"
+
+
+def _table(rows: Sequence[Any]) -> PrintedTable | None:
+    """Return records as a table; None if a cell needs several lines or the table is too wide."""
+    if not all(isinstance(row, Mapping) for row in rows):
+        return None
+    names = dict.fromkeys(name for row in rows for name, value in row.items() if value not in EMPTY)
+    lines = [[one_line_value(row.get(name)) for name in names] for row in rows]
+    if any(line is None for row in lines for line in row):
+        return None
+    widths = [max(len(str(cell)) for cell in column) + 2 for column in zip(names, *lines, strict=True)]
+    if sum(widths) > WIDEST_TABLE:
+        return None
+    cells = [[*map(row.get, names)] for row in rows]
+    return PrintedTable([name.replace("_", " ") for name in names], cells)
+
+
+def one_line_value(value: Any) -> str | None:
+    """Return a value on one line; None if it needs more."""
+    if value in EMPTY:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int | float):
+        return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 1_000 else f"{value:.4g}"
+    if isinstance(value, str):
+        return None if "\n" in value else value
+    if isinstance(value, Mapping):
+        value = {key: each for key, each in value.items() if each not in EMPTY}
+        if not value:
+            return "-"
+    items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
+    texts = [None if isinstance(each, Mapping | list) else one_line_value(each) for each in items]
+    if None in texts:
+        return None
+    if isinstance(value, Mapping):
+        line = ", ".join(f"{key}={text}" for key, text in zip(value, texts, strict=True))
+        return line if len(line) <= LONGEST_MAPPING else None
+    if len(items) == 2 and all(isinstance(each, float) for each in items):
+        return " to ".join(map(str, texts))
+    more = [f"and {len(value) - ITEMS_SHOWN:,} more (--json)"] if len(value) > ITEMS_SHOWN else []
+    return ", ".join([*map(str, texts), *more])
 
 
 def next_page(after: object, total: int | None = None) -> str | None:
@@ -159,8 +290,10 @@ def confirm_removal(what: str, details: str = "") -> None:
     typer.confirm(f"Remove {what}{details}? This cannot be undone.", err=True, abort=True)
 
 
-def _level_setter(level: int) -> Callable[[bool], None]:
-    return lambda given: ROOMS.setLevel(level) if given else None
+def set_level(*, quiet: bool, verbose: bool) -> None:
+    """Follow `--quiet` and `--verbose`."""
+    if quiet or verbose:
+        ROOMS.setLevel(logging.ERROR if quiet else logging.INFO)
 
 
 def is_quiet() -> bool:
@@ -171,16 +304,6 @@ def is_quiet() -> bool:
 def is_verbose() -> bool:
     """Return whether `--verbose` was given."""
     return ROOMS.level == logging.INFO
-
-
-QUIET: dict[str, Any] = {
-    "callback": _level_setter(logging.ERROR),
-    "help": "Print results and errors only.",
-}
-VERBOSE: dict[str, Any] = {
-    "callback": _level_setter(logging.INFO),
-    "help": "Print the outcome of each request, and the traceback of an error.",
-}
 
 
 class Terminal:
@@ -203,8 +326,6 @@ class Terminal:
         if self.as_json:
             write_json(record)
             return
-        from ui.cli.records import record_parts
-
         values = {name: value for name, value in plain(record).items() if name not in hidden}
         after = None
         if not isinstance(values.get("after"), dict):  # those are counts of a rejudging
@@ -221,10 +342,7 @@ class Terminal:
         """
         if self.as_json:
             write_json({**more, key: rows})
-            return
-        from ui.cli.records import list_table
-
-        if rows or empty is None:
+        elif rows or empty is None:
             page = next_page(more.get("after"), more.get("total"))
             say(list_table(plain(rows), columns), *notes, page)
         else:
@@ -236,16 +354,14 @@ class Terminal:
         if quiet or self.as_json or is_quiet():
             yield tell_nobody
         elif sys.stderr.isatty():
-            from rich import progress as bars
-
             columns = (
-                bars.TextColumn("{task.description}", markup=False),
-                bars.BarColumn(),
-                bars.MofNCompleteColumn(),
-                bars.TimeRemainingColumn(),
-                bars.TextColumn("{task.fields[detail]}", markup=False),
+                progress.TextColumn("{task.description}", markup=False),
+                progress.BarColumn(),
+                progress.MofNCompleteColumn(),
+                progress.TimeRemainingColumn(),
+                progress.TextColumn("{task.fields[detail]}", markup=False),
             )
-            with bars.Progress(*columns, console=_console(stderr=True), transient=True) as bar:
+            with progress.Progress(*columns, console=_console(stderr=True), transient=True) as bar:
                 task = bar.add_task(visible(label), total=None, detail="")
 
                 def move(stage: str, done: int, total: int | None, detail: str = "") -> None:
@@ -275,8 +391,6 @@ terminal = Terminal()
 def print_error(message: str) -> None:
     """Print `error: message` on stderr; with `--verbose` the traceback of what is being handled before it."""
     if is_verbose() and isinstance(sys.exception(), Exception):
-        import traceback
-
         write_line(traceback.format_exc().rstrip())
     _print_labeled("error: ", "bold red", message)
 
@@ -306,35 +420,26 @@ def unfinished(reasons: "set[str | None]", message: str) -> typer.Exit:
 def end_if_interrupted(stopped: str | None) -> None:
     """End with the signal that stopped work, now that the requests in flight are stored."""
     if stopped == "interrupted":
-        from service.models.stopping import deliver_signal
-
         deliver_signal()
 
 
-def note(message: str) -> None:
-    """Print a remark on stderr, where it disturbs no pipe; none with `--quiet`."""
-    if not is_quiet():
+def note(*messages: str) -> None:
+    """Print remarks on stderr, where they disturb no pipe; none with `--quiet`."""
+    for message in messages if not is_quiet() else ():
         _console(stderr=True).print(visible(message), markup=False, soft_wrap=True)
 
 
 def _print_labeled(label: str, style: str, message: str) -> None:
-    from rich.text import Text
-
-    _console(stderr=True).print(Text.assemble((label, style), visible(message)), soft_wrap=True)
+    _console(stderr=True).print(text.Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
 def _print_table(table: PrintedTable) -> None:
-    from rich import table as drawing
-    from rich.text import Text
-
-    from ui.cli.records import one_line_value
-
-    drawn = drawing.Table(box=None, pad_edge=False, header_style="bold")
+    drawn = tables.Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
         numeric = all(type(row[index]) in (int, float, type(None)) for row in table.rows)
         right = numeric and bool(table.rows) if table.words is None else index >= table.words
-        drawn.add_column(Text(visible(column)), justify="right" if right else "left", overflow="fold")
+        drawn.add_column(text.Text(visible(column)), justify="right" if right else "left", overflow="fold")
     for row in table.rows:
         cells = (each if isinstance(each, str) else one_line_value(each) or str(each) for each in row)
-        drawn.add_row(*(Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
+        drawn.add_row(*(text.Text(visible(cell)) for cell in cells))  # markup read into LaTeX would garble it
     _console().print(drawn)

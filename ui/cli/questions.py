@@ -1,12 +1,24 @@
 """`tagrpo questions`: import, mix, list, show and remove sets; contamination of benchmarks."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
 from ui.cli import output
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import plural, terminal
 from ui.cli.settings import BenchmarkRows, Limit, db
+
+with lazy_imports():
+    from evaluator import grading
+    from rephraser import contamination as overlaps
+    from rephraser.run import store as rephrase_runs
+    from rephraser.views import questions as question_views
+    from service import questions
+    from service.questions import contamination as duplicates
+    from service.questions import store
+    from service.runs import store as runs
 
 
 def import_(
@@ -47,27 +59,23 @@ def import_(
         strip_control: Remove NUL and other control characters.
         skip_bad_rows: Skip unusable rows and list them.
     """
-    from evaluator.grading import AnswerKind, Grader
-    from service.questions import Columns, RowLimits, read_source, store_import
-    from service.runs.store import check_name
-
     if name is not None:
-        check_name(name)  # before a new database is made
-    columns = Columns.parse(column or [])
+        runs.check_name(name)  # before a new database is made
+    columns = questions.Columns.parse(column or [])
     with terminal.progress("import") as bar:
-        rows = read_source(
+        rows = questions.read_source(
             source,
             columns=columns,
-            limits=RowLimits(max_characters, strip_control),
-            kind=AnswerKind(kind),
+            limits=questions.RowLimits(max_characters, strip_control),
+            kind=grading.AnswerKind(kind),
             limit=limit,
             skip_bad_rows=skip_bad_rows,
             configs=config or (),
             split=split,
             revision=revision,
         )
-        with db.open(create=True) as database, Grader() as grader:
-            record, warnings = store_import(database, rows, grader, name=name, progress=bar)
+        with db.open(create=True) as database, grading.Grader() as grader:
+            record, warnings = questions.store_import(database, rows, grader, name=name, progress=bar)
     terminal.show(record, hidden=("spec",))
     if warnings:
         raise output.needs_attention("; ".join(warnings))
@@ -96,10 +104,8 @@ def mix(
         seed: Random seed of the chunks.
         chunk: Questions per chunk. Default: half of the base.
     """
-    from service.questions import mix_sets
-
     with terminal.progress("mix") as progress, db.open() as database:
-        record = mix_sets(
+        record = questions.mix_sets(
             database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
         )
     terminal.show(record, hidden=("spec",))
@@ -135,8 +141,6 @@ def list_(
         suspects: Questions for which solvers agree on an answer other than the gold answer.
         run: With --suspects: name or id of a run. Default: all runs.
     """
-    from service.questions import store
-
     filtered = held or level or subject or search or after >= 0
     if suspects and (name is not None or filtered):
         raise BadParameter("--suspects allows only --run and --limit")
@@ -149,16 +153,9 @@ def list_(
     elif name is None:
         with db.reading() as session:
             sets = [
-                {
-                    "set": each.name,
-                    "kind": each.spec["kind"],
-                    "questions": members - held_back,
-                    "held": held_back,
-                    "source": each.spec.get("source")
-                    or f"{each.spec['base']['set']} + {each.spec['extra']['set']}",
-                    "created_at": each.created_at,
-                }
-                for each, members, held_back in store.list_sets(session)
+                {"set": each.name, "kind": each.spec["kind"], "questions": members - held, "held": held}
+                | {"source": _source(each.spec), "created_at": each.created_at}
+                for each, members, held in store.list_sets(session)
             ]
         empty = "no question sets yet; import one with `tagrpo questions import`"
         terminal.rows("sets", sets, "set kind questions held source created_at", empty=empty)
@@ -177,18 +174,20 @@ def list_(
         )
 
 
-def _list_suspects(run: str | None, limit: int) -> None:
-    from rephraser.run.store import find_neighbor_run
-    from rephraser.views.questions import find_suspects
+def _source(spec: Mapping[str, Any]) -> str:
+    return spec.get("source") or f"{spec['base']['set']} + {spec['extra']['set']}"
 
+
+def _list_suspects(run: str | None, limit: int) -> None:
     with db.reading() as session:
-        questions = find_suspects(session, run_id=run and find_neighbor_run(session, run).id)
+        run_id = run and rephrase_runs.find_neighbor_run(session, run).id
+        listed = question_views.find_suspects(session, run_id=run_id)
     terminal.rows(
         "suspects",
-        questions if terminal.as_json else questions[:limit],
+        listed if terminal.as_json else listed[:limit],
         "question=question_id gold agreed question_agreeing question_drawn neighbor_agreeing neighbor_drawn "
         "neighbors gold_given run",
-        f"{plural(len(questions), 'question')} (--limit shows more): either the gold answer is wrong, or the "
+        f"{plural(len(listed), 'question')} (--limit shows more): either the gold answer is wrong, or the "
         "solvers always err. Check them",
         empty="no suspects: solvers never agree on an answer other than the gold answer",
     )
@@ -202,8 +201,6 @@ def show(id: str) -> None:
     Args:
         id: Id of a question, or its first characters.
     """
-    from service.questions import store
-
     with db.reading() as session:
         question = store.find_question(session, id)
         places = store.places(session, question.id)
@@ -222,17 +219,15 @@ def remove(name: str, yes: bool = False) -> None:
         name: Name of a question set.
         yes: Remove without confirmation.
     """
-    from service.questions.store import check_removable, load_members, remove_set
-
     with db.open() as database:
         with database.read() as session:
-            stored = check_removable(session, name)
-            members = len(load_members(session, name))
+            stored = store.check_removable(session, name)
+            members = len(store.load_members(session, name))
         if not yes:
             details = f" ({plural(members, 'question')}, created {stored.created_at})"
             output.confirm_removal(f"question set {name!r}", details)
         with database.write() as session:
-            remove_set(session, name)
+            store.remove_set(session, name)
     terminal.show({"set": name, "questions": members, "spec": stored.spec}, hidden=("spec",))
 
 
@@ -264,15 +259,12 @@ def contamination(
         threshold: Share of a problem's n-grams that a text must contain to match, 0 to 1.
         ratio: Minimum fuzzy similarity of matching texts, 50 to 100.
     """
-    from evaluator.grading import Grader
-    from rephraser.contamination import check_contamination
-    from service.questions.contamination import OverlapSettings
-
     load = rows.loader(benchmark)
-    settings = OverlapSettings(ngram, threshold, ratio)
-    with terminal.progress("contamination") as report, db.open() as database, Grader() as grader:
+    settings = duplicates.OverlapSettings(ngram, threshold, ratio)
+    with terminal.progress("contamination") as report, db.open() as database, grading.Grader() as grader:
         loaded = [load(name) for name in benchmark]
-        checks, pairs = check_contamination(database, set_name, neighbors, loaded, settings, grader, report)
+        sources = (database, set_name, neighbors, loaded)
+        checks, pairs = overlaps.check_contamination(*sources, settings, grader, report)
     terminal.show({"settings": settings.to_json(), "checks": checks, "pairs": pairs})
     if repeated := sum(check["repeated_problems"] for check in checks):
         raise output.needs_attention(f"{plural(repeated, 'benchmark problem')} repeated")

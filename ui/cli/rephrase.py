@@ -3,7 +3,6 @@
 import asyncio
 import shlex
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,19 +13,29 @@ from service.config import Reading
 from service.errors import NotFoundError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import plural, terminal
 from ui.cli.runs import open_words, show_estimates
 from ui.cli.settings import db, resume_command
 
+with lazy_imports():
+    from rephraser import verdict
+    from rephraser.reviews import audit as audits
+    from rephraser.reviews import mending
+    from rephraser.reviews import sheet as sheets
+    from rephraser.reviews import store as review_store
+    from rephraser.run import estimate, execution, spec
+    from rephraser.run import rejudge as rejudging
+    from rephraser.run import store as run_store
+    from rephraser.views import candidates, runs
+    from service.questions import store as question_store
+
 FLAGS = "--name --solver --n --limit --max-usd"
+Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
+PROPOSER = "--model=proposer.model --base-url=proposer.base_url"
 
 
-@Verb(
-    "rephrase",
-    RephraseConfig,
-    "questions",
-    f"{FLAGS} --model=proposer.model --base-url=proposer.base_url",
-)
+@Verb("rephrase", RephraseConfig, "questions", f"{FLAGS} {PROPOSER}")
 def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Propose rephrasings of questions, check them, and compare answers if a solver is named.
 
@@ -36,9 +45,6 @@ def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     Example: tagrpo rephrase run math --name math-gpt4 --model gpt-4-turbo --solver hosted_vllm/Qwen/Qwen3-4B
     solver.base_url=http://localhost:8000/v1 --max-usd 50
     """
-    from rephraser.run import estimate, execution
-    from rephraser.views.runs import summarize
-
     with db.open() as database:
         if dry_run:
             expected = estimate.estimate(config, database)
@@ -47,11 +53,10 @@ def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
         with terminal.progress(config.name) as bar:
             done, outcome = asyncio.run(execution.rephrase(config, database, bar, output.note))
         with database.read() as session:
-            summary = summarize(session, done)
+            summary = runs.summarize(session, done)
     output.end_if_interrupted(outcome.stopped)
-    kind = "accepted neighbors"
-    if not summary["compared_answers"]:
-        kind = "neighbors that passed the structural checks"
+    passed = "neighbors that passed the structural checks"
+    kind = "accepted neighbors" if summary["compared_answers"] else passed
     terminal.show(
         {**summary, "stopped": outcome.stopped, "message": outcome.message},
         f"{summary['complete']:,} of {summary['questions']:,} questions have all {summary['wanted']} {kind}",
@@ -62,13 +67,7 @@ def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
         raise output.unfinished({outcome.stopped}, "; ".join(problems) + ".")
 
 
-@Verb(
-    "rephrase",
-    RephraseConfig,
-    "proposer.candidates",
-    f"--questions {FLAGS}",
-    chosen=("proposer=file",),
-)
+@Verb("rephrase", RephraseConfig, "proposer.candidates", f"--questions {FLAGS}", chosen=("proposer=file",))
 def import_(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """Start a run with rephrasings from a file or a Hub dataset, check them, and compare answers.
 
@@ -123,8 +122,8 @@ def attention(summary: dict[str, Any], stopped: str | None = None, message: str 
 def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: bool = False) -> None:
     """Judge a run's stored answers again with other thresholds. It sends no requests.
 
-    KEY=VALUE sets accept, reject, question_samples or looks, as in the table verdict of
-    `tagrpo config rephrase`. The new verdicts are added; published sets stay unchanged, and reviews still
+    KEY=VALUE sets accept, reject or looks, as in the table verdict of `tagrpo config rephrase`; looks must be
+    among the run's. The new verdicts are added; published sets stay unchanged, and reviews still
     override verdicts. `tagrpo resume` continues with the run's own thresholds.
 
     Example: tagrpo rephrase rejudge math-gpt4 accept=11 --dry-run
@@ -132,26 +131,14 @@ def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: 
     Args:
         dry_run: Show what would change; store nothing.
     """
-    from evaluator.grading import Grader
-    from rephraser.run.execution import make_rule
-    from rephraser.run.rejudge import judge_again
-    from rephraser.run.spec import RunSpec
-    from rephraser.run.store import find_neighbor_run
-    from rephraser.verdict import rule_spec
-
     reading = Reading(VerdictRule)
     reading.add_words(changes or ())
     with db.open() as database:
         with database.read() as session:
-            chosen = find_neighbor_run(session, run)
-        rule = make_rule(reading.build(), RunSpec.from_json(chosen.spec).rule)
-        with terminal.progress(chosen.name) as bar, Grader() as grader:
-            report = partial(bar, "comparing answers")
-            rejudged = judge_again(database, chosen, rule, grader, dry_run=dry_run, report=report)
-    terminal.show({"run": chosen.name, "rule": rule_spec(rule), "dry_run": dry_run, **rejudged})
-
-
-Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
+            chosen = run_store.find_neighbor_run(session, run)
+        rule = execution.make_rule(reading.build(), spec.RunSpec.from_json(chosen.spec).rule)
+        rejudged = rejudging.judge_again(database, chosen, rule, dry_run=dry_run)
+    terminal.show({"run": chosen.name, "rule": verdict.rule_spec(rule), "dry_run": dry_run, **rejudged})
 
 
 def list_(
@@ -179,25 +166,20 @@ def list_(
         after: Continue after this candidate.
         reviews: List the human decisions, including withdrawn ones; with --run, only those of one run.
     """
-    from rephraser.reviews.store import review_rows
-    from rephraser.run.store import find_neighbor_run
-    from rephraser.views.candidates import CandidateFilters, page_run
-    from service.questions.store import find_question
-
     if reviews:
         if status or strategy or question or finding or after:
             raise BadParameter("--reviews allows only --run")
         with db.reading() as session:
-            run_id = None if run is None else find_neighbor_run(session, run).id
-            rows = list(review_rows(session, run_id))
+            run_id = None if run is None else run_store.find_neighbor_run(session, run).id
+            rows = list(review_store.review_rows(session, run_id))
         columns = "candidate decision reason reviewer audit when=created_at withdrawn=withdrawn_at counts"
         terminal.rows("reviews", rows, columns, empty="no decisions match")
         return
     with db.reading() as session:
-        chosen = find_neighbor_run(session, run)
-        question_id = None if question is None else find_question(session, question).id
-        filters = CandidateFilters(chosen.id, question_id, status, strategy, finding)
-        cards, total, later = page_run(session, chosen, filters, limit=limit, after=after)
+        chosen = run_store.find_neighbor_run(session, run)
+        question_id = None if question is None else question_store.find_question(session, question).id
+        filters = candidates.CandidateFilters(chosen.id, question_id, status, strategy, finding)
+        cards, total, later = candidates.page_run(session, chosen, filters, limit=limit, after=after)
     name = chosen.name
     terminal.rows(
         "candidates",
@@ -218,13 +200,10 @@ def show(candidate: Candidate, raw: bool = False) -> None:
     Args:
         raw: Also show the prompt that produced it and the model's raw reply.
     """
-    from rephraser.reviews.store import find_candidate
-    from rephraser.views.candidates import candidate_record
-    from service.questions.store import find_question
-
     with db.reading() as session:
-        stored = find_candidate(session, candidate)
-        record = candidate_record(session, stored, find_question(session, stored.question_id), raw=raw)
+        stored = review_store.find_candidate(session, candidate)
+        question = question_store.find_question(session, stored.question_id)
+        record = candidates.candidate_record(session, stored, question, raw=raw)
     terminal.show(record)
 
 
@@ -244,12 +223,9 @@ def edit(
         text: The edited text.
         run: Run that judges the new candidate; optional if only one run has the edited candidate.
     """
-    from rephraser.reviews.mending import mend_candidate
-
     with db.writing() as session:
-        edited, chosen = mend_candidate(
-            session, candidate, text, reviewer=settings.reviewer_name(reviewer), run=run
-        )
+        who = settings.reviewer_name(reviewer)
+        edited, chosen = mending.mend_candidate(session, candidate, text, reviewer=who, run=run)
     names = ("mended_from", "mended_by", "status", "reason", "final")
     record = {"candidate": edited.candidate_id, "run": chosen.name}
     resume = f"{resume_command(chosen.name)} collects and judges its answers"
@@ -284,25 +260,19 @@ def review(
         audit: Record the decisions in this audit.
         sheet: JSON Lines file with candidate, decision (accept or reject) and reason.
     """
-    from rephraser.reviews import audit as audits
-    from rephraser.reviews import sheet as sheets
-    from rephraser.reviews import store
-
     if (candidate is None) == (sheet is None):
         raise BadParameter("name a candidate, or give --sheet FILE")
-    if candidate is not None and accept + reject + withdraw != 1:
-        raise BadParameter("give one of --accept, --reject and --withdraw")
-    if candidate is None and (accept or reject or withdraw or reason):
-        raise BadParameter("--accept, --reject, --withdraw and --reason require a candidate")
-    if withdraw and reason:
-        raise BadParameter("--withdraw takes no --reason")
+    if accept + reject + withdraw != (sheet is None):
+        raise BadParameter("give one of --accept, --reject and --withdraw for a candidate, none with --sheet")
+    if reason and not (accept or reject):
+        raise BadParameter("--reason requires --accept or --reject")
     who = settings.reviewer_name(reviewer)
     with db.writing() as session:
         if audit is not None:
             audits.get_audit(session, audit)
-        chosen = "" if candidate is None else store.find_candidate(session, candidate).id
+        chosen = "" if candidate is None else review_store.find_candidate(session, candidate).id
         if withdraw:
-            taken = store.withdraw_review(session, store.Withdrawal(chosen, who, audit))
+            taken = review_store.withdraw_review(session, review_store.Withdrawal(chosen, who, audit))
             if taken is None:
                 where = f"in audit {audit}" if audit else "outside of audits (name one with --audit)"
                 raise NotFoundError(f"{chosen}: {who} has no decision {where} to withdraw.")
@@ -312,8 +282,8 @@ def review(
                 decisions, blank = sheets.read_sheet(session, sheet, reviewer=who, audit_id=audit)
             else:
                 word: Literal["accepted", "rejected"] = "accepted" if accept else "rejected"
-                decisions, blank = [store.Decision(chosen, word, reason.strip(), who, audit)], 0
-            recorded = store.record_reviews(session, decisions)
+                decisions, blank = [review_store.Decision(chosen, word, reason.strip(), who, audit)], 0
+            recorded = review_store.record_reviews(session, decisions)
             record = {"recorded": recorded, "unchanged": len(decisions) - recorded}
             record |= {"without_decision": blank, "decisions": decisions}
     terminal.show(record)
@@ -351,19 +321,15 @@ def audit(
         seed: Random seed of the sample.
         out: Write a blind sheet to this new JSON Lines file, for review --sheet.
     """
-    from rephraser.reviews.audit import audit_rates, audit_record, open_audit
-    from rephraser.reviews.sheet import write_sheet
-    from rephraser.run.store import find_neighbor_run
-
     with db.open() as database:
         with database.read() as session:
-            chosen = find_neighbor_run(session, run)
+            chosen = run_store.find_neighbor_run(session, run)
         kind: Literal["groups", "candidates"] = "groups" if groups else "candidates"
-        drawn, new = open_audit(database, chosen, kind=kind, size=sample, seed=seed)
+        drawn, new = audits.open_audit(database, chosen, kind=kind, size=sample, seed=seed)
         with database.read() as session:
-            rates = audit_rates(session, drawn)
-            exported = None if out is None else write_sheet(session, drawn, out)
-    record = {**audit_record(drawn, rates, new=new), "exported": exported}
+            rates = audits.audit_rates(session, drawn)
+            exported = None if out is None else sheets.write_sheet(session, drawn, out)
+    record = {**audits.audit_record(drawn, rates, new=new), "exported": exported}
     terminal.show(record, *sheet_lines(out, exported), hidden=("members",))
     if not rates["complete"]:
         raise output.needs_attention(

@@ -4,32 +4,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
 from service.errors import InputError, NotFoundError
 from ui.cli import output, settings
-from ui.cli.output import terminal
-from ui.cli.settings import db
+from ui.cli.lazy import lazy_imports
+from ui.cli.output import record_parts, terminal
+from ui.cli.settings import Session, db
 
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+with lazy_imports():
+    from evaluator.benchmarks import catalogue
+    from evaluator.evals import problems, results, runs, samples
+    from evaluator.exchange import agreement
+    from evaluator.reports import comparing, layout
+    from evaluator.reports import methods as pooling
+    from evaluator.reports import report as reports
+    from evaluator.reports.documents import document
+    from service import writing
+    from service.questions import images as question_images
+    from ui.charts import eval_curves, saving
 
-    from evaluator.reports.documents.document import Document
-    from evaluator.reports.methods import Method
-
-References = Annotated[
-    list[str],
-    Argument(help="RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK."),
-]
-
+CHARACTERS_SHOWN = 2_000
 
 ReportFormat = Literal["markdown", "latex", "csv"]
 BY_SUFFIX: dict[str, ReportFormat] = {".md": "markdown", ".tex": "latex", ".csv": "csv"}
 
 
-class Allowed(StrEnum):
+class Allowed(StrEnum):  # typer has no lists of Literals
     MISSING = "missing"
     POOLING = "pooling"
 
@@ -64,12 +67,9 @@ class Counted:
             raise InputError(f"--k {self.k!r}: give integers of at least 1, such as 1,2,4.")
         return None if self.k is None else numbers
 
-    def load(self, session: "Session", references: Sequence[str]) -> "tuple[list[Method], list[str]]":
+    def load(self, session: Session, references: Sequence[str]) -> "tuple[list[pooling.Method], list[str]]":
         """Return the methods that references name, and what is known of their contamination."""
-        from evaluator.reports.layout import contamination_notes
-        from evaluator.reports.methods import load_methods
-
-        methods = load_methods(
+        methods = pooling.load_methods(
             session,
             references,
             pool_anyway="pooling" in (self.allow or ()),
@@ -78,7 +78,7 @@ class Counted:
             own=self.own_grader,
             judge=self.judge,
         )
-        return methods, contamination_notes(session, methods)
+        return methods, layout.contamination_notes(session, methods)
 
 
 @dataclass(frozen=True)
@@ -96,33 +96,28 @@ class ReportFile:
 
     def __post_init__(self) -> None:
         """Refuse what cannot be written, before any work is done."""
-        from service.writing import check_file_target
-
         if terminal.as_json and (self.format or self.out):
             raise BadParameter("--json prints to stdout; it cannot be combined with --format or --out")
         if self.out is not None:
             settings.form_of(self.out, self.format, BY_SUFFIX)
-            check_file_target(self.out, overwrite=self.overwrite)
+            writing.check_file_target(self.out, overwrite=self.overwrite)
 
-    def deliver(self, document: "Document", rows: Sequence[dict[str, Any]], record: dict[str, Any]) -> None:
+    def deliver(self, report: "document.Document", rows: Sequence[dict[str, Any]], record: Any) -> None:
         """Write or print the report."""
-        from evaluator.reports.documents.document import RENDERERS, finite, render_csv
-        from service.writing import write_text
-
         form = self.format if self.out is None else settings.form_of(self.out, self.format, BY_SUFFIX)
         if form is None:
-            terminal.emit(finite(record), document)
+            terminal.emit(document.finite(record), report)
             return
-        text = render_csv(rows) if form == "csv" else RENDERERS[form](document)
+        text = document.render_csv(rows) if form == "csv" else document.RENDERERS[form](report)
         if self.out is None:
             output.say(text.rstrip("\n"))
         else:
-            write_text(self.out, text, overwrite=self.overwrite)
+            writing.write_text(self.out, text, overwrite=self.overwrite)
             output.note(f"written to {self.out}")
 
 
 def report(
-    references: References,
+    references: list[str],
     *,
     metric: str = "pass@k",
     interval: Literal["new-problems", "same-problems"] = "new-problems",
@@ -136,48 +131,35 @@ def report(
     Example: tagrpo eval report base "TA-GRPO=tuned+tuned-seed1" --out table.tex
 
     Args:
+        references: RUN, LABEL=RUN or LABEL=RUN+RUN (pooled); NAME selects all runs named NAME.BENCHMARK.
         metric: pass@k, pass^k (all k correct), g-pass@k:TAU (at least a share TAU) or maj@k (majority vote).
         interval: Intervals for new problems, or for new samples of the same problems.
         paper: Model of a paper whose published figures are added, or none. Default: the runs' model.
         chart: Plot the curves to a .png, .svg or .json file.
     """
-    from evaluator.reports.layout import curve_rows, records, report_document
-    from evaluator.reports.report import INTERVALS, Metric, build_report
-    from ui.charts.saving import check_chart
-
     if chart is not None:
-        check_chart(chart, overwrite=file.overwrite)
-    measured = Metric.parse(metric)
+        saving.check_chart(chart, overwrite=file.overwrite)
+    measured = reports.Metric.parse(metric)
     with db.reading() as session:
         methods, warnings = counted.load(session, references)
-        built = build_report(
+        built = reports.build_report(
             methods,
             ks=counted.ks(),
             metric=measured,
-            interval=INTERVALS[interval],
+            interval=reports.INTERVALS[interval],
             paper=paper,
             allow_missing="missing" in (counted.allow or ()),
             session=session,
         )
-    document, rows = report_document(built, warnings), records(built)
-    record = {
-        "metric": built.metric.name,
-        "tau": built.metric.tau if built.metric.name == "g-pass@k" else None,
-        "interval": built.interval,
-        "k": built.ks,
-        "grades": counted.grades,
-        "judge": counted.judge,
-        "paper": built.paper and built.paper.name,
-        "scores": rows,
-        "notes": document.notes,
-    }
+    document, rows = layout.report_document(built, warnings), layout.records(built)
+    tau = measured.tau if measured.name == "g-pass@k" else None
+    record = {"metric": measured.name, "tau": tau, "interval": built.interval, "k": built.ks}
+    record |= {"grades": counted.grades, "judge": counted.judge}
+    record["paper"] = built.paper.name if built.paper else None
     if chart is not None:
-        from ui.charts.eval_curves import curve_chart
-        from ui.charts.saving import save_chart
-
-        save_chart(curve_chart(curve_rows(built), metric=built.metric.name), chart)
+        saving.save_chart(eval_curves.curve_chart(layout.curve_rows(built), metric=measured.name), chart)
         output.note(f"chart written to {chart}")
-    file.deliver(document, rows, record)
+    file.deliver(document, rows, {**record, "scores": rows, "notes": document.notes})
 
 
 def compare(
@@ -201,24 +183,19 @@ def compare(
         changes: Number of problems with the largest gains and losses to show.
         common_only: If the problems differ, compare only those that both have.
     """
-    from evaluator.evals.runs import find_eval_run
-    from evaluator.exchange.agreement import agreement_document, read_agreement, unlike_grades
-    from evaluator.reports.comparing import compare_methods, comparison_document
-
     if (b is None) != tool_grades:
         raise BadParameter("give two models, or one run with --tool-grades")
     if b is None:
         with db.reading() as session:
-            chosen, judge = find_eval_run(session, a), counted.judge
-            agrees = read_agreement(session, chosen.id, judge=judge)
+            chosen, judge = runs.find_eval_run(session, a), counted.judge
+            agrees = agreement.read_agreement(session, chosen.id, judge=judge)
             if agrees is None:
                 ours = "ours" if judge is None else f"those of the judge {judge}"
-                raise NotFoundError(
-                    f"run {chosen.name} has no grades of another tool to compare with {ours}."
-                )
-            unlike = unlike_grades(session, chosen, agrees, judge)
+                lack = f"run {chosen.name} has no grades of another tool to compare with {ours}."
+                raise NotFoundError(lack)
+            unlike = agreement.unlike_grades(session, chosen, agrees, judge)
         record = {"run": chosen.name, **agrees, "unlike": unlike}
-        file.deliver(agreement_document(agrees, unlike), unlike, record)
+        file.deliver(agreement.agreement_document(agrees, unlike), unlike, record)
         return
     with db.reading() as session:
         methods, warnings = counted.load(session, [a, b])
@@ -226,25 +203,12 @@ def compare(
         raise InputError(
             f"{a} and {b} have the same label, {methods[0].label}. Write LABEL=RUN for one of them."
         )
-    allow_missing = "missing" in (counted.allow or ())
-    compared = compare_methods(
-        *methods, ks=counted.ks(), allow_missing=allow_missing, common_only=common_only
-    )
-    document = comparison_document(compared, warnings, changes=changes)
-    record = {
-        "a": compared.label_a,
-        "b": compared.label_b,
-        "k": compared.ks,
-        "grades": counted.grades,
-        "judge": counted.judge,
-        "differences": compared.rows,
-        "problems": compared.changes,
-        "notes": document.notes,
-    }
-    file.deliver(document, compared.rows, record)
-
-
-CHARACTERS_SHOWN = 2_000
+    options: dict[str, Any] = {"ks": counted.ks(), "allow_missing": "missing" in (counted.allow or ())}
+    compared = comparing.compare_methods(*methods, **options, common_only=common_only)
+    document = comparing.comparison_document(compared, warnings, changes=changes)
+    record = {"a": compared.label_a, "b": compared.label_b, "k": compared.ks, "grades": counted.grades}
+    record |= {"judge": counted.judge, "differences": compared.rows, "problems": compared.changes}
+    file.deliver(document, compared.rows, {**record, "notes": document.notes})
 
 
 def show(
@@ -267,13 +231,9 @@ def show(
         after: Continue after this sample.
         full: Show whole texts, not only their beginnings.
     """
-    from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals import problems, runs, samples
-    from service.questions.images import load_images
-
     with db.reading() as session:
         chosen = runs.find_eval_run(session, run)
-        secret = is_secret(chosen.spec["problems"])
+        secret = catalogue.is_secret(chosen.spec["problems"])
         if secret and text:
             raise InputError(f"run {chosen.name} is on a gated benchmark; its texts cannot be searched.")
         place = problems.find_problem(session, chosen.id, problem)
@@ -281,7 +241,7 @@ def show(
         since = (place.position, after)
         page, behind = samples.browse_samples(session, chosen.id, filters, after=since, limit=limit)
         texts = samples.read_texts(session, [header.id for header in page])
-        images = load_images(session, place.images)
+        images = question_images.load_images(session, place.images)
     record = {"run": chosen.name, "problem": place.position, "problem_id": place.problem_id}
     records: list[dict[str, object]] = []
     for header in page:
@@ -322,10 +282,6 @@ def label(
         withdraw: Withdraw your newest grade of this response.
         comment: Reason for the grade.
     """
-    from evaluator.benchmarks.catalogue import is_secret
-    from evaluator.evals import problems, results, runs, samples
-    from ui.cli.records import record_parts
-
     if problem is None:
         if correct or wrong or withdraw:
             raise BadParameter("name the problem and the response to grade")
@@ -333,14 +289,13 @@ def label(
             chosen = runs.find_eval_run(session, run)
             rows = samples.list_human_grades(session, chosen.id)
             effect = results.human_record(session, chosen)
-        if is_secret(chosen.spec["problems"]):
+        if catalogue.is_secret(chosen.spec["problems"]):
             rows = [{**row, "comment": None} for row in rows]
-        columns = (
-            "problem=position sample=ordinal grader person=value by=reviewer comment created_at withdrawn_at"
-        )
-        notes = ["", *record_parts(effect)] if rows else []
+        columns = "problem=position sample=ordinal grader person=value by=reviewer comment "
+        columns += "created_at withdrawn_at"
+        summary = ["", *record_parts(effect)] if rows else []
         empty = f"run {chosen.name}: no human grades"
-        terminal.rows("grades", rows, columns, *notes, empty=empty, run=chosen.name, **effect)
+        terminal.rows("grades", rows, columns, *summary, empty=empty, run=chosen.name, **effect)
         return
     if correct + wrong + withdraw != 1 or sample is None:
         raise BadParameter("give a problem, a response and one of --correct, --wrong and --withdraw")

@@ -2,27 +2,26 @@
 
 import textwrap
 from collections.abc import Collection, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from service.errors import NotFoundError
 from ui.cli import output
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import plural, terminal
-from ui.cli.settings import OnlyRun, RunArgument, db, resume_command
+from ui.cli.settings import OnlyRun, RunArgument, Session, db, resume_command
 
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from service.database import Database
-    from service.models.estimate import Estimate
-    from service.runs.store import Run
+with lazy_imports():
+    from evaluator.evals import overview
+    from rephraser import sets as neighbor_sets
+    from rephraser.views import runs as rephrase_runs
+    from service.database import engine
+    from service.models import estimate
+    from service.runs import progress, removing, spending, store
+    from trainer_adapter.record import runs as train_runs
+    from ui.cli import evals, rephrase, train
 
 Kind = Literal["propose", "eval", "judge", "train"]
-STARTS = {
-    "propose": "rephrase run",
-    "eval": "eval run",
-    "judge": "eval score --judge",
-    "train": "train run",
-}
+STARTS = {"propose": "rephrase run", "eval": "eval run", "judge": "eval score --judge", "train": "train run"}
 """By kind the command that starts a run."""
 SIZES = ("candidates", "samples", "graded", "pass_at_1", "planned", "done", "steps", "rollouts", "usd")
 """Numbers that show how far a run is, in the order in which a list has them."""
@@ -46,8 +45,8 @@ def list_(kind: Kind | None = None) -> None:
         size = {name: record[name] for name in SIZES if record.get(name) is not None}
         if kind in (None, run.kind):
             row = {"run": run.name, "run_id": run.id, "kind": run.kind, **record}
-            row |= {"over": names.get(str(over), over) or record.get("recipe")}
-            row |= {"model": record["model"] or record.get("proposer")}
+            row["over"] = names.get(str(over), over) or record.get("recipe")
+            row["model"] = record["model"] or record.get("proposer")
             row |= {"size": size | ({"usd": "unknown"} if record.get("usd", 0) is None else {})}
             rows.append({**row, "created_at": run.created_at, "finished_at": run.finished_at})
     starts = ", ".join(f"`tagrpo {start}`" for name, start in STARTS.items() if kind in (None, name))
@@ -55,27 +54,21 @@ def list_(kind: Kind | None = None) -> None:
     terminal.rows("runs", rows, columns, empty=f"no runs yet; start one with {starts}")
 
 
-def _records(session: "Session") -> "Iterator[tuple[Run, Mapping[str, Any]]]":
-    from evaluator.evals.overview import runs_overview
-    from rephraser.views.runs import list_records
-    from service.runs.progress import progress_of
-    from service.runs.store import list_runs
-    from trainer_adapter.record.runs import list_train_runs
-
-    yield from list_records(session)
-    yield from ((each.run, each.to_json()) for each in runs_overview(session))
-    for progress in progress_of(session, [run for run in list_runs(session) if run.kind == "judge"]):
-        spec = progress.run.spec
-        yield progress.run, {"asked": spec["asked"], "model": spec["model"], **_judging_numbers(progress)}
-    for training in list_train_runs(session):
+def _records(session: Session) -> "Iterator[tuple[store.Run, Mapping[str, Any]]]":
+    yield from rephrase_runs.list_records(session)
+    yield from ((each.run, each.to_json()) for each in overview.runs_overview(session))
+    for each in progress.progress_of(session, store.list_runs(session, "judge")):
+        spec = each.run.spec
+        yield each.run, {"asked": spec["asked"], "model": spec["model"], **_judging_numbers(each)}
+    for training in train_runs.list_train_runs(session):
         if training.problem:
             output.note(training.problem)
         yield training.run, training.to_json()
 
 
-def _judging_numbers(progress: Any) -> dict[str, Any]:
+def _judging_numbers(judging: Any) -> dict[str, Any]:
     names = ("planned", "done", "open", "failed", "final", "usd", "unpriced")
-    return {name: getattr(progress, name) for name in names}
+    return {name: getattr(judging, name) for name in names}
 
 
 def show(run: OnlyRun = None) -> None:
@@ -85,11 +78,9 @@ def show(run: OnlyRun = None) -> None:
 
     Example: tagrpo runs show math-gpt4
     """
-    from service.runs.store import find_run
-
     with db.open(read_only=True) as database:
         with database.read() as session:
-            chosen = find_run(session, run)
+            chosen = store.find_run(session, run)
         state, problems = _state(database, chosen)
     described = ("id", "kind", "created_at", "finished_at")
     record = {"run": chosen.name, **{name: getattr(chosen, name) for name in described}, **state}
@@ -99,27 +90,22 @@ def show(run: OnlyRun = None) -> None:
         raise output.needs_attention("; ".join(problems))
 
 
-def _state(database: "Database", run: "Run") -> tuple[Mapping[str, Any], list[str]]:
+def _state(database: "engine.Database", run: "store.Run") -> tuple[Mapping[str, Any], list[str]]:
     """Return the numbers of a run and what needs attention."""
-    from rephraser.views.runs import summarize
-    from service.runs.progress import frequent_errors, progress_of
-    from service.runs.spending import read_ledger
-    from ui.cli import evals, rephrase, train
-
     if run.kind == "eval":
         return evals.standing(database, run)
     with database.read() as session:
         if run.kind == "train":
             return train.standing(session, run), []
         if run.kind == "propose":
-            summary = summarize(session, run)
+            summary = rephrase_runs.summarize(session, run)
             return summary, rephrase.attention(summary)
-        [progress] = progress_of(session, [run])
-        errors = frequent_errors(session, run.id)
-        record = {"errors": errors, "ledger": read_ledger(session, run.id)}
+        [judging] = progress.progress_of(session, [run])
+        errors = progress.frequent_errors(session, run.id)
+        record = {"errors": errors, "ledger": spending.read_ledger(session, run.id)}
     # a response whose request failed permanently keeps its grade
-    problems = open_words(run.name, progress.open, progress.failed, errors)
-    return {**_judging_numbers(progress), **record}, problems
+    problems = open_words(run.name, judging.open, judging.failed, errors)
+    return {**_judging_numbers(judging), **record}, problems
 
 
 def open_words(name: str, open_: int, failed: int, errors: Mapping[str, int]) -> list[str]:
@@ -145,31 +131,27 @@ def error_words(errors: Mapping[str, int], kinds: Collection[str] | None = None)
 
 
 def show_estimates(
-    record: Mapping[str, Any], estimates: "Collection[Estimate]", max_usd: float | None
+    record: Mapping[str, Any], estimates: "Collection[estimate.Estimate]", max_usd: float | None
 ) -> None:
     """Print what a dry run expects, whether the cap suffices, and what the estimates come from."""
-    from service.models.estimate import IMAGE_TOKENS
-
     notes = []
-    ranges = [estimate.usd for estimate in estimates if estimate.usd is not None]
+    ranges = [each.usd for each in estimates if each.usd is not None]
     if max_usd is not None and sum(high for _, high in ranges) > max_usd:
         surely = "stops" if sum(low for low, _ in ranges) > max_usd else "may stop"
         notes.append(f"--max-usd {max_usd:g} {surely} the run before it is complete.")
     if len(ranges) < len(estimates):
         notes.append("A price is unknown. Set the model's price=[IN,OUT].")
-    if any(estimate.images and estimate.trial is None for estimate in estimates):
-        low, high = IMAGE_TOKENS
+    if any(each.images and each.trial is None for each in estimates):
+        low, high = estimate.IMAGE_TOKENS
         notes.append(f"Images are assumed to take {low:,.0f} to {high:,.0f} tokens each; models differ.")
-    if any(estimate.trial is None for estimate in estimates):
+    if any(each.trial is None for each in estimates):
         notes.append("Estimated from text lengths. A trial run on a few (--limit) narrows the ranges.")
     terminal.show(record, *notes, "Nothing was sent or stored.")
 
 
-def _find_exactly(session: "Session", reference: str) -> "Run":
+def _find_exactly(session: Session, reference: str) -> "store.Run":
     """Return the run with this name or beginning of an id; another run must not be changed instead."""
-    from service.runs.store import find_run
-
-    run = find_run(session, reference)
+    run = store.find_run(session, reference)
     if run.name != reference and not run.id.startswith(reference):
         raise NotFoundError(f"there is no run {reference!r}. Did you mean {run.name!r}?")
     return run
@@ -183,11 +165,9 @@ def rename(run: RunArgument, name: str) -> None:
     Args:
         name: New name of the run.
     """
-    from service.runs.removing import rename_run
-
     with db.writing() as session:
         chosen = _find_exactly(session, run)
-        rename_run(session, chosen, name)
+        removing.rename_run(session, chosen, name)
     terminal.show({"run": name, "id": chosen.id, "before": chosen.name})
 
 
@@ -203,27 +183,22 @@ def remove(run: RunArgument, yes: bool = False) -> None:
     Args:
         yes: Remove without confirmation.
     """
-    from rephraser.sets import list_sets
-    from service.runs.removing import holdings, remove_run
-    from trainer_adapter.record.runs import stored_folder
-
     with db.open() as database:
         with database.read() as session:
             chosen = _find_exactly(session, run)
-            content = holdings(session, chosen)
-            headers = list_sets(session, None)
+            content = removing.holdings(session, chosen)
+            headers = neighbor_sets.list_sets(session, None)
             sets = [each.ref for each in headers if chosen.id in {source["id"] for source in each.runs}]
-            folder = stored_folder(session, chosen)
-        if not terminal.as_json:
-            rows = ", ".join(f"{table} {count:,}" for table, count in content.rows.items()) or "no rows"
-            output.note(f"run {chosen.name} ({chosen.kind}, created {chosen.created_at}): {rows}")
-            if sets:
-                output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
-            if folder:
-                output.note(f"rollout files stay; remove them yourself: {folder}")
+            folder = train_runs.stored_folder(session, chosen)
+        rows = ", ".join(f"{table} {count:,}" for table, count in content.rows.items()) or "no rows"
+        output.note(f"run {chosen.name} ({chosen.kind}, created {chosen.created_at}): {rows}")
+        if sets:
+            output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
+        if folder:
+            output.note(f"rollout files stay; remove them yourself: {folder}")
         if not content.obstacles and not yes:
             output.confirm_removal(f"run {chosen.name!r}")
         with database.write() as session:
-            remove_run(session, chosen)
+            removing.remove_run(session, chosen)
     record = {"run": chosen.name, "id": chosen.id, "usd": content.usd, "removed": content.rows}
     terminal.show({**record, "sets": sets, "rollout_folders": [folder] if folder else []})

@@ -12,8 +12,19 @@ import typer
 from typer import Option
 
 from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.web.listening import Address, bind, is_loopback, read_secret
 from ui.cli import output
+from ui.cli.lazy import lazy_imports
 from ui.cli.settings import AnswersName, OwnGrader, db
+
+with lazy_imports():
+    from evaluator.grading import grader as graders
+    from service.database import engine
+    from service.questions import store as question_store
+    from service.runs import store as run_store
+    from ui.pages.server import serving, signing_in
+    from ui.pages.state import settings as page_settings
+    from ui.shipped_demo import unpacking
 
 PASSWORD_VARIABLE, TOKEN_VARIABLE = "TAGRPO_UI_PASSWORD", "TAGRPO_GRADE_TOKEN"
 SHORTEST_TOKEN = 16
@@ -49,12 +60,6 @@ def ui(
         no_token: Admit anyone who can reach the address.
         no_browser: Print the address without opening a browser.
     """
-    from service.web.listening import Address, bind, read_secret
-    from ui.pages.server import serving
-    from ui.pages.server.signing_in import Lock
-    from ui.pages.state import settings
-    from ui.shipped_demo.unpacking import demo_database
-
     if demo and db.name is not None:
         raise InputError("--demo opens the demo's own database; remove --db.")
     if password + (password_file is not None) + no_token > 1:
@@ -66,14 +71,14 @@ def ui(
         secret = sys.stdin.readline().rstrip("\r\n")
     elif not no_token:
         secret = read_secret(PASSWORD_VARIABLE, password_file)
-    lock = Lock(secret) if secret is not None else None if no_token else Lock.token()
+    lock = signing_in.Lock(secret) if secret is not None else None if no_token else signing_in.Lock.token()
     serving.check_installed()
-    database, description = demo_database() if demo else (db.place, "")
-    listening = bind(Address(host, port))
-    address = Address(host, listening.getsockname()[1], tuple(allow_host or ()))
-    settings.use(settings.PageSettings(database, review, description, address.is_private, lock is not None))
+    database, description = unpacking.demo_database() if demo else (db.place, "")
+    listening, address = bind(Address(host, port, tuple(allow_host or ())))
+    access = (address.is_private, lock is not None)
+    page_settings.use(page_settings.PageSettings(database, review, description, *access))
     if isinstance(database, Path):  # a server that does not answer would delay the pages
-        _note_if_empty(database, settings.command("questions import FILE --name NAME"))
+        _note_if_empty(database, page_settings.command("questions import FILE --name NAME"))
     browser = not no_browser and sys.stdout.isatty() and serving.has_display()
     ready = partial(_announce, "UI", address.url if lock is None else lock.opened(address.url))
     serving.serve(listening, address, lock, open_browser=browser, ready=ready)
@@ -81,13 +86,9 @@ def ui(
 
 
 def _note_if_empty(path: Path, start: str) -> None:
-    from service.database import Database
-    from service.questions.store import list_sets
-    from service.runs.store import list_runs
-
     try:
-        with Database.open(path, read_only=True) as opened, opened.read() as session:
-            if not (list_runs(session) or list_sets(session)):
+        with engine.Database.open(path, read_only=True) as opened, opened.read() as session:
+            if not (run_store.list_runs(session) or question_store.list_sets(session)):
                 output.note(f"{path}: the database is empty. Fill it with `{start}`, or see `--demo`.")
     except DatabaseError as error:  # as the pages show it
         output.note(str(error))
@@ -134,13 +135,10 @@ def serve(
         unknown_reward: Reward for an unknown grade; required by the routes that return numbers.
         answers: Answers that earn a reward: only boxed ones, or any final answer.
     """
-    from evaluator.grading.grader import Desk, Grader
-    from service.web.listening import Address, bind, is_loopback, read_secret
-
     if unknown_reward is not None and not math.isfinite(unknown_reward):
         raise InputError(f"--unknown-reward {unknown_reward}: give a number.")
     try:
-        from evaluator import serving
+        from evaluator import serving as grade_server
     except ImportError as error:
         raise PrerequisiteError(
             f"the grading server needs {error.name}. Install it with `pip install 'tagrpo[serve]'`."
@@ -157,10 +155,10 @@ def serve(
     if token is None and not no_token and not is_loopback(host):
         token = secrets.token_urlsafe(24)
         words = f"; token: {token}"
-    graded_by = Desk(Grader(workers, time_limit_s, memory_limit_mb, own=grader), deadline_s)
-    socket = bind(Address(host, port))
-    address = Address(host, socket.getsockname()[1])
-    served = serving.grading_app(
+    own = graders.Grader(workers, time_limit_s, memory_limit_mb, own=grader)
+    graded_by = graders.Desk(own, deadline_s)
+    socket, address = bind(Address(host, port))
+    served = grade_server.grading_app(
         graded_by,
         most_cases=queue,
         most_body_bytes=body_mb * 10**6,
@@ -168,5 +166,5 @@ def serve(
         boxed_only=answers == "boxed",
         token=token,
     )
-    serving.serve(socket, served, graded_by, partial(_announce, "grader", address.url + words))
+    grade_server.serve(socket, served, graded_by, partial(_announce, "grader", address.url + words))
     output.note("ended")

@@ -1,18 +1,22 @@
 """`tagrpo sets`: publish, list, show, tag, export and import versions."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, BadParameter, Option
 
+from rephraser.config import usual_distance
 from trainer_adapter.verl.export_config import VerlExportConfig
 from ui.cli import output
 from ui.cli.configs import Verb
+from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
 from ui.cli.settings import Overwrite, db, resume_command
 
-if TYPE_CHECKING:
-    from rephraser.sets import PublishedSet, SetHeader
+with lazy_imports():
+    from rephraser import sets
+    from service.runs import store
+    from trainer_adapter.verl import export as verl_export
 
 Reference = Annotated[str, Argument(help="NAME (its newest version), NAME@VERSION, NAME@TAG, or an id.")]
 USUAL_G = 8
@@ -55,15 +59,11 @@ def publish(
         only_with_neighbors: Leave out questions without neighbors.
         dry_run: Publish nothing; show the content and the expected yield of other choices.
     """
-    from rephraser import sets
-    from rephraser.config import usual_distance
-    from service.runs.store import find_run
-
     if pilot is not None and adaptive is None:
         raise BadParameter("--pilot requires --adaptive")
     with db.open() as database:
         with database.read() as session:
-            runs = [find_run(session, reference) for reference in run]
+            runs = [store.find_run(session, reference) for reference in run]
             if min_distance is None:
                 min_distance = usual_distance(str(source.spec.get("proposer")) for source in runs)
             selection = sets.Selection(
@@ -95,8 +95,6 @@ def list_(name: Annotated[str | None, Argument()] = None) -> None:
     Args:
         name: Only versions of this set.
     """
-    from rephraser import sets
-
     with db.reading() as session:
         if name is not None:
             sets.find_set(session, name)
@@ -130,8 +128,6 @@ def show(
         diff: Show the changes from this other version to the one shown.
         verify: Recompute the hash from the members and compare it with the published one.
     """
-    from rephraser import sets
-
     if diff is not None and verify:
         raise BadParameter("give only one of --diff and --verify")
     with db.reading() as session:
@@ -162,8 +158,6 @@ def tag(
         tag_name: Name of the tag.
         remove: Remove the tag from the set.
     """
-    from rephraser import sets
-
     with db.writing() as session:
         header = sets.find_set(session, reference)
         if remove:
@@ -174,14 +168,13 @@ def tag(
     terminal.show({"set": header.ref, "id": header.id, "tags": header.tags})
 
 
-def _header_record(header: "SetHeader") -> dict[str, Any]:
-    from rephraser.sets import accept_rates
-
+def _header_record(header: "sets.SetHeader") -> dict[str, Any]:
     described = {name: value for name, value in vars(header).items() if name != "spec"}
-    return {"set": header.ref, **described, "accept_rates": accept_rates(header.counts.get("proposals", []))}
+    rates = sets.accept_rates(header.counts.get("proposals", []))
+    return {"set": header.ref, **described, "accept_rates": rates}
 
 
-def _show_published(published: "PublishedSet") -> None:
+def _show_published(published: "sets.PublishedSet") -> None:
     record = {**_header_record(published.header), "created": published.created, "same_as": published.same_as}
     known = None if published.created else f"unchanged: {published.header.ref} already has this content"
     terminal.show(record, known)
@@ -212,8 +205,6 @@ def export(
         form: hf: dataset with card; verl: training files; otherwise one file.
         license_name: License identifier for card and manifest (cc-by-4.0, mit, ...).
     """
-    from rephraser import sets
-
     if form == "verl":
         if license_name is not None:
             raise BadParameter("--license cannot be combined with --format verl")
@@ -221,25 +212,21 @@ def export(
         return
     if config.model_fields_set > {"set"}:
         raise BadParameter(f"settings for verl files cannot be combined with --format {form}")
-    license_named = license_name or "other"
+    license = license_name or "other"
     with db.open() as database:
-        header = sets.export_set(
-            database, config.set, out, form, license_name=license_named, overwrite=overwrite
-        )
+        header = sets.export_set(database, config.set, out, form, license_name=license, overwrite=overwrite)
     record = {"set": header.ref, "content_hash": header.content_hash, "format": form, "out": out}
     record |= {key: header.counts[key] for key in ("questions", "neighbors", "neighbors_by_verdict")}
     terminal.show(
-        {**record, "license": license_named},
+        {**record, "license": license},
         f'load it with `datasets.load_dataset("{out}", split="train")`' if form == "hf" else None,
         "the card states no license; set one with --license" if form == "hf" and not license_name else None,
     )
 
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> None:
-    from trainer_adapter.verl.export import export_set
-
     with db.open(read_only=True) as database:
-        header, report = export_set(database, config, target, overwrite=overwrite)
+        header, report = verl_export.export_set(database, config, target, overwrite=overwrite)
     numbers = dict(vars(report))
     record = {"set": header.ref, "content_hash": header.content_hash, "format": "verl"}
     record |= {"out": numbers.pop("directory"), "neighbors_by_verdict": numbers.pop("verdicts")}
@@ -264,11 +251,8 @@ def import_(path: Path, name: Annotated[str, Option()], accept_changes: bool = F
         name: Name of the set in this database.
         accept_changes: Accept rows that were edited after the export.
     """
-    from rephraser import sets
-    from service.runs.store import check_name
-
     read = sets.read_set(path, accept_changes=accept_changes)  # a wrong file or name leaves no new database
-    check_name(name)
+    store.check_name(name)
     with db.open(create=True) as database:
         published = sets.import_set(database, read, name)
     _show_published(published)

@@ -1,5 +1,6 @@
 """Settings of commands: those of every command, and those that several take."""
 
+import getpass
 import inspect
 import os
 import re
@@ -11,21 +12,24 @@ from dataclasses import dataclass, is_dataclass
 from functools import wraps
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from typer import Argument, Option
 from typer.models import OptionInfo
 
 from service.errors import InputError
 from ui.cli import output
+from ui.cli.lazy import lazy_imports
 
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
+with lazy_imports():
+    from sqlalchemy import orm
 
-    from evaluator.benchmarks.loading import LoadedBenchmark
-    from service.database import Database, Place
-    from ui.cli.configs import Verb
+    from evaluator.benchmarks import loading
+    from service.database import engine
+    from service.database import place as places
+    from ui.cli import configs
 
+Session: TypeAlias = "orm.Session"
 Form = TypeVar("Form", bound=str)
 _HELP = re.compile(r"^    (\w+): (.*(?:\n {8}.*)*)", re.MULTILINE)
 
@@ -36,26 +40,22 @@ class Db:
     name: str | None = None
 
     @property
-    def place(self) -> "Place":
+    def place(self) -> "places.Place":
         """The file or server."""
-        from service.database import locate_database
+        return places.locate_database(self.name)
 
-        return locate_database(self.name)
-
-    def open(self, *, create: bool = False, read_only: bool = False) -> "Database":
+    def open(self, *, create: bool = False, read_only: bool = False) -> "engine.Database":
         """Open the database."""
-        from service.database import Database
-
-        return Database.open(self.place, create=create, read_only=read_only)
+        return engine.Database.open(self.place, create=create, read_only=read_only)
 
     @contextmanager
-    def reading(self) -> Iterator["Session"]:
+    def reading(self) -> Iterator[Session]:
         """Open the database for one transaction that reads."""
         with self.open(read_only=True) as database, database.read() as session:
             yield session
 
     @contextmanager
-    def writing(self) -> Iterator["Session"]:
+    def writing(self) -> Iterator[Session]:
         """Open the database for one transaction that writes."""
         with self.open() as database, database.write() as session:
             yield session
@@ -67,10 +67,10 @@ DB_HELP = "Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./
 EVERYWHERE: dict[str, tuple[Any, Any]] = {
     "db_file": (Annotated[str | None, Option("--db", envvar="TAGRPO_DB", help=DB_HELP)], None),
     "as_json": (Annotated[bool, Option("--json", help="Print one JSON object instead of text.")], False),
-    "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, **output.QUIET)], False),
-    "verbose": (Annotated[bool, Option("--verbose", "-v", hidden=True, **output.VERBOSE)], False),
+    "quiet": (Annotated[bool, Option("--quiet", "-q", hidden=True, help=output.QUIET)], False),
+    "verbose": (Annotated[bool, Option("--verbose", "-v", hidden=True, help=output.VERBOSE)], False),
 }
-"""Options of all commands, by the names of their parameters; `tree.WITHOUT` has the exceptions."""
+"""Options of all commands, by the names of their parameters; `app.WITHOUT` has the exceptions."""
 
 
 def with_settings(function: Callable[..., Any], without: Collection[str]) -> Callable[..., Any]:
@@ -79,7 +79,7 @@ def with_settings(function: Callable[..., Any], without: Collection[str]) -> Cal
     A dataclass among its parameters becomes one parameter per field. The section `Args` of the docstring has
     the help of the parameters.
     """
-    taken: Verb | None = getattr(function, "verb", None)
+    taken: configs.Verb | None = getattr(function, "verb", None)
     described: list[tuple[Any, ...]] = []
     groups: dict[str, type] = {}
     for name, hint, default, help in _described(function):
@@ -95,8 +95,9 @@ def with_settings(function: Callable[..., Any], without: Collection[str]) -> Cal
 
     @wraps(function)
     def call(**values: Any) -> Any:
-        everywhere = {name: values.pop(name, None) for name in EVERYWHERE}
-        db.name, output.terminal.as_json = everywhere["db_file"], bool(everywhere["as_json"])
+        db.name, as_json, quiet, verbose = (values.pop(name, None) for name in EVERYWHERE)
+        output.terminal.as_json = bool(as_json)
+        output.set_level(quiet=quiet, verbose=verbose)
         for name, kind in groups.items():
             values[name] = kind(**{each: values.pop(each) for each in inspect.signature(kind).parameters})
         if taken is not None:
@@ -146,9 +147,7 @@ def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> i
 
 def resume_command(run: str, *options: str) -> str:
     """Return the command that resumes a run, in backquotes, with `--db` if necessary."""
-    from service.database import locate_database
-
-    if db.name is not None and db.place.absolute() != locate_database(None).absolute():
+    if db.name is not None and db.place.absolute() != places.locate_database(None).absolute():
         options = (*options, "--db", str(db.place))
     return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
 
@@ -177,8 +176,6 @@ Limit = Annotated[int, Option(min=1, help="Number of rows per page.")]
 
 def reviewer_name(option: str | None) -> str:
     """Return the reviewer: as given, else the login name."""
-    import getpass
-
     with suppress(OSError, KeyError, ImportError):  # a login without a name
         option = getpass.getuser() if option is None else option
     if option is None or not option.strip():
@@ -200,19 +197,10 @@ class BenchmarkRows:
     options_seed: int = 0
     allow_changed: bool = False
 
-    def loader(self, names: Sequence[str]) -> "Callable[[str], LoadedBenchmark]":
+    def loader(self, names: Sequence[str]) -> "Callable[[str], loading.LoadedBenchmark]":
         """Return what loads each of these benchmarks; nothing is read yet."""
-        from evaluator.benchmarks.loading import load_benchmark
-        from evaluator.evals.running import match_files
-
-        files = match_files(names, self.source or ())
-
-        return lambda name: load_benchmark(
-            name,
-            source=files.get(name),
-            options_seed=self.options_seed,
-            allow_changed=self.allow_changed,
-        )
+        rows = {"options_seed": self.options_seed, "allow_changed": self.allow_changed}
+        return loading.benchmark_loader(names, self.source or (), **rows)
 
 
 def form_of(path: Path, given: Form | None, by_suffix: Mapping[str, Form]) -> Form:

@@ -4,31 +4,41 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
+from evaluator.reports.documents.document import Heading
 from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
 from service.telling import TellStage
 from trainer_adapter.config import PlanAssumptions, TrainConfig
+from trainer_adapter.methods.recipes import RECIPES
 from ui.cli import output
 from ui.cli.configs import Verb
-from ui.cli.output import BoldLine, PrintedTable, terminal
-from ui.cli.settings import Limit, Overwrite, db, resume_command
+from ui.cli.lazy import lazy_imports
+from ui.cli.output import PrintedTable, record_parts, terminal
+from ui.cli.settings import Limit, Overwrite, Session, db, resume_command
 
-if TYPE_CHECKING:
-    from sqlalchemy.orm import Session
-
-    from service.runs.store import Run
-    from trainer_adapter.record.reading import Record
-    from trainer_adapter.runs.running import Prepared
+with lazy_imports():
+    from service.questions import store as questions_store
+    from service.runs import store
+    from trainer_adapter.methods import registry
+    from trainer_adapter.plans import planning
+    from trainer_adapter.plans import script as scripts
+    from trainer_adapter.record import listing, reading, rescues, rollout, series
+    from trainer_adapter.record import runs as train_runs
+    from trainer_adapter.runs import composing, data, launching, run_folder, running, settings
+    from trainer_adapter.verl import alarms
+    from ui.charts import saving, training_steps
 
 FLAGS = "--model --data --preset --gpus"
+ASSUMED = ", ".join(setting.path for setting in settings_of(PlanAssumptions))
+ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
 
 
 @Verb("train", TrainConfig, "recipe.name", FLAGS)
@@ -40,12 +50,7 @@ def plan(
     compare: str | None = None,
     responses: Annotated[int | None, Option(min=1)] = None,
     assume: Annotated[
-        list[str] | None,
-        Option(
-            metavar="NAME=VALUE",
-            help=f"Assumed value: {', '.join(each.path for each in settings_of(PlanAssumptions))}. "
-            "Repeat the option for several.",
-        ),
+        list[str] | None, Option(metavar="NAME=VALUE", help=f"Assumed value: {ASSUMED}.")
     ] = None,
     script: Path | None = None,
 ) -> None:
@@ -66,19 +71,15 @@ def plan(
         responses: Total responses of each training run. Default: the recipe's.
         script: With --data and --compare: write a script that trains, evaluates and reports all recipes.
     """
-    from trainer_adapter.plans.planning import plan_training
-    from trainer_adapter.plans.script import write_script
-
-    reading = Reading(PlanAssumptions)
-    reading.add_words(assume or ())
+    assumptions = Reading(PlanAssumptions)
+    assumptions.add_words(assume or ())
     others = [name.strip() for name in compare.split(",")] if compare else []
     asked: dict[str, Any] = {"questions": questions, "pilot": pilot, "responses": responses}
-    made = plan_training(config, reading.build(), db.open, compare=others, **asked)
+    made = planning.plan_training(config, assumptions.build(), db.open, compare=others, **asked)
     if script is not None:
-        write_script(script, made, others)
+        scripts.write_script(script, made, others)
         output.note(f"comparison script: {script}. Try it with --dry-run first")
-    for note in made.notes:
-        output.note(note)
+    output.note(*made.notes)
     missing = [name for name in ("tokens_per_second", "training_tflops") if getattr(made.speed, name) is None]
     terminal.show(
         made.to_json(),
@@ -91,9 +92,6 @@ def plan(
         raise output.needs_attention("; ".join(made.warnings))
 
 
-AXES = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
-
-
 @Verb("train", TrainConfig, "recipe.name", f"{FLAGS} --cpu", optional=True)
 def recipes(config: TrainConfig | None) -> None:
     """List the recipes with their choice on every axis; with a name, show every verl setting of one.
@@ -102,11 +100,6 @@ def recipes(config: TrainConfig | None) -> None:
 
     Example: tagrpo train recipes ta_grpo --model Qwen/Qwen3-1.7B --gpus 4
     """
-    from trainer_adapter.methods.recipes import RECIPES
-    from trainer_adapter.methods.registry import user_sources
-    from trainer_adapter.runs import composing, data, settings
-    from ui.cli.records import record_parts
-
     if config is None:
         columns = (
             "recipe=name N=neighbors G=responses sampling group advantage weights anchor filter reward "
@@ -116,33 +109,27 @@ def recipes(config: TrainConfig | None) -> None:
         return
     exported = None if config.data is None else data.read_data(config.data)
     composition = composing.compose_training(config, exported)
-    user_sources(composition.recipe.formulas)  # which have to be there
+    registry.user_sources(composition.recipe.formulas)  # which have to be there
     recipe, preset = composition.recipe, composition.preset
-    record: dict[str, Any] = {
-        "preset": preset.name,
-        "recipe": recipe.to_json(),
-        "plug_in": composition.settings.model_dump(),
-        "machine": config.machine,
-        "overrides": composition.values,
-        "arguments": composition.arguments(),
-    }
+    record: dict[str, Any] = {"preset": preset.name, "recipe": recipe.to_json()}
+    record |= {"plug_in": composition.settings.model_dump(), "machine": config.machine}
+    record |= {"overrides": composition.values, "arguments": composition.arguments()}
     gpus = f"{config.gpus} GPU{'s' if config.gpus > 1 else ''}"
     machine = "CPU" if config.cpu else gpus if config.nodes == 1 else f"{config.nodes} nodes of {gpus}"
+    axes = ("sampling", "group", "advantage", "weights", "anchor", "loss", "filter", "reward")
     overrides = [each for each in composition.values if not isinstance(each.value, dict)]
     rows = [[each.key, json.dumps(each.value), each.source, each.reason] for each in overrides]
+    sources = dict.fromkeys(each.source for each in overrides)
     terminal.emit(
         record,
-        BoldLine(f"{recipe.name}: {recipe.summary}"),
+        Heading(f"{recipe.name}: {recipe.summary}"),
         f"preset {preset.name}: {preset.summary}; the paper's prompt: {preset.prompt_words}",
         f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
-        *record_parts({"recipe": {name: record["recipe"][name] for name in AXES}}),
-        *("", BoldLine(f"overrides of verl's configuration, {machine}")),
+        *record_parts({"recipe": {axis: record["recipe"][axis] for axis in axes}}),
+        Heading(f"overrides of verl's configuration, {machine}"),
         PrintedTable(["key", "value", "source", "why"], rows),
-        *("", BoldLine("sources")),
-        *(
-            f"{source}: {settings.SOURCES[source]}"
-            for source in dict.fromkeys(each.source for each in overrides)
-        ),
+        Heading("sources"),
+        *(f"{source}: {settings.SOURCES[source]}" for source in sources),
     )
 
 
@@ -166,14 +153,12 @@ def run(config: TrainConfig, *, dry_run: bool = False, hide_log: bool = False) -
         dry_run: Print the command without writing or starting anything.
         hide_log: Write verl's output and command only to the run's folder; show steps.
     """
-    from trainer_adapter.runs import running
-    from trainer_adapter.runs.run_folder import COMMAND
 
-    def announce(prepared: "Prepared") -> None:
-        for remark in prepared.notes:
-            output.note(remark)
+    def announce(prepared: "running.Prepared") -> None:
+        output.note(*prepared.notes)
         if not dry_run:
-            kept = f"command in {COMMAND}, verl's output in logs/" if hide_log else f"\n{prepared.shell}"
+            kept = f"command in {run_folder.COMMAND}, verl's output in logs/"
+            kept = kept if hide_log else f"\n{prepared.shell}"
             output.note(f"run {prepared.name} in {prepared.folder.path}: {kept}")
 
     open_database = partial(db.open, create=config.set is None)
@@ -224,17 +209,14 @@ def merge(checkpoint: Path, out: Annotated[Path, Option()]) -> None:
 
 def _show_steps(tell: TellStage) -> Callable[[str], None]:
     """Return what takes verl's lines and shows how far training is."""
-    from trainer_adapter.runs.launching import step_of, total_steps_of
-    from trainer_adapter.verl.alarms import MARK
-
     step, total = 0, 0
     tell("verl starts", 0, None)
 
     def take(line: str) -> None:
         nonlocal step, total
-        if MARK in line:
-            output.note(line[line.index(MARK) :])
-        step, total = step_of(line) or step, total_steps_of(line) or total
+        if alarms.MARK in line:
+            output.note(line[line.index(alarms.MARK) :])
+        step, total = launching.step_of(line) or step, launching.total_steps_of(line) or total
         tell("steps" if step else "verl starts", step, total or None)
 
     return take
@@ -257,49 +239,38 @@ def metrics(
         seeds: Combine runs that differ only in the seed: mean, lowest and highest value of common steps.
         chart: Plot one metric to a .png, .svg or .json file.
     """
-    from trainer_adapter.record.runs import choose_train_run, open_record
-    from trainer_adapter.record.series import match_metrics, metric_names, metric_rows, seed_groups
-    from ui.charts.saving import check_chart
-
     if chart is not None:
-        check_chart(chart, overwrite=overwrite)
+        saving.check_chart(chart, overwrite=overwrite)
     with db.reading() as session:
-        asked: list[str | None] = [*runs] if runs else [None]
-        chosen = list({run.id: run for run in (choose_train_run(session, each) for each in asked)}.values())
-        records = {run.id: open_record(session, run) for run in chosen}
+        asked: Sequence[str | None] = runs or [None]
+        named = (train_runs.choose_train_run(session, each) for each in asked)
+        chosen = list({run.id: run for run in named}.values())
+        records = {run.id: train_runs.open_record(session, run) for run in chosen}
     for record in records.values():
         if unread := record.unread_metrics():
-            output.note(
-                f"{output.plural(unread, 'line')} of metrics.jsonl cannot be read. A kill leaves one."
-            )
-    logged = sorted({name for each in records.values() for name in metric_names(each)})
-    names = match_metrics(logged, metric)
+            lines = output.plural(unread, "line")
+            output.note(f"{lines} of metrics.jsonl cannot be read. A kill leaves one.")
+    logged = sorted({name for each in records.values() for name in series.metric_names(each)})
+    names = series.match_metrics(logged, metric)
     if chart is not None and len(names) != 1:
         raise InputError(f"--chart plots one metric, but {len(names)} match: {', '.join(names)}.")
-    groups = seed_groups(chosen) if seeds else [(run,) for run in chosen]
-    rows = metric_rows(records, groups, names)
+    groups = series.seed_groups(chosen) if seeds else [(run,) for run in chosen]
+    rows = series.metric_rows(records, groups, names)
     if chart is not None:
-        from ui.charts.saving import save_chart
-        from ui.charts.training_steps import step_chart
-
         most = max(map(len, groups))
         points = rows if most > 1 else [{**row, "low": None} for row in rows]
-        save_chart(step_chart(points, title=names[0], y_title="as logged", seeds=most), chart)
+        curves = training_steps.step_chart(points, title=names[0], y_title="as logged", seeds=most)
+        saving.save_chart(curves, chart)
         output.note(f"chart written to {chart}")
-    lines: dict[tuple[str, int], dict[str, object]] = {}
+    steps: dict[tuple[str, int], dict[str, object]] = {}
     for row in rows:
         spread = f"{row['value']:.4g} ({row['low']:.4g} to {row['high']:.4g})"
-        line = lines.setdefault((row["label"], row["step"]), {})
-        line[row["metric"]] = spread if row["n"] > 1 else row["value"]
-    table = PrintedTable(
-        ["run", "step", *names], [[*place, *map(line.get, names)] for place, line in lines.items()]
-    )
-    terminal.emit(
-        {"metrics": rows}, table if rows else "no step has logged these metrics; --metric '*' shows all"
-    )
-
-
-ROLLOUT_ID = re.compile(r"(?:(.+):)?(\d+:\d+)")
+        step = steps.setdefault((row["label"], row["step"]), {})
+        step[row["metric"]] = spread if row["n"] > 1 else row["value"]
+    cells = [[*place, *map(step.get, names)] for place, step in steps.items()]
+    table = PrintedTable(["run", "step", *names], cells)
+    nothing = "no step has logged these metrics; --metric '*' shows all"
+    terminal.emit({"metrics": rows}, table if rows else nothing)
 
 
 def rollouts(
@@ -335,22 +306,22 @@ def rollouts(
         prune: Remove the responses of all steps except every N-th and the last LAST ones (10). Metrics stay.
         yes: With --prune: remove the files. Default: only list the steps.
     """
-    from trainer_adapter.record.listing import RolloutFilters, list_rollouts
-    from trainer_adapter.record.runs import choose_train_run, open_record
-
     if add:
         _add(target)
         return
     single = ROLLOUT_ID.fullmatch(target or "")
     with db.reading() as session:
-        run = choose_train_run(session, single[1] if single else target)
-        name, record = run.name, open_record(session, run)
-    for problem in record.problems():
-        output.note(problem)
+        run = train_runs.choose_train_run(session, single[1] if single else target)
+        name, record = run.name, train_runs.open_record(session, run)
+    output.note(*record.problems())
     if rescued is not None:
         _list_rescued(name, record, rescued, after, limit)
     elif single:
-        _show(name, record, single[2])
+        chosen = record.rollout(single[2])
+        values = {"run": name, **asdict(chosen), "id": f"{name}:{single[2]}", "grade": chosen.grade}
+        ratios = values.pop("token_ratios")
+        ratios = ratios and rollout.TokenRatios.from_text(ratios).pieces(chosen.response)
+        terminal.show({**values, "token_log_ratios": ratios}, hidden=("token_log_ratios",))
     elif prune is not None:
         every, last = _range(prune if ":" in prune else f"{prune}:10")
         if not every or every < 1 or last is None or last < 0:
@@ -362,10 +333,10 @@ def rollouts(
         first, last = _range(step)
         if first is not None and last is None:
             last = max(record.steps(), default=first)
-        wanted = RolloutFilters(first, last, question, variant, grade, text)
-        page = list_rollouts(record, wanted, after=after and after.rpartition(f"{name}:")[2], limit=limit)
-        for problem in set(page.problems) - set(record.problems()):
-            output.note(problem)
+        filters = listing.RolloutFilters(first, last, question, variant, grade, text)
+        since = after and after.rpartition(f"{name}:")[2]
+        page = listing.list_rollouts(record, filters, after=since, limit=limit)
+        output.note(*set(page.problems) - set(record.problems()))
         terminal.rows(
             "rollouts",
             [{**asdict(each), "id": f"{name}:{each.id}", "grade": each.grade} for each in page.rollouts],
@@ -387,26 +358,13 @@ def _range(text: str | None) -> tuple[int | None, int | None]:
     return ends[0], ends[1]
 
 
-def _show(run: str, record: "Record", place: str) -> None:
-    from trainer_adapter.record.rollout import TokenRatios
-
-    rollout = record.rollout(place)
-    values = {"run": run, **asdict(rollout), "id": f"{run}:{place}", "grade": rollout.grade}
-    ratios = values.pop("token_ratios")
-    pieces = None if ratios is None else TokenRatios.from_text(ratios).pieces(rollout.response)
-    terminal.show({**values, "token_log_ratios": pieces}, hidden=("token_log_ratios",))
-
-
-def _list_rescued(run: str, record: "Record", rescued: str, after: str | None, limit: int) -> None:
-    from service.questions.store import question_texts
-    from trainer_adapter.record.rescues import NEVER, RESCUED, page_rescues, rescue_totals
-
+def _list_rescued(run: str, record: "reading.Record", rescued: str, after: str | None, limit: int) -> None:
     counts, spec = record.counts(), record.run.spec
-    totals = rescue_totals(counts, spec)
-    outcome = {"yes": RESCUED, "never": NEVER}.get(rescued)
-    page = page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
+    totals = rescues.rescue_totals(counts, spec)
+    outcome = {"yes": rescues.RESCUED, "never": rescues.NEVER}.get(rescued)
+    page = rescues.page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
     with db.reading() as session:
-        texts = question_texts(session, [question.question_id for question in page])
+        texts = questions_store.question_texts(session, [question.question_id for question in page])
     shares = {"dead_share": totals.dead_share, "revived_share": totals.revived_share}
     questions = [
         {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}
@@ -418,24 +376,18 @@ def _list_rescued(run: str, record: "Record", rescued: str, after: str | None, l
 
 
 def _add(target: str | None) -> None:
-    from trainer_adapter.record.reading import Record
-    from trainer_adapter.record.runs import read_train_run, register
-
     if target is None:
         raise InputError("--add needs the folder in which a training run records its rollouts.")
     name, _, folder = ("", "", target) if Path(target).is_dir() else target.rpartition("=")
-    recorded = Record(Path(folder))  # a wrong folder leaves no new database
+    recorded = reading.Record(Path(folder))  # a wrong folder leaves no new database
     with db.open(create=True) as database, database.write() as session:
-        run = register(session, recorded, name or None)
-        training = read_train_run(session, run)
+        run = train_runs.register(session, recorded, name or None)
+        training = train_runs.read_train_run(session, run)
     terminal.show({"run": run.name, "folder": str(Path(folder).resolve()), **training.to_json()})
 
 
-def standing(session: "Session", run: "Run") -> dict[str, Any]:
+def standing(session: Session, run: "store.Run") -> dict[str, Any]:
     """Return what a training run is, and how far it has come, for `runs show`."""
-    from trainer_adapter.record.runs import open_record, read_train_run
-    from trainer_adapter.verl.alarms import alarms_of
-
-    training = read_train_run(session, run)
-    alarms = alarms_of(open_record(session, run).metrics().items()) if not training.problem else []
-    return {**training.to_json(), "alarms": [alarm._asdict() for alarm in alarms]}
+    training = train_runs.read_train_run(session, run)
+    logged = {} if training.problem else train_runs.open_record(session, run).metrics()
+    return {**training.to_json(), "alarms": [each._asdict() for each in alarms.alarms_of(logged.items())]}

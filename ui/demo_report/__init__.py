@@ -231,10 +231,7 @@ def _intro(
 def _scores(report: Report, ks: Sequence[int]) -> Table:
     rows = []
     for line in report.lines:
-        cells = []
-        for k in ks:
-            score = line.at(k)
-            cells.append(f"{percent(score.value)} {span(score.low, score.high)}")
+        cells = [f"{percent(score.value)} {span(score.low, score.high)}" for score in map(line.at, ks)]
         shares = line.entry.sources.to_json()["sources"]
         rows.append((line.label, *cells, percent(None if shares is None else shares[BOX])))
     return Table(("model", *(f"pass@{k}" for k in ks), "answers in a box"), tuple(rows))

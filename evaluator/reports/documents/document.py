@@ -254,7 +254,7 @@ RENDERERS: dict[str, Callable[[Document], str]] = {
     "markdown": render_markdown,
     "latex": render_latex,
 }
-"""Formats of a document, next to text for a terminal (`ui.cli.records`)."""
+"""Formats of a document, next to text for a terminal (`ui.cli.output`)."""
 
 
 def render_csv(rows: Sequence[Mapping[str, Any]]) -> str:

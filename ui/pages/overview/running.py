@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 from service.errors import InputError
 from service.runs.progress import WINDOW_S, Pace, RunProgress, frequent_errors, last_ended, pace, page_runs
 from service.runs.store import Run
+from service.telling import duration
 from trainer_adapter.record.progress import TrainingProgress, training_progress
 from ui.pages.overview.contents import KINDS, UNITS, training_links
 from ui.pages.state.database import cached
@@ -130,15 +131,3 @@ def facts(progress: RunProgress, going: Pace | None) -> list[str]:
     if progress.unpriced:
         cost = f"at least {cost}, {progress.unpriced:,} requests without a known price"
     return [*words, cost]
-
-
-def duration(minutes: float) -> str:
-    """Return minutes in a readable form: 40 s, 12 min, 3 h 20 min, 2 days 4 h."""
-    if minutes < 1:
-        return f"{max(1, round(60 * minutes))} s"
-    whole = round(minutes)
-    if whole < 60:
-        return f"{whole} min"
-    if whole < 48 * 60:
-        return f"{whole // 60} h {whole % 60} min"
-    return f"{whole // 1440} days {whole % 1440 // 60} h"

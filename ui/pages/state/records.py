@@ -24,8 +24,7 @@ pyarrow.set_memory_pool(pyarrow.system_memory_pool())  # Arrow's own keeps some 
 @cached
 def stored_trainings(session: Session) -> dict[str, tuple[Run, Path | None]]:
     """Return all training runs with the folders of their records by id, oldest first."""
-    runs = [run for run in list_runs(session) if run.kind == TRAIN]
-    return {run.id: (run, stored_folder(session, run)) for run in runs}
+    return {run.id: (run, stored_folder(session, run)) for run in list_runs(session, TRAIN)}
 
 
 def open_run(run_id: str) -> Record:
