@@ -2,7 +2,7 @@
 
 import pytest
 
-from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
+from evaluator.reports.document import Commands, Document, Heading, Picture, Points, Table, Text
 from ui.cli.output import Terminal, say
 
 RECORD = {

@@ -11,7 +11,7 @@ from pathlib import Path
 from evaluator.evals.counts import BOX
 from evaluator.reports.comparing import MethodComparison, ahead, compare_methods
 from evaluator.reports.diagnosis_layout import diagnosis_document
-from evaluator.reports.documents.document import (
+from evaluator.reports.document import (
     Block,
     Commands,
     Document,
