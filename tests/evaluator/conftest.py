@@ -1,13 +1,11 @@
 """What tests of the evaluator share: a grader, whose worker takes seconds to start."""
 
-from collections.abc import Iterator
-
 import pytest
 
 from evaluator.grading import Grader
 
 
 @pytest.fixture(scope="session")
-def grader() -> Iterator[Grader]:
+def grader():
     with Grader(workers=1, time_limit_s=10.0) as grader:
         yield grader

@@ -21,7 +21,7 @@ from evaluator.benchmarks.loading import (
 )
 from evaluator.benchmarks.rows import canonical_integer
 from evaluator.evals.problems import make_problem
-from evaluator.grading import AnswerKind, Grader
+from evaluator.grading import AnswerKind
 from service.errors import InputError
 from service.questions.images import read_image
 
@@ -50,7 +50,7 @@ def write_gpqa(path: Path, count: int = 198) -> Path:
     return path
 
 
-def test_the_catalogue_holds_what_each_benchmark_needs() -> None:
+def test_the_catalogue_holds_what_each_benchmark_needs():
     for name, benchmark in BENCHMARKS.items():
         assert benchmark.name == name
         assert benchmark.licence
@@ -64,9 +64,7 @@ def test_the_catalogue_holds_what_each_benchmark_needs() -> None:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("name", FILES)
-def test_every_file_at_hand_is_the_benchmark_it_is_known_as(
-    name: str, data_folder: Path, grader: Grader
-) -> None:
+def test_every_file_at_hand_is_the_benchmark_it_is_known_as(name, data_folder, grader):
     loaded = load_benchmark(name, source=data_folder / f"{FILES[name]}.jsonl")
     assert loaded.content == "as known"
     assert len(loaded.problems) == BENCHMARKS[name].rows
@@ -76,9 +74,7 @@ def test_every_file_at_hand_is_the_benchmark_it_is_known_as(
 
 
 @pytest.mark.shared
-def test_one_changed_gold_changes_the_content_and_another_order_does_not(
-    data_folder: Path, tmp_path: Path
-) -> None:
+def test_one_changed_gold_changes_the_content_and_another_order_does_not(data_folder, tmp_path):
     lines = (data_folder / "amc23.jsonl").read_text(encoding="utf-8").splitlines(keepends=True)
     turned = tmp_path / "turned.jsonl"
     turned.write_text("".join(reversed(lines)), encoding="utf-8")
@@ -89,7 +85,7 @@ def test_one_changed_gold_changes_the_content_and_another_order_does_not(
         load_benchmark("amc23", source=write_rows(tmp_path / "edited.jsonl", *rows))
 
 
-def test_gpqa_options_are_shuffled_by_the_recorded_seed(tmp_path: Path) -> None:
+def test_gpqa_options_are_shuffled_by_the_recorded_seed(tmp_path):
     path = write_gpqa(tmp_path / "gpqa_diamond.csv")
     first, again, other = (
         load_benchmark("gpqa-diamond", source=path, options_seed=seed) for seed in (0, 0, 1)
@@ -108,7 +104,7 @@ def test_gpqa_options_are_shuffled_by_the_recorded_seed(tmp_path: Path) -> None:
         assert problem.kind is AnswerKind.CHOICE
 
 
-def test_rows_of_a_gated_benchmark_never_show(tmp_path: Path, grader: Grader) -> None:
+def test_rows_of_a_gated_benchmark_never_show(tmp_path, grader):
     loaded = load_benchmark("gpqa-diamond", source=write_gpqa(tmp_path / "gpqa_diamond.csv"))
     assert SECRET not in repr(loaded)
     broken = replace(loaded, problems=(*loaded.problems[:5], make_problem(SECRET, SECRET, AnswerKind.CHOICE)))
@@ -134,7 +130,7 @@ def test_rows_of_a_gated_benchmark_never_show(tmp_path: Path, grader: Grader) ->
     assert SECRET not in str(caught.value)
 
 
-def test_integers_lose_what_copies_spell_differently() -> None:
+def test_integers_lose_what_copies_spell_differently():
     spelled = ["27.0", "033", r"336^\circ", r"$336^{\circ}$", "1,450,000", "-1", "+2.", "0", "-0"]
     assert [*map(canonical_integer, spelled)] == ["27", "33", "336", "336", "1450000", "-1", "2", "0", "0"]
     for other in ("12,34", "2.5", "x", "", "7" * 5_000):  # the last has more digits than Python reads
@@ -160,7 +156,7 @@ def read(name):
 
 
 @pytest.mark.slow
-def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path: Path) -> None:
+def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path):
     mine = tmp_path / "mine.toml"
     mine.write_text('hub = "org/mine"\nkind = "integer"\nrows = 31\n')
     names = ("aime24", "aime25", "gpqa-diamond", "amc23", str(mine))
@@ -196,7 +192,7 @@ ROWS = [
 
 
 @pytest.fixture
-def rows(tmp_path: Path) -> Path:
+def rows(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
     return path
@@ -208,7 +204,7 @@ def toml(folder: Path, text: str) -> str:
     return str(path)
 
 
-def test_a_file_of_rows_is_a_benchmark(rows: Path) -> None:
+def test_a_file_of_rows_is_a_benchmark(rows):
     loaded = load_benchmark(str(rows))
     assert (loaded.name, loaded.content) == ("rows", "not checked")
     assert [(problem.answer, problem.kind, problem.tolerance) for problem in loaded.problems] == [
@@ -222,7 +218,7 @@ def test_a_file_of_rows_is_a_benchmark(rows: Path) -> None:
     assert loaded.source["file"] == "rows.jsonl"
 
 
-def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: Path) -> None:
+def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path):
     (tmp_path / "r.jsonl").write_text('{"q": "Even?", "yes": "2", "no": 3}\n')
     loaded = load_benchmark(
         toml(
@@ -270,9 +266,7 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path: 
         ('file = "rows.jsonl"\nrows = 7', "mine has 7 problems, but this source has 6"),
     ],
 )
-def test_what_is_wrong_with_a_definition_is_named(
-    tmp_path: Path, rows: Path, text: str, message: str
-) -> None:
+def test_what_is_wrong_with_a_definition_is_named(tmp_path, rows, text, message):
     with pytest.raises(InputError, match=message):
         load_benchmark(toml(tmp_path, text))
 
@@ -282,12 +276,12 @@ RED_ID, BLUE_ID = read_image(RED).id, read_image(BLUE).id
 
 
 @pytest.fixture(autouse=True)
-def _pictures(tmp_path: Path) -> None:
+def _pictures(tmp_path):
     (tmp_path / "red.png").write_bytes(RED)
     (tmp_path / "blue.jpg").write_bytes(BLUE)
 
 
-def test_mathvision_lists_choices_that_say_something(tmp_path: Path) -> None:
+def test_mathvision_lists_choices_that_say_something(tmp_path):
     row = {"decoded_image": "red.png", "image": "images/1.jpg"}
     rows = write_rows(
         tmp_path / "rows.jsonl",
@@ -302,7 +296,7 @@ def test_mathvision_lists_choices_that_say_something(tmp_path: Path) -> None:
     assert third.images == (BLUE_ID,)
 
 
-def test_mathverse_takes_the_rows_of_a_version(tmp_path: Path) -> None:
+def test_mathverse_takes_the_rows_of_a_version(tmp_path):
     row = {"image": "red.png", "query_cot": "According to the image, answer."}
     rows = write_rows(
         tmp_path / "rows.jsonl",
@@ -315,7 +309,7 @@ def test_mathverse_takes_the_rows_of_a_version(tmp_path: Path) -> None:
     assert all(problem.images == (RED_ID,) for problem in problems)
 
 
-def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> None:
+def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path):
     write_rows(
         tmp_path / "rows.jsonl", {"question": "What colour is <image>?", "answer": "red", "figure": "red.png"}
     )
@@ -340,7 +334,7 @@ def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path: Path) -> N
         ({"question": "1?", "answer": "1", "kind": ["latex"]}, '"kind" is not text'),
     ],
 )
-def test_what_is_wrong_with_a_row_is_named(tmp_path: Path, row: dict[str, object], message: str) -> None:
+def test_what_is_wrong_with_a_row_is_named(tmp_path, row, message):
     path = tmp_path / "bad.jsonl"
     path.write_text(json.dumps(ROWS[0]) + "\n" + json.dumps(row) + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=f"(?m)bad.jsonl:2: .*{message}"):

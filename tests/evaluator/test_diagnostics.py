@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from itertools import combinations, product
 from math import comb
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ def row(question: str, reward: Any, **more: Any) -> dict[str, Any]:
     return {"question_id": question, "reward": reward, **more}
 
 
-def test_rows_become_groups_by_question_and_neighbor(tmp_path: Path) -> None:
+def test_rows_become_groups_by_question_and_neighbor(tmp_path):
     path = write_rows(
         tmp_path / "r.jsonl",
         row("a", 1, tokens=10),
@@ -69,7 +68,7 @@ def test_rows_become_groups_by_question_and_neighbor(tmp_path: Path) -> None:
     assert [(p.variant, p.correct, p.wrong) for p in second.prompts] == [(0, 1, 0), (1, 0, 1)]
 
 
-def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
+def test_a_folder_as_verl_writes_it(tmp_path):
     for step in (1, 2, 10):
         write_rows(
             tmp_path / f"{step}.jsonl",
@@ -86,7 +85,7 @@ def test_a_folder_as_verl_writes_it(tmp_path: Path) -> None:
     assert {group.prompts[0].correct for group in read.checkpoints[0].groups} == {1}
 
 
-def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
+def test_shaped_rewards_need_a_threshold(tmp_path):
     path = write_rows(tmp_path / "r.jsonl", row("a", 0.9), row("a", -0.4))
     with pytest.raises(InputError, match=r"r\.jsonl:1: .*0\.9.*--correct-above"):
         file_source(path)
@@ -104,7 +103,7 @@ def test_shaped_rewards_need_a_threshold(tmp_path: Path) -> None:
         ('{"question_id": "a", "reward": 1, "tokens": -1}', '"tokens" is -1'),
     ],
 )
-def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message: str) -> None:
+def test_a_bad_row_is_refused_with_its_place(tmp_path, line, message):
     path = tmp_path / "r.jsonl"
     path.write_text('{"question_id": "z", "reward": 0}\n' + line + "\n", encoding="utf-8")
     with pytest.raises(InputError, match=message) as refused:
@@ -112,13 +111,13 @@ def test_a_bad_row_is_refused_with_its_place(tmp_path: Path, line: str, message:
     assert str(refused.value).startswith(f"{path}:2: ")
 
 
-def test_contradictions_are_refused(tmp_path: Path) -> None:
+def test_contradictions_are_refused(tmp_path):
     rows = [row("a", 1, neighbor_id="c", variant=variant) for variant in (1, 2)]
     with pytest.raises(InputError, match="variant 2 here but 1 in an earlier row"):
         file_source(write_rows(tmp_path / "r.jsonl", *rows))
 
 
-def test_what_is_not_there_is_said(tmp_path: Path) -> None:
+def test_what_is_not_there_is_said(tmp_path):
     with pytest.raises(InputError, match="no such file"):
         file_source(tmp_path / "none.jsonl")
     with pytest.raises(InputError, match=r"contains no \.jsonl or \.parquet files"):
@@ -146,7 +145,7 @@ def equal_by_enumeration(prompts: list[list[int]], g: int) -> float:
 @given(
     st.lists(st.lists(st.integers(0, 1), min_size=3, max_size=5), min_size=2, max_size=3), st.integers(2, 3)
 )
-def test_a_joint_group_is_counted_exactly(prompts: list[list[int]], g: int) -> None:
+def test_a_joint_group_is_counted_exactly(prompts, g):
     correct = np.array([[sum(rewards) for rewards in prompts]])
     wrong = np.array([[len(rewards) - sum(rewards) for rewards in prompts]])
     joint, neighbors = (
@@ -158,7 +157,7 @@ def test_a_joint_group_is_counted_exactly(prompts: list[list[int]], g: int) -> N
 
 
 @given(st.integers(0, 4), st.integers(0, 4), st.integers(0, 3))
-def test_unknown_grades_are_bounded(correct: int, wrong: int, unknown: int) -> None:
+def test_unknown_grades_are_bounded(correct, wrong, unknown):
     if correct + wrong + unknown < 2:
         return
     pair = GroupShape("pair", 0, 2)
@@ -168,7 +167,7 @@ def test_unknown_grades_are_bounded(correct: int, wrong: int, unknown: int) -> N
         assert low - 1e-12 <= pair.counted(*ends(*graded, 2))[0] <= high + 1e-12
 
 
-def test_rows_of_a_small_run() -> None:
+def test_rows_of_a_small_run():
     groups = (
         group("a", (2, 0), (2, 0), (2, 0)),  # equal throughout
         group("b", (2, 0), (0, 2), (0, 2)),  # each prompt equal, jointly mixed
@@ -215,7 +214,7 @@ def sample(rng: np.random.Generator, success: Floats, m: int) -> GroupCounts:
 
 
 @pytest.mark.slow
-def test_a_forecast_finds_the_shares_of_the_population() -> None:
+def test_a_forecast_finds_the_shares_of_the_population():
     rng = np.random.default_rng(2)
     population = draw_rates(rng, 100_000, 3)
     fitted = forecast(sample(rng, draw_rates(rng, 1500, 3), 8), replicates=10)
@@ -229,7 +228,7 @@ def test_a_forecast_finds_the_shares_of_the_population() -> None:
         assert row["low"] < row["share"] < row["high"]
 
 
-def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion() -> None:
+def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion():
     correct = np.repeat([0, 8, 4], [50, 30, 20])
     table, uniform = binomial_table(correct, 8 - correct), np.full(len(RATES), 1 / len(RATES))
     low, high = profile_interval(table, np.ones(100), GroupShape("", 0, 8).equal_chances(None), uniform)
@@ -238,7 +237,7 @@ def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion() -> None
     assert high == pytest.approx(0.870, abs=0.01)
 
 
-def test_neighbors_need_a_pilot_or_an_assumption() -> None:
+def test_neighbors_need_a_pilot_or_an_assumption():
     rng = np.random.default_rng(7)
     counts = sample(rng, draw_rates(rng, 200, 0), 8)
     joint = GroupShape("joint", 3, 8)
@@ -255,7 +254,7 @@ def test_neighbors_need_a_pilot_or_an_assumption() -> None:
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_the_forecast_holds_on_a_real_run(data_folder: Path) -> None:
+def test_the_forecast_holds_on_a_real_run(data_folder):
     visits = read_visits(data_folder / "grpo_group_log_dsrsub.jsonl")
     for g, m in ((8, 8), (8, 4), (4, 4)):
         predicted, observed = check_halves(visits, g, m=m)
@@ -277,7 +276,7 @@ def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return weights
 
 
-def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:
+def test_the_break_even_g_is_the_smallest_that_does_as_well():
     predicted = known(beta_cells(0.4, 0.5), Shift(0.0, 1.0, 0.0))
     rows, found = cost_report(predicted, 8, 3, TokenCosts(None, None))
     joint = predicted.share(GroupShape("joint", 3, 8))
@@ -288,7 +287,7 @@ def test_the_break_even_g_is_the_smallest_that_does_as_well() -> None:
     assert all(row["tokens"] is None and row["usd"] is None for row in rows)
 
 
-def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
+def test_a_rescue_yields_what_a_simulation_of_it_yields():
     weights, shift = 0.3 * point(0) + 0.7 * beta_cells(0.4, 0.8), Shift(-0.3, 1.2, 0.2)
     rows, even = cost_report(known(weights, shift), 8, 3, TokenCosts(100.0, 300.0))
     row = next(row for row in rows if row["method"] == RESCUE)
@@ -308,14 +307,14 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields() -> None:
     assert row["tokens"] == pytest.approx((800 + 4 * 200 * dead.mean()) / row["mixed"], rel=0.015)
 
 
-def test_questions_that_only_neighbors_solve_have_no_break_even() -> None:
+def test_questions_that_only_neighbors_solve_have_no_break_even():
     weights = 0.5 * point(0) + 0.5 * point(len(RATES) // 2)
     _, even = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
     assert even["g_equal_share"] is None
     assert even["needed_share"] is None
 
 
-def test_prices_need_both_numbers() -> None:
+def test_prices_need_both_numbers():
     assert usd_per_token(None, None) is None
     assert usd_per_token(3.6, 1000.0) == pytest.approx(1e-6)
     with pytest.raises(InputError, match="both"):
@@ -336,7 +335,7 @@ def make_groups(rng: np.random.Generator, questions: int, m: int, *shifts: float
     return groups
 
 
-def test_the_p_value_is_that_of_the_exact_conditional_distribution() -> None:
+def test_the_p_value_is_that_of_the_exact_conditional_distribution():
     correct, known = np.array([[3, 0]]), np.array([[3, 3]])
     weights = {
         c: comb(3, c) * comb(3, 3 - c) / comb(6, 3) for c in range(4)
@@ -346,7 +345,7 @@ def test_the_p_value_is_that_of_the_exact_conditional_distribution() -> None:
     assert found["statistic"] == pytest.approx(2 * 6 * np.log(2))
 
 
-def test_strategies_that_shift_difficulty_are_found() -> None:
+def test_strategies_that_shift_difficulty_are_found():
     rng = np.random.default_rng(2)
     rows = strategy_shifts(make_groups(rng, 300, 16, -0.8, 0.0, 0.6))
     found = {row["strategy"]: row for row in rows}
@@ -382,7 +381,7 @@ def mean_distance(pairs: Any) -> float:
     return float(np.mean([distance(*pair) for pair in pairs]))
 
 
-def test_means_are_those_over_all_pairs() -> None:
+def test_means_are_those_over_all_pairs():
     texts = own, first, second = ("0", "10", "50"), ("80", "90", "100"), ("5", "200", "31")
     (row,) = tables([("a", dict(enumerate(texts)))], 3, 2)["diversity"]
     assert row["original"] == pytest.approx(mean_distance(combinations(own, 2)))
@@ -393,7 +392,7 @@ def test_means_are_those_over_all_pairs() -> None:
     assert row["between"] == pytest.approx(mean_distance(product(own, first + second)))
 
 
-def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
+def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors():
     texts = {0: ("0", "0", "0"), 1: ("0", "0", "0"), 2: ("90", "90", "90")}
     (row,) = tables([("a", texts)], 3, 2)["diversity"]
     assert row["original"] == 0.0
@@ -402,7 +401,7 @@ def test_the_fair_series_has_as_many_pairs_spread_over_the_neighbors() -> None:
     assert row["neighbors"] == pytest.approx(9 / 15)
 
 
-def test_a_density_integrates_to_one() -> None:
+def test_a_density_integrates_to_one():
     rng = np.random.default_rng(1)
     texts = [(f"q{n}", {0: tuple(map(str, rng.normal(0, 40, 3)))}) for n in range(200)]
     distances = np.array([row["original"] for row in tables(texts, 3, 0)["diversity"]])

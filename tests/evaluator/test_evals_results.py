@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Hashable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,7 +20,7 @@ from evaluator.evals.results import GOLD, UNKNOWN, load_result, majority_values,
 from evaluator.evals.runs import find_eval_run, model_slug, open_eval_run
 from evaluator.evals.samples import grade_run
 from evaluator.evals.tables import GradeRow
-from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob, Grader
+from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob
 from evaluator.passk import curve
 from evaluator.signal.sources import load_runs
 from service.asks.store import add_tasks
@@ -45,7 +44,7 @@ def lose(db: Database, run: Run, position: int, first: int, count: int, *, final
 
 
 @pytest.mark.parametrize("final", [False, True])
-def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, final: bool) -> None:
+def test_samples_that_were_asked_for_and_are_missing_are_unknown(db, final):
     run = add_eval_run(db, "a", [(8, 3, 1), (5, 5, 0), (8, 0, 0)])
     lose(db, run, 1, 5, 3, final=final)
     with db.read() as session:
@@ -67,7 +66,7 @@ def test_samples_that_were_asked_for_and_are_missing_are_unknown(db: Database, f
     assert [votes.total() for votes in answers.values()] == [8, 8, 8]
 
 
-def test_grades_of_other_versions_serve_and_are_named(db: Database) -> None:
+def test_grades_of_other_versions_serve_and_are_named(db):
     run = add_eval_run(db, "a", [(4, 3, 0)], grader_version="old 1")
     regrade(db, run, [(4, 2, 0)], "old 2")
     with db.read() as session:
@@ -81,7 +80,7 @@ def test_grades_of_other_versions_serve_and_are_named(db: Database) -> None:
             load_result(session, run, "older")
 
 
-def test_runs_are_read_by_one_version_of_the_grader(db: Database) -> None:
+def test_runs_are_read_by_one_version_of_the_grader(db):
     first = add_eval_run(db, "a", [(4, 3, 0)], grader_version="old 1")
     second = add_eval_run(db, "b", [(4, 3, 0)])
     with db.read() as session, pytest.raises(InputError, match=r"a, b were graded by different versions"):
@@ -107,7 +106,7 @@ def counted(*problems: Sequence[Hashable | None]) -> tuple[Counter[Hashable | No
     return tuple(map(Counter, problems))
 
 
-def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Path) -> None:
+def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path):
     with open_empty(tmp_path / "t.db") as db:
         run = add_eval_run(
             db, "a", [(6, 2, 0), (3, 0, 2)], answers=[["1", "1.0", "7", "7.0", "?", None], [None, None, "4"]]
@@ -120,7 +119,7 @@ def test_equal_wrong_answers_are_one_vote_however_they_are_spelled(tmp_path: Pat
     )
 
 
-def test_unknown_grades_bound_the_majority() -> None:
+def test_unknown_grades_bound_the_majority():
     votes = {"p": counted((GOLD, GOLD, UNKNOWN, ("wrong", "4"), ("wrong", "4")))[0]}
     low, high = majority_values(votes, 5)
     assert (low.tolist(), high.tolist()) == ([0.0], [1.0])
@@ -128,7 +127,7 @@ def test_unknown_grades_bound_the_majority() -> None:
     assert (low.tolist(), high.tolist()) == ([pytest.approx(2 / 5)], [pytest.approx(3 / 5)])
 
 
-def test_tokens_come_from_receipts_where_samples_do_not_tell(db: Database) -> None:
+def test_tokens_come_from_receipts_where_samples_do_not_tell(db):
     run = add_eval_run(db, "a", [(4, 1, 0), (2, 0, 0)], tokens=lambda position, _: 40 if position else None)
     with db.read() as session:
         assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
@@ -138,7 +137,7 @@ def silent(done: int, total: int) -> None:
     pass
 
 
-def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader) -> None:
+def test_samples_without_a_grade_are_graded_by_kind(db, grader):
     problems = [
         make_problem("1 + 1?", "2", AnswerKind.INTEGER),
         make_problem("Which?", "B", AnswerKind.CHOICE),
@@ -166,9 +165,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db: Database, grader: Grader
     assert not grade_run(db, run.id, grader, silent)
 
 
-def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(
-    db: Database, grader: Grader, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(db, grader, monkeypatch):
     monkeypatch.setattr(stored, "SAMPLES_PER_COMMIT", 4)
     run = add_eval_run(db, "r", [(3, 1, 0), (3, 3, 0)], graded=[0, 0])
 
@@ -193,7 +190,7 @@ PLACED = [PlacedProblem(problem) for problem in PROBLEMS]
 
 
 @given(st.text(max_size=80))
-def test_every_model_gives_a_name(model: str) -> None:
+def test_every_model_gives_a_name(model):
     assert check_name(f"{model_slug(model)}.amc23")
 
 
@@ -207,9 +204,7 @@ def test_every_model_gives_a_name(model: str) -> None:
         ({"source": {"file": "test.jsonl", "options_seed": 1}}, "source.options_seed"),
     ],
 )
-def test_any_other_setting_is_another_run_and_is_named(
-    db: Database, changes: dict[str, object], named: str
-) -> None:
+def test_any_other_setting_is_another_run_and_is_named(db, changes, named):
     with db.write() as session:
         open_eval_run(session, "r", make_eval_spec(PROBLEMS), PLACED, {})
         with pytest.raises(InputError, match=named):
@@ -218,7 +213,7 @@ def test_any_other_setting_is_another_run_and_is_named(
         assert not before
 
 
-def test_a_name_stands_for_the_one_run_made_under_it(db: Database) -> None:
+def test_a_name_stands_for_the_one_run_made_under_it(db):
     pilot = add_eval_run(db, "pilot.set-1", [(4, 2, 0)])
     for benchmark in ("amc23", "aime24"):
         add_eval_run(db, f"base.{benchmark}", [(4, 2, 0)], benchmark=benchmark)
@@ -240,7 +235,7 @@ def config(**settings: Any) -> EvalConfig:
     return EvalConfig(**{"benchmarks": ("aime24",), "model": "m", **settings})
 
 
-def test_the_presets_of_the_paper() -> None:
+def test_the_presets_of_the_paper():
     paper = config(preset="paper").prompt()
     assert (paper.form, paper.chat_template_kwargs) == ("chat", {"enable_thinking": False})
     assert paper.fill("1 + 1?") == (
@@ -253,7 +248,7 @@ def test_the_presets_of_the_paper() -> None:
 
 
 @pytest.mark.parametrize("content", [b"no place for it", b"\xff{question}"])
-def test_a_prompt_file_has_to_be_text_with_the_placeholder(tmp_path: Path, content: bytes) -> None:
+def test_a_prompt_file_has_to_be_text_with_the_placeholder(tmp_path, content):
     file = tmp_path / "prompt.txt"
     file.write_bytes(content)
     with pytest.raises(InputError, match=r"prompt\.txt"):

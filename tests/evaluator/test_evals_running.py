@@ -34,7 +34,7 @@ def for_texts(faults: dict[str, str], times: int = 1) -> FaultPlan:
 # What is sent and stored
 
 
-def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db: Database) -> None:
+def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db):
     run = start(db, "r", PROBLEMS, system="Be brief.", samples_per_request=8, seed=3, max_tokens=500)
     with running_server() as server:
         outcome = draw(db, run, server, 20)
@@ -52,7 +52,7 @@ def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db: Database)
     }
 
 
-def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: Database) -> None:
+def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db):
     run = start(db, "r", PROBLEMS, samples_per_request=3, seed=5)
     with running_server() as server:
         outcome = draw(db, run, server, 4)
@@ -74,7 +74,7 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db: 
     assert line.completion_tokens == sum(-(-len(row[-1]) // 4) for row in rows)
 
 
-def test_responses_that_were_filtered_cut_or_empty_are_samples(db: Database) -> None:
+def test_responses_that_were_filtered_cut_or_empty_are_samples(db):
     run = start(db, "r", PROBLEMS[:3])
     faults = dict(
         zip((problem.text for problem in PROBLEMS), ("filtered", "truncated", "null_content"), strict=False)
@@ -89,7 +89,7 @@ def test_responses_that_were_filtered_cut_or_empty_are_samples(db: Database) -> 
 # Resuming and growing
 
 
-def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) -> None:
+def test_responses_that_a_server_leaves_out_are_asked_for_again(db):
     run = start(db, "r", PROBLEMS)
     with running_server(faults=fault_sequence("fewer_choices", "fewer_choices")) as server:
         outcome = draw(db, run, server, 8)
@@ -102,7 +102,7 @@ def test_responses_that_a_server_leaves_out_are_asked_for_again(db: Database) ->
 # Faults
 
 
-def test_faults_change_neither_the_samples_nor_their_number(db: Database) -> None:
+def test_faults_change_neither_the_samples_nor_their_number(db):
     names = ("rate_limit", "server_error", "cut", "cut_early", "invalid_json", "wrong_type", "wrong_shape")
     shares = dict.fromkeys((*names, "empty_choices", "aborted"), 0.06)
     calm, stormy = start(db, "calm", PROBLEMS), start(db, "stormy", PROBLEMS)
@@ -120,9 +120,7 @@ def test_faults_change_neither_the_samples_nor_their_number(db: Database) -> Non
 @pytest.mark.parametrize(
     ("fault", "kind"), [("content_filter", "content filter"), ("context_length", "context length")]
 )
-def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
-    db: Database, form: str, fault: str, kind: str
-) -> None:
+def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(db, form, fault, kind):
     run = start(db, "r", PROBLEMS, form=form, template="{question}")
     with running_server(faults=for_texts({PROBLEMS[3].text: fault}, 2)) as server:
         outcome = draw(db, run, server, 8, at_once=1)
@@ -147,9 +145,7 @@ def test_a_request_that_is_refused_for_good_is_sent_again_only_if_told_to(
         ("no_template", "failing", "chat template"),
     ],
 )
-def test_a_server_that_refuses_everything_stops_the_run_and_nothing_is_final(
-    db: Database, fault: str, stopped: str, words: str
-) -> None:
+def test_a_server_that_refuses_everything_stops_the_run_and_nothing_is_final(db, fault, stopped, words):
     run = start(db, "r", PROBLEMS)
     with running_server(faults=always(fault)) as server:
         outcome = draw(db, run, server, 64, budget=Budget(halt_after=3), at_once=4)

@@ -91,7 +91,7 @@ def test_a_search_ends_where_it_has_read_enough_and_goes_on_from_there(stored, m
 
 
 @pytest.fixture
-def run(db: Database) -> Run:
+def run(db):
     """Three problems of 4 samples: 1, 0 and 2 correct; the third has one of unknown grade."""
     return add_eval_run(db, "base.test", [(4, 1, 0), (4, 0, 0), (4, 2, 1)])
 
@@ -126,7 +126,7 @@ def counted(db: Database, run: Run) -> list[tuple[int, int, int]]:
     return list(zip(counts.correct.tolist(), counts.unknown.tolist(), counts.n.tolist(), strict=True))
 
 
-def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(db: Database, run: Run) -> None:
+def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(db, run):
     assert grade(db, run, 1, 0, "correct", "ada")
     assert not grade(db, run, 1, 0, "correct", "ada")  # said already
     assert grade(db, run, 1, 0, "wrong", "bob")
@@ -153,7 +153,7 @@ def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(db:
                 session.execute(text(statement))
 
 
-def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(db: Database) -> None:
+def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(db):
     run = add_eval_run(db, "new.test", [(2, 0, 0)], graded=[0])
     grade(db, run, 0, 0, "correct")
     with db.read() as session:
@@ -229,7 +229,7 @@ def assert_counts_hold(db: Database, *filled: str) -> None:
         assert kept or table not in filled, f"{table} is empty, so nothing was tested"
 
 
-def test_samples_and_grades_are_counted(db: Database) -> None:
+def test_samples_and_grades_are_counted(db):
     counts = [(8, 3, 1), (5, 0, 0)]
     run = add_eval_run(
         db, "a", counts, truncated=2, tokens=lambda position, ordinal: None if ordinal == 1 else ordinal
@@ -238,7 +238,7 @@ def test_samples_and_grades_are_counted(db: Database) -> None:
     assert_counts_hold(db, "sample_counts", "grade_counts")
 
 
-def test_standings_follow_verdicts_and_reviews(db: Database) -> None:
+def test_standings_follow_verdicts_and_reviews(db):
     proposed = [Proposed("a?"), Proposed("b?", ()), Proposed("c?", ("unverified", "rejected"), model="m2")]
     run = add_run(db, "first", [("1+1=?", "2", proposed), ("1+2=?", "3", [Proposed("d?", ("undecided",))])])
     add_run(db, "second", [("1+1=?", "2", [Proposed("a?", ("rejected",))])])

@@ -1,7 +1,6 @@
 """Responses of other tools as evaluations: read, matched, stored once, graded, written."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile
@@ -18,9 +17,9 @@ from sqlalchemy import select
 from evaluator.evals.problems import make_problem, number_copies
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleRow, SampleTextRow
 from evaluator.exchange import importing
-from evaluator.exchange.exporting import SamplesFormat, export_samples
+from evaluator.exchange.exporting import export_samples
 from evaluator.exchange.files import ResponseFile, open_responses
-from evaluator.exchange.importing import By, FromFile, InBenchmark, Matcher, import_responses, survey
+from evaluator.exchange.importing import FromFile, InBenchmark, Matcher, import_responses, survey
 from evaluator.grading import AnswerKind
 from service.database import Database
 from service.errors import InputError
@@ -81,7 +80,7 @@ def lighteval_row(texts: list[str], metric: dict[str, float], marks: str = "") -
     return {f"{marks}doc{marks}": doc, f"{marks}model_response{marks}": told, f"{marks}metric{marks}": metric}
 
 
-def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None:
+def test_files_of_other_tools_are_known_by_their_columns(tmp_path):
     details = tmp_path / "details.parquet"
     parquet.write_table(pyarrow.Table.from_pylist([lighteval_row(["4"], {"match": 1.0})]), details)
     file = open_responses([details])
@@ -114,7 +113,7 @@ def test_files_of_other_tools_are_known_by_their_columns(tmp_path: Path) -> None
     assert (response.question, response.answer, response.text) == ("2+2?", "4", "a, b")
 
 
-def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path: Path) -> None:
+def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path):
     rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
     (response,) = open_responses([write_rows(tmp_path / "3.jsonl", *rows)]).read()
     assert (response.question, response.text, response.answer) == ("user\n2+2?", "4", "4")
@@ -152,7 +151,7 @@ def lm_eval_rows(*filters: str) -> list[dict[str, Any]]:
     ]
 
 
-def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: Path) -> None:
+def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path):
     path = tmp_path / "samples_sums_2026-11-26T13-25-50.262854.jsonl"
     write_rows(path, *lm_eval_rows("strict", "flexible"))
     file = open_responses([path])
@@ -173,7 +172,7 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path: 
         open_responses([path], columns={"score": "exact_match,loose"})
 
 
-def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path: Path) -> None:
+def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path):
     about = {"eval": {"model": "m", "task": "sums", "run_id": "r"}, "plan": {"config": {"top_p": 0.9}}}
     message = {
         "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://a"}]
@@ -198,7 +197,7 @@ BOTH = [make_problem("<image>Find x.", "2", images=[image.id]) for image in (RED
 
 
 @pytest.fixture
-def other_db(tmp_path: Path) -> Iterator[Database]:
+def other_db(tmp_path):
     with open_empty(tmp_path / "other.db") as database:
         yield database
 
@@ -212,9 +211,7 @@ def from_file(folder: Path) -> FromFile:
 
 
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
-def test_what_is_exported_comes_back_in_another_database(
-    form: SamplesFormat, db: Database, other_db: Database, tmp_path: Path
-) -> None:
+def test_what_is_exported_comes_back_in_another_database(form, db, other_db, tmp_path):
     with db.write() as session:
         store_images(session, [RED, BLUE])
     plain = [*BOTH, make_problem("How much?", "3.00", AnswerKind.TOLERANCE, "1e-1")]
@@ -238,7 +235,7 @@ def test_what_is_exported_comes_back_in_another_database(
         assert sizes[::2] == [[(8, 6)], [(8, 6)], [], [(8, 6)]]
 
 
-def test_the_same_words_below_another_picture_are_another_problem(tmp_path: Path, db: Database) -> None:
+def test_the_same_words_below_another_picture_are_another_problem(tmp_path, db):
     path = write_rows(
         tmp_path / "r.jsonl",
         asked(image=data_address(RED), response=["\\boxed{2}", "\\boxed{3}"]),
@@ -267,9 +264,7 @@ def sums(tmp_path: Path) -> Path:
     return write_rows(tmp_path / "sums.jsonl", *rows)
 
 
-def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_stopped_import_goes_on_and_two_at_once_store_each_response_once(db, tmp_path, monkeypatch):
     monkeypatch.setattr(importing, "RESPONSES_PER_COMMIT", 2)
     file = open_responses([sums(tmp_path)])
     whole = bring(db, file, "whole")[0]
@@ -316,9 +311,7 @@ BENCHMARK = [make_problem("What is 1 + 1?", "2"), make_problem("What is\n1 + 1? 
         ("position", {"id": 2}, None),
     ],
 )
-def test_questions_are_found_in_a_benchmark(
-    by: By, row: dict[str, Any], place: int | None, tmp_path: Path
-) -> None:
+def test_questions_are_found_in_a_benchmark(by, row, place, tmp_path):
     rows = [{"response": "", **row}, {"response": "", "question": BENCHMARK[0].text, "id": "0"}]
     file = open_responses([write_rows(tmp_path / "r.jsonl", *rows)])
     read = survey(file.read(), InBenchmark("b", BENCHMARK, by))
@@ -361,16 +354,14 @@ def test_questions_are_found_in_a_benchmark(
         ('{"text"\n' * 300, {}, r"300 of 300 rows cannot be used:(\n  r.jsonl:\d: .*){5}\n  and 295 more"),
     ],
 )
-def test_what_cannot_be_imported_says_where_and_what_would_fit(
-    lines: str, columns: dict[str, str], message: str, tmp_path: Path
-) -> None:
+def test_what_cannot_be_imported_says_where_and_what_would_fit(lines, columns, message, tmp_path):
     path = tmp_path / "r.jsonl"
     path.write_text(lines, encoding="utf-8")
     with pytest.raises(InputError, match=message):
         survey(open_responses([path], columns=columns).read(), FromFile("own"))
 
 
-def test_texts_of_gated_benchmarks_are_not_exported(db: Database, tmp_path: Path) -> None:
+def test_texts_of_gated_benchmarks_are_not_exported(db, tmp_path):
     problems = make_problems(1)
     run = add_eval_run(db, "r", [(1, 1, 0)], problems=problems, benchmark="gpqa-diamond")
     with pytest.raises(InputError, match="gated benchmark, whose texts may not be exported"):

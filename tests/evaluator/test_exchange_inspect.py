@@ -57,7 +57,7 @@ def evaluate(
 
 
 @pytest.mark.parametrize("form", ["eval", "json"])
-def test_a_log_becomes_responses(form: Literal["eval", "json"], tmp_path: Path) -> None:
+def test_a_log_becomes_responses(form, tmp_path):
     from inspect_ai.scorer import match
 
     texts = ["ANSWER: 3/4", "\\boxed{5}", "x", "so \\boxed{0.75}", None, "y"]
@@ -83,7 +83,7 @@ def test_a_log_becomes_responses(form: Literal["eval", "json"], tmp_path: Path) 
         open_responses([cut], "inspect")
 
 
-def test_the_scorer_leaves_unknown_grades_out_and_counts_them(tmp_path: Path) -> None:
+def test_the_scorer_leaves_unknown_grades_out_and_counts_them(tmp_path):
     from evaluator.exchange.inspect_scorer import math_answer
 
     log = evaluate(tmp_path, math_answer(), ["\\boxed{0.75}", "5", "x", "0", "\\boxed{4}", "y"])

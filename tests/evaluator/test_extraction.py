@@ -33,11 +33,11 @@ def _text(response: str) -> str | None:
         ("", None),
     ],
 )
-def test_last_boxed(text: str, answer: str | None) -> None:
+def test_last_boxed(text, answer):
     assert last_boxed(text) == answer
 
 
-def test_boxes_in_a_row_are_one_answer() -> None:
+def test_boxes_in_a_row_are_one_answer():
     assert boxed_answer(r"so \boxed{2} and \boxed{3}") == "2, 3"
     assert boxed_answer(r"$\boxed{2}$, $\boxed{3}$") == "2, 3"
     assert boxed_answer(r"\boxed{2}\boxed{2}") == "2"
@@ -104,7 +104,7 @@ def test_boxes_in_a_row_are_one_answer() -> None:
         (r"It earns \$2.5 million in 3 years.", r"\$2.5 \text{million}"),
     ],
 )
-def test_the_answer_of_a_response(response: str, answer: str | None) -> None:
+def test_the_answer_of_a_response(response, answer):
     assert _text(response) == answer
 
 
@@ -134,7 +134,7 @@ def test_the_answer_of_a_response(response: str, answer: str | None) -> None:
         ("Ответ: 3 млн рублей", "3 млн рублей"),
     ],
 )
-def test_the_answer_of_a_response_in_another_script(response: str, answer: str) -> None:
+def test_the_answer_of_a_response_in_another_script(response, answer):
     assert _text(response) == answer
 
 
@@ -158,13 +158,13 @@ def test_the_answer_of_a_response_in_another_script(response: str, answer: str) 
     ],
     ids=range(13),
 )
-def test_extraction_is_linear(hostile: str) -> None:
+def test_extraction_is_linear(hostile):
     started = time.monotonic()
     _text(hostile)
     assert time.monotonic() - started < 5
 
 
-def test_thinking_is_no_answer() -> None:
+def test_thinking_is_no_answer():
     assert _text(r"<think>maybe \boxed{5}</think> so \boxed{6}") == "6"
     assert _text(r"maybe \boxed{5}</think> The answer is 6.") == "6"
     assert _text(r"[THINK]maybe \boxed{5}[/THINK] The answer is 6.") == "6"
@@ -186,7 +186,7 @@ STARTS = ("<|channel|>analysis<|message|>", "analysis<|message|>", "analysis", "
         "assistantcommentary to=functions.sum json{}assistantanalysisGood.assistantfinal",
     ],
 )
-def test_of_channels_the_final_one_is_the_reply(start: str, turn: str) -> None:
+def test_of_channels_the_final_one_is_the_reply(start, turn):
     assert after_thinking(f"{start}We add: \\boxed{{5}}.{turn}So 6.") == "So 6."
     assert after_thinking(f"{start}We add.{turn}5?{turn}So 6.") == "So 6."
 
@@ -194,5 +194,5 @@ def test_of_channels_the_final_one_is_the_reply(start: str, turn: str) -> None:
 @pytest.mark.parametrize(
     "text", ["analysis of a sum: 5", "Analysis\nWe add.", "analysis: 5", "An AssistantFinal is 5"]
 )
-def test_words_that_channels_have_in_their_names_are_text(text: str) -> None:
+def test_words_that_channels_have_in_their_names_are_text(text):
     assert after_thinking(text) == text

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,7 @@ def address(line: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def client() -> Iterator[httpx.Client]:
+def client():
     process, line = start("--deadline-s", "6", "--time-limit-s", "5", "--queue", "300", "--body-mb", "16")
     try:
         with httpx.Client(base_url=address(line), timeout=120) as client:
@@ -68,7 +67,7 @@ def grades(answer: httpx.Response) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_batch_is_graded_in_order_with_answers_sources_and_reasons(client: httpx.Client) -> None:
+def test_a_batch_is_graded_in_order_with_answers_sources_and_reasons(client):
     pairs = [
         (r"so \boxed{\frac{2}{4}}", 0.5),
         (r"\boxed{2\cos x}", r"\cos x+\cos x"),
@@ -93,7 +92,7 @@ def test_a_batch_is_graded_in_order_with_answers_sources_and_reasons(client: htt
     assert grades(client.post("/grade", json=batch((long, "0.5")))) == [("correct", "numeric")]
 
 
-def test_openrlhf_gets_numbers_once_unknown_has_one(client: httpx.Client) -> None:
+def test_openrlhf_gets_numbers_once_unknown_has_one(client):
     sent = {
         "query": [
             "<s> Q: 2+3?\nA: \\boxed{5}<|im_end|>",
@@ -121,7 +120,7 @@ def test_openrlhf_gets_numbers_once_unknown_has_one(client: httpx.Client) -> Non
     assert "4 queries, 4 prompts, 1 labels" in uneven.json()["error"]
 
 
-def test_nemo_gym_gets_its_body_back_with_a_reward(client: httpx.Client) -> None:
+def test_nemo_gym_gets_its_body_back_with_a_reward(client):
     def body(gold: str, *texts: str) -> dict[str, object]:
         message = {"type": "message", "content": [{"type": "output_text", "text": text} for text in texts]}
         response = {"id": "r", "output": [{"type": "reasoning", "summary": [r"\boxed{1}"]}, message]}
@@ -142,7 +141,7 @@ def test_nemo_gym_gets_its_body_back_with_a_reward(client: httpx.Client) -> None
     assert (unknown["failure_kind"], unknown["failure_reason"]) == ("verifier_error", "no answer")
 
 
-def test_the_clients_of_the_page_work_as_they_stand_there(client: httpx.Client) -> None:
+def test_the_clients_of_the_page_work_as_they_stand_there(client):
     page = (ROOT / "docs" / "grade-server.md").read_text(encoding="utf-8")
     plain, trl, verl = (
         block.replace("http://127.0.0.1:8600", str(client.base_url).rstrip("/"))
@@ -180,9 +179,7 @@ def test_the_clients_of_the_page_work_as_they_stand_there(client: httpx.Client) 
         (json.dumps(batch(*[("a", "1")] * 301)).encode(), 413, "301 cases exceed the maximum queue size"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_graded_is_refused_in_one_line(
-    client: httpx.Client, body: bytes, status: int, words: str
-) -> None:
+def test_what_cannot_be_graded_is_refused_in_one_line(client, body, status, words):
     answer = client.post("/grade", content=body)
     assert answer.status_code == status
     assert words in answer.json()["error"]
@@ -190,7 +187,7 @@ def test_what_cannot_be_graded_is_refused_in_one_line(
 
 
 @pytest.mark.slow
-def test_hostile_answers_hold_up_nobody_and_get_a_reason(client: httpx.Client) -> None:
+def test_hostile_answers_hold_up_nobody_and_get_a_reason(client):
     towers = ["9^{9^{9^9}}", "((((3!)!)!)!)!", r"\frac{1}{" * 10_000 + "x" + "}" * 10_000, "(" * 10_000]
     hostile = [rf"\boxed{{{answer}}}" for answer in (*towers, *hostile_answers()[-8:])]
     hostile += ["a " * 5_000_000, "a" * 30 + "!" * 200_000, "(" * 200_000, SLOW]
@@ -212,7 +209,7 @@ def test_hostile_answers_hold_up_nobody_and_get_a_reason(client: httpx.Client) -
 
 
 @pytest.mark.slow
-def test_a_full_queue_says_when_to_come_again(client: httpx.Client) -> None:
+def test_a_full_queue_says_when_to_come_again(client):
     many = batch(*[(SLOW.replace("x^3", f"x^{{{power}}}"), r"\ln 7") for power in range(3, 203)])
     held = threading.Thread(target=client.post, args=("/grade",), kwargs={"json": many})
     held.start()
@@ -226,7 +223,7 @@ def test_a_full_queue_says_when_to_come_again(client: httpx.Client) -> None:
 
 
 @pytest.mark.slow
-def test_a_token_is_asked_for_and_may_stand_in_the_address(tmp_path: Path) -> None:
+def test_a_token_is_asked_for_and_may_stand_in_the_address(tmp_path):
     process, line = start("--host", "0.0.0.0", "--unknown-reward", "0", TAGRPO_GRADE_TOKEN=TOKEN)
     try:
         assert TOKEN not in line
@@ -247,7 +244,7 @@ def test_a_token_is_asked_for_and_may_stand_in_the_address(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_signal_lets_what_is_in_flight_be_answered() -> None:
+def test_a_signal_lets_what_is_in_flight_be_answered():
     process, line = start("--deadline-s", "4", "--time-limit-s", "300")
     url = address(line)
     with ThreadPoolExecutor(1) as threads:
@@ -274,8 +271,6 @@ def test_a_signal_lets_what_is_in_flight_be_answered() -> None:
         ("q" + " " * 3_000_000 + "x", "q", " " * 3_000_000 + "x"),
     ],
 )
-def test_a_response_is_what_follows_the_prompt_in_a_query(
-    query: str, prompt: str, response: str | None
-) -> None:
+def test_a_response_is_what_follows_the_prompt_in_a_query(query, prompt, response):
     """Time grows with the length: the long ones take minutes where it grows with its square."""
     assert response_of(query, prompt) == response

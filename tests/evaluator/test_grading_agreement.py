@@ -47,7 +47,7 @@ expressions = st.recursive(atoms, _joined, max_leaves=5)
 @example("x+x", r"((x+|x|)^{-1})^{-1}")  # the second is defined for positive x only
 @settings(max_examples=40, deadline=None)
 @given(expressions, expressions)
-def test_arithmetic_agrees_with_algebra_on_any_two_expressions(first: str, second: str) -> None:
+def test_arithmetic_agrees_with_algebra_on_any_two_expressions(first, second):
     first, second = normalize(first), normalize(second)
     same = same_value(first, second)
     assert same == same_value(second, first)
@@ -71,7 +71,7 @@ def test_arithmetic_agrees_with_algebra_on_any_two_expressions(first: str, secon
         (r"\log_2\binom{4}{1}", "2", "8"),
     ],
 )
-def test_a_factor_before_a_binomial_or_a_bracket(text: str, product: str, total: str) -> None:
+def test_a_factor_before_a_binomial_or_a_bracket(text, product, total):
     for gold, value in ((product, GradeValue.CORRECT), (total, GradeValue.WRONG)):
         judged = compare(gold, text, algebra.compare_expressions)
         assert judged.value is value
@@ -79,7 +79,7 @@ def test_a_factor_before_a_binomial_or_a_bracket(text: str, product: str, total:
 
 @pytest.mark.shared
 @pytest.mark.parametrize("file", ["gsm_hard", "math_train", "math_perturb_simple"])
-def test_grading_is_reflexive_on_every_gold(data_folder: Path, file: str) -> None:
+def test_grading_is_reflexive_on_every_gold(data_folder, file):
     """Those of benchmarks are checked as they are loaded: test_benchmarks.py."""
     rows = rows_of(data_folder, file)
     with Grader(workers=1) as grader:
@@ -91,7 +91,7 @@ def test_grading_is_reflexive_on_every_gold(data_folder: Path, file: str) -> Non
 
 
 @pytest.mark.shared
-def test_labels_of_sampled_responses(data_folder: Path) -> None:
+def test_labels_of_sampled_responses(data_folder):
     rows = rows_of(data_folder, "gsm8k_openai_model_solutions")
     with Grader(workers=1) as grader:
         grades = grader.grade_many([(str(row["response"]), str(row["answer"])) for row in rows])

@@ -122,14 +122,14 @@ DIFFERENT = [
 
 
 @pytest.mark.parametrize(("first", "second"), SAME)
-def test_same_without_algebra(first: str, second: str) -> None:
+def test_same_without_algebra(first, second):
     for gold, answer in ((first, second), (second, first)):
         judged = compare(gold, answer)
         assert judged.value is GradeValue.CORRECT, (gold, answer, judged)
 
 
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
-def test_different_without_algebra(first: str, second: str) -> None:
+def test_different_without_algebra(first, second):
     for gold, answer in ((first, second), (second, first)):
         judged = compare(gold, answer)
         assert judged.value is not GradeValue.CORRECT, (gold, answer, judged)
@@ -137,14 +137,14 @@ def test_different_without_algebra(first: str, second: str) -> None:
 
 @pytest.mark.parametrize("nothing", [r"\{\}", r"\{,\}", r"\{;\}", r"\{\text{ and }\}", "()", "[]"])
 @pytest.mark.parametrize("other", ["0", "x^2", r"\{0\}", "(1,2)", r"(\{,\},1)"])
-def test_brackets_around_nothing_are_judged_without_errors(nothing: str, other: str) -> None:
+def test_brackets_around_nothing_are_judged_without_errors(nothing, other):
     for gold, answer in ((nothing, other), (other, nothing)):
         judged = compare(gold, answer)
         assert judged.value is not GradeValue.CORRECT
 
 
 @given(st.text(alphabet=r"\{}()[]$,._^ 019xabcdfrt+-=%", max_size=40))
-def test_any_text_equals_itself_and_is_judged_without_errors(text: str) -> None:
+def test_any_text_equals_itself_and_is_judged_without_errors(text):
     judged = compare(text, text)
     assert judged.value is GradeValue.CORRECT or judged.reason in (
         "no answer",
@@ -155,6 +155,6 @@ def test_any_text_equals_itself_and_is_judged_without_errors(text: str) -> None:
     compare("x, 5", text)
 
 
-def test_a_zero_without_a_digit_before_the_point_is_a_number() -> None:
+def test_a_zero_without_a_digit_before_the_point_is_a_number():
     assert compare(".0=", "5").value is not GradeValue.CORRECT
     assert compare(r"\sqrt{.0}", "0").value is not GradeValue.WRONG

@@ -1,7 +1,6 @@
 """Programs in responses: which one is run, and how it is graded by the tests of its question."""
 
 import os
-from collections.abc import Iterator
 
 import pytest
 
@@ -52,7 +51,7 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def grader() -> Iterator[Grader]:
+def grader():
     with Grader(workers=2, time_limit_s=1.0) as made:
         yield made
 
@@ -62,12 +61,12 @@ def case(response: str, gold: ProgramGold = GOLD) -> GradeCase:
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_program_of_a_response(grader: Grader, name: str) -> None:
+def test_the_program_of_a_response(grader, name):
     (grade,) = grader.grade_many([case(CASES[name])])
     assert (grade.value, grade.extracted, grade.reason) == (GradeValue.CORRECT, PASSES, "tests passed")
 
 
-def test_how_a_program_fails_stands_in_its_grade(grader: Grader) -> None:
+def test_how_a_program_fails_stands_in_its_grade(grader):
     responses = [
         "```python\ndef halves(numbers): return numbers\n```",
         "```python\ndef halves(numbers): return numbrs\n```",
@@ -95,7 +94,7 @@ def test_how_a_program_fails_stands_in_its_grade(grader: Grader) -> None:
     assert {grade.reason for grade in grades[4:]} == {"no answer found"}
 
 
-def test_golds_are_checked_by_their_reference(grader: Grader) -> None:
+def test_golds_are_checked_by_their_reference(grader):
     gold = write_gold(GOLD)
     broken, empty = write_gold(ProgramGold("assert halves([2]) = 1")), write_gold(ProgramGold("assert True"))
     checked = grader.check_programs(
@@ -112,7 +111,7 @@ def test_golds_are_checked_by_their_reference(grader: Grader) -> None:
     assert first.value == second.value == "correct"
 
 
-def test_a_fork_grades_programs_too(grader: Grader) -> None:
+def test_a_fork_grades_programs_too(grader):
     assert grader.grade_many([case(RIGHT)])[0].value is GradeValue.CORRECT
     reads, writes = os.pipe()
     child = os.fork()

@@ -160,20 +160,20 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("response", "gold", "kind"), [*CORRECT, *((*row, "latex") for row in STATED)])
-def test_correct(response: str, gold: str, kind: str) -> None:
+def test_correct(response, gold, kind):
     tolerance = "1e-1" if gold == "4.2" else None
     found = grade(response, gold, kind, tolerance=tolerance)
     assert found.value is GradeValue.CORRECT, found
 
 
 @pytest.mark.parametrize(("response", "gold"), NOT_STATED)
-def test_not_stated(response: str, gold: str) -> None:
+def test_not_stated(response, gold):
     found = grade(response, gold)
     assert found.value is GradeValue.WRONG, found
 
 
 @pytest.mark.parametrize(("response", "gold", "kind", "reason"), WRONG)
-def test_wrong(response: str, gold: str, kind: str, reason: str) -> None:
+def test_wrong(response, gold, kind, reason):
     found = grade(response, gold, kind)
     assert (found.value, found.reason) == (GradeValue.WRONG, reason), found
 
@@ -195,12 +195,12 @@ def test_wrong(response: str, gold: str, kind: str, reason: str) -> None:
         ("0", "0.001", "1%", False),
     ],
 )
-def test_tolerances(gold: str, answer: str, tolerance: str | None, correct: bool) -> None:
+def test_tolerances(gold, answer, tolerance, correct):
     judged = judge(gold, answer, AnswerKind.TOLERANCE, tolerance)
     assert (judged.value is GradeValue.CORRECT) == correct
 
 
-def test_a_tolerance_holds_for_what_only_algebra_can_work_out() -> None:
+def test_a_tolerance_holds_for_what_only_algebra_can_work_out():
     with Grader(workers=1) as grader:
         cases = [
             GradeCase(r"\boxed{\sin(1)}", "0.84", AnswerKind.TOLERANCE, "1e-2"),
@@ -217,14 +217,14 @@ def test_a_tolerance_holds_for_what_only_algebra_can_work_out() -> None:
 @pytest.mark.parametrize(
     ("gold", "kind"), [("AB", "choice"), ("42", "choice"), ("2.5", "integer"), ("x", "integer")]
 )
-def test_a_gold_that_is_not_of_its_kind_is_unknown(gold: str, kind: str) -> None:
+def test_a_gold_that_is_not_of_its_kind_is_unknown(gold, kind):
     found = grade(r"\boxed{C}", gold, kind)
     assert (found.value, found.reason) == (GradeValue.UNKNOWN, "unparsable")
     assert grade(r"\boxed{C}", " ", kind).reason == "no answer"
     assert grade("", "", kind).value is GradeValue.UNKNOWN
 
 
-def test_a_box_that_names_no_option_gives_way_to_a_marker_that_does() -> None:
+def test_a_box_that_names_no_option_gives_way_to_a_marker_that_does():
     text = "so it is \\boxed{42} cm. The answer is (B)."
     assert grade(text, "B", AnswerKind.CHOICE).value is GradeValue.CORRECT
     assert find_answer(text, AnswerKind.CHOICE, boxed_only=True) == ("42", "box")
@@ -254,7 +254,7 @@ def test_a_box_that_names_no_option_gives_way_to_a_marker_that_does() -> None:
         ("B) Washington, D.C.", "B"),
     ],
 )
-def test_a_list_of_options_names_them_all(text: str, letters: str) -> None:
+def test_a_list_of_options_names_them_all(text, letters):
     assert choice_letters(text) == list(letters)
 
 
@@ -274,13 +274,13 @@ def test_a_list_of_options_names_them_all(text: str, letters: str) -> None:
         ("I would go for option (C) here, all in all", "choice", "C", "last sentence"),
     ],
 )
-def test_where_an_answer_is_found(response: str, kind: str, text: str, source: str) -> None:
+def test_where_an_answer_is_found(response, kind, text, source):
     found = find_answer(response, AnswerKind(kind))
     assert (found.text, found.source) == (text, source)
     assert source in SOURCES
 
 
-def test_with_boxed_only_nothing_but_a_box_is_an_answer() -> None:
+def test_with_boxed_only_nothing_but_a_box_is_an_answer():
     last = "He has 3 apples and buys 2 more at the shop, so 3 + 2 = 5 apples."
     for response in ("The answer is 5.", "5", last, "#### 5", rf"<think>\boxed{{5}}</think>{last}"):
         assert find_answer(response, AnswerKind.LATEX, boxed_only=True) is None
@@ -295,7 +295,7 @@ def test_with_boxed_only_nothing_but_a_box_is_an_answer() -> None:
 
 
 @pytest.mark.sqlite  # on a server its programs load SQLAlchemy at once
-def test_an_easy_case_starts_no_process_and_loads_no_algebra() -> None:
+def test_an_easy_case_starts_no_process_and_loads_no_algebra():
     code = (
         "import sys\nfrom evaluator.grading import grade\n"
         "print(grade(r'\\boxed{\\frac{2}{4}}', '0.5').value, grade(r'\\boxed{\\sqrt8}', r'2\\sqrt2').value)\n"

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import ceil, comb, sqrt
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,7 +42,7 @@ def triples(draw: st.DrawFn, largest: int = 300) -> tuple[int, int, int]:
 
 
 @given(triples(10_000))
-def test_exact_to_a_trillionth(triple: tuple[int, int, int]) -> None:
+def test_exact_to_a_trillionth(triple):
     n, c, k = triple
     assert pass_at_k(n, c, k) == pytest.approx(
         float(1 - Fraction(comb(n - c, k), comb(n, k))), abs=1e-12, rel=0
@@ -52,7 +51,7 @@ def test_exact_to_a_trillionth(triple: tuple[int, int, int]) -> None:
 
 
 @given(triples(), st.floats(0, 1), st.floats(0, 1))
-def test_stricter_measures_are_never_larger(triple: tuple[int, int, int], tau: float, other: float) -> None:
+def test_stricter_measures_are_never_larger(triple, tau, other):
     low, high = sorted((tau, other))
     at_least_one, all_right = pass_at_k(*triple), pass_hat_k(*triple)
     assert all_right - 1e-12 <= g_pass_at_k(*triple, high) <= g_pass_at_k(*triple, low) + 1e-12
@@ -78,7 +77,7 @@ def test_stricter_measures_are_never_larger(triple: tuple[int, int, int], tau: f
         (10**20, 1, 1, "n must be integers"),
     ],
 )
-def test_what_is_not_defined_is_refused(n: object, c: object, k: object, message: str) -> None:
+def test_what_is_not_defined_is_refused(n, c, k, message):
     for formula in (pass_at_k, pass_hat_k, mg_pass_at_k):
         with pytest.raises(ValueError, match=message):
             formula(n, c, k)  # type: ignore[call-overload]
@@ -102,7 +101,7 @@ def brute_force(predictions: list[str | None], gold: str, k: int, ties: str) -> 
     st.data(),
     st.sampled_from(["first seen", "random"]),
 )
-def test_majority_counts_all_subsets(predictions: list[str | None], data: st.DataObject, ties: str) -> None:
+def test_majority_counts_all_subsets(predictions, data, ties):
     k = data.draw(st.integers(1, len(predictions)))
     assert maj_at_k(predictions, "a", k, ties=ties) == pytest.approx(
         brute_force(predictions, "a", k, ties), abs=1e-12
@@ -157,7 +156,7 @@ ANSWERS: dict[str, Callable[..., Answers]] = {
 
 
 @pytest.mark.parametrize("method", ["pass_at_k", "g_pass_at_k", "maj_at_k"])
-def test_every_expected_number_of_the_vectors_is_met(conformance_folder: Path, method: str) -> None:
+def test_every_expected_number_of_the_vectors_is_met(conformance_folder, method):
     checked, missed = 0, []
     for case in json.loads((conformance_folder / f"{method}.json").read_text(encoding="utf-8"))["cases"]:
         if case["expected"] is None or case["fn"] == "pass_at_k_dataset_mean":
@@ -170,7 +169,7 @@ def test_every_expected_number_of_the_vectors_is_met(conformance_folder: Path, m
     assert missed == []
 
 
-def test_the_threshold_is_a_number_of_draws_not_its_binary_shadow() -> None:
+def test_the_threshold_is_a_number_of_draws_not_its_binary_shadow():
     for hundredths in range(101):
         needed = max(1, ceil(hundredths * 100 / 100))
         exact = g_pass_at_k(200, 57, 100, (needed - 0.5) / 100)
@@ -197,12 +196,12 @@ def some_counts(draw: st.DrawFn) -> Counts:
         ((("a",), (4,), (0.5,)), "integers"),
     ],
 )
-def test_counts_that_cannot_be(columns: tuple[tuple[object, ...], ...], message: str) -> None:
+def test_counts_that_cannot_be(columns, message):
     with pytest.raises(InputError, match=message):
         Counts(*columns)  # type: ignore[arg-type]
 
 
-def test_pooling_adds_by_problem_whatever_the_order() -> None:
+def test_pooling_adds_by_problem_whatever_the_order():
     first = Counts(["a", "b"], [4, 4], [1, 2], [1, 0])
     second = Counts(["b", "a"], [8, 2], [8, 0])
     both = pool([first, second])
@@ -212,7 +211,7 @@ def test_pooling_adds_by_problem_whatever_the_order() -> None:
     assert both.unknown.tolist() == [1, 0]
 
 
-def test_a_curve_of_known_values() -> None:
+def test_a_curve_of_known_values():
     counts = Counts(["a", "b"], [4, 8], [1, 8])
     shown = curve(counts, [2, 1, 2])
     assert list(shown) == [1, 2]
@@ -224,7 +223,7 @@ def test_a_curve_of_known_values() -> None:
 
 @settings(max_examples=40)
 @given(some_counts())
-def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: Counts) -> None:
+def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts):
     most = int(counts.n.min())
     shown = curve(counts, range(1, most + 1))
     middle = counts.correct + counts.unknown // 2
@@ -241,7 +240,7 @@ def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts: C
     assert all(late >= early - 1e-12 for early, late in pairwise(values))
 
 
-def test_right_or_wrong_problems_get_wilson_with_t() -> None:
+def test_right_or_wrong_problems_get_wilson_with_t():
     # 0/1 values: s^2/M = m(1-m)/(M-1), so n_e = M - 1.
     values = [1.0] * 12 + [0.0] * 28
     z, m, size = stats.t.ppf(0.975, 39), 0.3, 39
@@ -252,7 +251,7 @@ def test_right_or_wrong_problems_get_wilson_with_t() -> None:
 
 
 @pytest.mark.parametrize("values", [[0.0], [1.0], [0.5], [0.0] * 30, [1.0] * 675, [0.5] * 20, [0.3, 0.3]])
-def test_equal_values_do_not_make_a_point(values: list[float]) -> None:
+def test_equal_values_do_not_make_a_point(values):
     shown = new_problems_interval(values)
     assert 0 <= shown.low <= values[0] <= shown.high <= 1
     assert shown.high - shown.low > 1 / (len(values) + 1)
@@ -265,7 +264,7 @@ def same_problems(n: int, correct: int, problems: int, k: int) -> Interval:
     return curve(counts, [k])[k].same_problems
 
 
-def test_same_problems_cases_at_the_end() -> None:
+def test_same_problems_cases_at_the_end():
     solved, failed = same_problems(32, 32, 30, 1), same_problems(32, 0, 30, 1)
     assert solved.high == 1.0
     assert failed.low == 0.0
@@ -282,7 +281,7 @@ def test_same_problems_cases_at_the_end() -> None:
 @pytest.mark.parametrize(
     ("population", "problems", "samples"), [(POPULATIONS[0], 30, 32), (POPULATIONS[2], 83, 128)]
 )
-def test_intervals_cover(population: object, problems: int, samples: int) -> None:
+def test_intervals_cover(population, problems, samples):
     held = coverage(population, problems, samples, 600, np.random.default_rng(1))  # type: ignore[arg-type]
     # Four standard errors of 600 repetitions at .94 are .039.
     for name in (NEW_PROBLEMS, SAME_PROBLEMS, RERUN):
@@ -303,14 +302,14 @@ def test_intervals_cover(population: object, problems: int, samples: int) -> Non
         (0, 20, 0.99, 0.0, 1 - 0.005**0.05),
     ],
 )
-def test_known_intervals(successes: int, trials: int, confidence: float, low: float, high: float) -> None:
+def test_known_intervals(successes, trials, confidence, low, high):
     assert exact_interval(successes, trials, confidence) == pytest.approx((low, high), abs=1e-6)
     with pytest.raises(ValueError, match="no interval"):
         exact_interval(trials + 1, trials)
 
 
 @pytest.mark.parametrize("trials", [1, 5, 20, 50])
-def test_the_interval_covers_every_share_often_enough(trials: int) -> None:
+def test_the_interval_covers_every_share_often_enough(trials):
     intervals = [exact_interval(successes, trials) for successes in range(trials + 1)]
     for step in range(1, 100):
         share = step / 100
@@ -330,7 +329,7 @@ def counts(correct: list[int], unknown: list[int] | None = None) -> Counts:
     return Counts(ids, [16] * len(correct), correct, unknown)
 
 
-def test_a_comparison_by_hand() -> None:
+def test_a_comparison_by_hand():
     a, b = counts([16, 8, 4, 0]), counts([8, 8, 0, 4])
     row = compare(a, b, [1]).points[1]
     differences = np.array([0.5, 0.0, 0.25, -0.25])
@@ -345,7 +344,7 @@ def test_a_comparison_by_hand() -> None:
     assert (row.lowest, row.highest) == (row.difference, row.difference)
 
 
-def test_the_p_value_is_near_that_of_all_flips() -> None:
+def test_the_p_value_is_near_that_of_all_flips():
     differences = RNG.normal(0.2, 0.5, 12)
     all_flips = [abs(np.dot(signs, differences)) for signs in product((-1, 1), repeat=12)]
     exact = np.mean(np.array(all_flips) >= abs(differences.sum()) - 1e-12)
@@ -355,7 +354,7 @@ def test_the_p_value_is_near_that_of_all_flips() -> None:
 
 @settings(max_examples=30)
 @given(st.lists(st.tuples(st.integers(0, 16), st.integers(0, 16)), min_size=2, max_size=20), st.randoms())
-def test_sides_mirror_and_order_makes_no_difference(pairs: list[tuple[int, int]], chance: object) -> None:
+def test_sides_mirror_and_order_makes_no_difference(pairs, chance):
     a, b = (counts(list(column)) for column in zip(*pairs, strict=True))
     order = list(range(len(pairs)))
     chance.shuffle(order)  # type: ignore[attr-defined]
@@ -370,7 +369,7 @@ def test_sides_mirror_and_order_makes_no_difference(pairs: list[tuple[int, int]]
     assert -1 <= there.low <= there.difference <= there.high <= 1
 
 
-def test_unknown_grades_widen_the_comparison() -> None:
+def test_unknown_grades_widen_the_comparison():
     a, b = counts([8] * 40, unknown=[4] * 40), counts([6] * 40, unknown=[4] * 40)
     row = compare(a, b, 1).points[1]
     assert (row.lowest, row.highest) == pytest.approx((-2 / 16, 6 / 16))
@@ -379,7 +378,7 @@ def test_unknown_grades_widen_the_comparison() -> None:
     assert "unknown grades or missing samples alone" in row.warning
 
 
-def test_different_problems_and_too_few_samples_are_refused_unless_allowed() -> None:
+def test_different_problems_and_too_few_samples_are_refused_unless_allowed():
     a = Counts(["a", "b", "c"], [8] * 3, [1, 2, 3])
     b = Counts(["c", "b", "d"], [8] * 3, [3, 1, 0])
     with pytest.raises(InputError, match=r"1 only in A \(a\), 1 only in B \(d\)"):
@@ -400,7 +399,7 @@ def test_different_problems_and_too_few_samples_are_refused_unless_allowed() -> 
         compare(a, Counts(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
 
 
-def test_levels_are_kept_where_sides_are_exchangeable() -> None:
+def test_levels_are_kept_where_sides_are_exchangeable():
     rng = np.random.default_rng(0)
     rates = rng.beta(0.5, 0.6, (2, 1500, 40))
     values = pass_at_k(32, rng.binomial(32, rates), 2)
@@ -411,13 +410,13 @@ def test_levels_are_kept_where_sides_are_exchangeable() -> None:
     assert ((low <= 0) & (high >= 0)).mean() == pytest.approx(0.95, abs=0.0225)
 
 
-def test_holm_by_hand() -> None:
+def test_holm_by_hand():
     assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
     assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
     assert holm([]).tolist() == []
 
 
-def test_more_samples_on_one_side_are_no_win() -> None:
+def test_more_samples_on_one_side_are_no_win():
     """Equal models at k = n of the smaller side: with all samples A would win wherever it has a right one."""
     rng = np.random.default_rng(3)
     ids = [f"p{i}" for i in range(200)]

@@ -1,6 +1,5 @@
 """Reports and comparisons: runs of a row, k, averages, published figures, notes, documents as text."""
 
-from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -75,7 +74,7 @@ def test_runs_of_a_label_go_together_and_those_without_grades_are_named(tmp_path
         ("a+b", "a and b have the same seed"),
     ],
 )
-def test_references_that_cannot_be_read(db: Database, reference: str, message: str) -> None:
+def test_references_that_cannot_be_read(db, reference, message):
     for name in ("a", "b"):
         add_eval_run(db, name, TWO)
     with pytest.raises(InputError, match=message):
@@ -106,7 +105,7 @@ def said(report: Report, words: str) -> list[str]:
     return [note for note in report_notes(report) if words in note]
 
 
-def test_k_is_32_where_samples_allow_else_the_largest_power_of_two(db: Database) -> None:
+def test_k_is_32_where_samples_allow_else_the_largest_power_of_two(db):
     add_eval_run(db, "a.one", [(40, 20, 0), (33, 0, 0)], benchmark="one")
     add_eval_run(db, "b.one", [(31, 20, 0), (40, 0, 0)], benchmark="one")
     assert build(db, "a").ks == (32,)
@@ -116,7 +115,7 @@ def test_k_is_32_where_samples_allow_else_the_largest_power_of_two(db: Database)
     assert "k = 16, not 32: b has only 31 graded samples for some problem of one." in report_notes(report)[0]
 
 
-def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> None:
+def test_left_out_problems_are_left_out_for_all_rows_and_said(db):
     add_eval_run(db, "a", [(8, 8, 0), (8, 0, 0), (8, 0, 0)])
     add_eval_run(db, "b", [(8, 8, 0), (8, 4, 0), (4, 4, 0)])
     report = build(db, "a", "b", ks=[8], allow_missing=True)
@@ -129,7 +128,7 @@ def test_left_out_problems_are_left_out_for_all_rows_and_said(db: Database) -> N
         build(db, "a", "b", ks=[16], allow_missing=True)
 
 
-def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
+def test_an_average_stands_only_where_all_its_columns_do(db):
     for name in COMPETITIONS:
         add_eval_run(db, f"a.{name}", HALF, benchmark=name)
     for name in (*COMPETITIONS[:3], "minerva"):
@@ -152,7 +151,7 @@ def test_an_average_stands_only_where_all_its_columns_do(db: Database) -> None:
     assert said(report, "Zou and Donner")
 
 
-def test_unknown_grades_are_bounds(db: Database) -> None:
+def test_unknown_grades_are_bounds(db):
     add_eval_run(db, "a", [(4, 2, 0), (4, 0, 2)])
     report = build(db, "a", ks=[1])
     document = report_document(report)
@@ -164,7 +163,7 @@ def test_unknown_grades_are_bounds(db: Database) -> None:
     assert document.tables[-1].rows[0][6] == "25.00"  # unknown %
 
 
-def test_no_average_over_different_problems(db: Database) -> None:
+def test_no_average_over_different_problems(db):
     for method in ("a", "b"):
         for name in COMPETITIONS:
             text = f"{name} of {method}" if name == "aime24" else name
@@ -173,7 +172,7 @@ def test_no_average_over_different_problems(db: Database) -> None:
     assert said(report, "aime24: the rows have different problems (a 2, b 2)")
 
 
-def test_other_graders_and_settings_are_said(db: Database) -> None:
+def test_other_graders_and_settings_are_said(db):
     for name, temperature in (("a", 0.6), ("b", 1.0)):
         run = add_eval_run(db, name, HALF, grader_version="old 1", temperature=temperature)
         regrade(db, run, HALF, "old 2")
@@ -182,7 +181,7 @@ def test_other_graders_and_settings_are_said(db: Database) -> None:
     assert said(report, "test: the rows were sampled with different settings: sampling.temperature (0.6 in a")
 
 
-def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
+def test_neighbors_of_a_run_are_said_to_be_left_out(db):
     placed = [PlacedProblem(problem, "g", place) for place, problem in enumerate(make_problems(2))]
     for name in ("a", "b"):
         add_eval_run(db, name, HALF, problems=placed)
@@ -190,7 +189,7 @@ def test_neighbors_of_a_run_are_said_to_be_left_out(db: Database) -> None:
     assert said(build(db, "a", "b"), "Runs a, b contain 1 neighbor each. Only the original questions count")
 
 
-def test_contamination_is_said(db: Database) -> None:
+def test_contamination_is_said(db):
     run = add_eval_run(db, "a", HALF)
     found = Overlap("q_1", make_problems(2)[0].id, "n-gram", 100.0)
     with db.write() as session:
@@ -210,7 +209,7 @@ def test_contamination_is_said(db: Database) -> None:
     assert "test: the set math contains 1 of its 2 problems (0 more are similar)" in notes[0]
 
 
-def test_an_average_joins_intervals_as_of_independent_estimates() -> None:
+def test_an_average_joins_intervals_as_of_independent_estimates():
     parts = [
         MetricScore(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30),
         MetricScore(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83),
@@ -236,7 +235,7 @@ HIGH: Counts = [(8, 6, 0)] * 12
 SAME: Counts = [(8, 2, 0)] * 11 + [(8, 3, 0)]
 
 
-def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
+def test_p_values_are_corrected_over_benchmarks_at_each_k(db):
     runs(db, "a", aime24=HIGH, gsm8k=SAME, amc12=HIGH)
     runs(db, "b", aime24=LOW, gsm8k=LOW, amc12=LOW)
     found = compared(db, "a", "b", ks=[1])
@@ -249,7 +248,7 @@ def test_p_values_are_corrected_over_benchmarks_at_each_k(db: Database) -> None:
     assert adjusted["gsm8k"] == 1.0
 
 
-def test_different_problems_need_to_be_asked_for(db: Database) -> None:
+def test_different_problems_need_to_be_asked_for(db):
     problems = make_problems(3)
     add_eval_run(db, "a", LOW[:2], problems=problems[:2])
     add_eval_run(db, "b", LOW[:2], problems=problems[1:])
@@ -260,7 +259,7 @@ def test_different_problems_need_to_be_asked_for(db: Database) -> None:
     assert any("1 problems only in A and 1 only in B" in note for note in comparison_document(found).notes)
 
 
-def test_benchmarks_of_one_side_and_settings_are_said(db: Database) -> None:
+def test_benchmarks_of_one_side_and_settings_are_said(db):
     runs(db, "a", one=LOW, two=LOW)
     add_eval_run(db, "b.one", LOW, benchmark="one", temperature=1.0, model="other", seed=3)
     notes = comparison_document(compared(db, "a", "b")).notes
@@ -274,7 +273,7 @@ def intervals(spans: dict[int, tuple[float, float]]) -> Any:
     return SimpleNamespace(label_a="x", label_b="y", rows=rows)
 
 
-def test_a_side_is_ahead_only_where_the_interval_leaves_zero_out() -> None:
+def test_a_side_is_ahead_only_where_the_interval_leaves_zero_out():
     spans = {1: (-0.05, -0.01), 8: (0.01, 0.03), 16: (0.0, 0.03), 32: (-0.01, 0.02)}
     assert ahead(intervals(spans)) == (
         "**x** is ahead at k = 8; **y** is ahead at k = 1; the interval contains 0 at k = 16 and 32"
@@ -288,7 +287,7 @@ QWEN, R1 = "Qwen2.5-Math-7B", "DeepSeek-R1-7B"
 KS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 
 
-def test_each_paper_holds_what_it_prints() -> None:
+def test_each_paper_holds_what_it_prints():
     sizes = {
         paper["name"]: sum(len(row.split()) for table in paper["tables"] for row in table["rows"].values())
         for paper in papers()
@@ -308,7 +307,7 @@ def test_each_paper_holds_what_it_prints() -> None:
     assert sum(map(len, names)) == len(set.union(*names))  # a model is in one paper
 
 
-def test_models_are_known_by_the_end_of_their_name() -> None:
+def test_models_are_known_by_the_end_of_their_name():
     for name, model in (
         ("Qwen3-4B", "Qwen3-4B"),
         ("hosted_vllm/Qwen/Qwen3-4B", "Qwen3-4B"),
@@ -356,14 +355,12 @@ WHOLE = Document(
         ),
     ],
 )
-def test_documents_as_text_and_tables_and_notes_as_latex(
-    render: Callable[[Document], str], parts: tuple[str, ...]
-) -> None:
+def test_documents_as_text_and_tables_and_notes_as_latex(render, parts):
     text = render(WHOLE)
     assert [part for part in parts if part not in text] == []
 
 
-def test_infinity_is_named_where_json_has_no_number() -> None:
+def test_infinity_is_named_where_json_has_no_number():
     value = {"a": [1 / 3, float("inf")], "b": {"z": -float("inf")}, "c": ("x", None, True)}
     assert finite(value) == {
         "a": [1 / 3, "Infinity"],

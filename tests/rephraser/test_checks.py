@@ -94,11 +94,11 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("original", "candidate", "answer", "names"), PAIRS)
-def test_pairs(original: str, candidate: str, answer: str | None, names: list[str]) -> None:
+def test_pairs(original, candidate, answer, names):
     assert names_of(original, candidate, answer=answer) == names
 
 
-def test_broken_pairs_are_noticed_by_name() -> None:
+def test_broken_pairs_are_noticed_by_name():
     """Rows without an expected finding are left to the answers: no finding distinguishes them."""
     rows = read(HERE / "broken_pairs.jsonl")
     assert {row["expected"] for row in rows} - {None} <= {*FINDINGS}
@@ -109,7 +109,7 @@ def test_broken_pairs_are_noticed_by_name() -> None:
         assert rejected is (row["expected"] in FATAL), row
 
 
-def test_a_sibling_is_rejected() -> None:
+def test_a_sibling_is_rejected():
     names = fatal(
         "What is the area of a circle of radius 3?",
         "Find the area of a circle whose radius is 3.",
@@ -118,7 +118,7 @@ def test_a_sibling_is_rejected() -> None:
     assert names == ["same_as_sibling"]
 
 
-def test_too_many_tokens_by_estimate() -> None:
+def test_too_many_tokens_by_estimate():
     question = "What is the sum of the numbers from 1 to 9?"
     candidate = "Find the sum of the numbers from 1 to 9."
     assert fatal(question, candidate, token_limit=5) == ["too_long"]
@@ -156,7 +156,7 @@ NO_CHATTER = [
 
 
 @pytest.mark.parametrize("candidate", [*CHATTER, *NO_CHATTER])
-def test_chatter(candidate: str) -> None:
+def test_chatter(candidate):
     found = [finding.name for finding in check_chatter(PENS, candidate)]
     assert found == (["prompt_chatter"] if candidate in CHATTER else [])
 
@@ -172,14 +172,14 @@ PIECES = st.sampled_from(
 
 @settings(max_examples=150, deadline=None)
 @given(st.text(), st.text(), st.one_of(st.none(), st.text()))
-def test_never_raises_on_any_text(question: str, candidate: str, answer: str | None) -> None:
+def test_never_raises_on_any_text(question, candidate, answer):
     first = check_candidate(question, candidate, answer=answer, siblings=(question,))
     assert first == check_candidate(question, candidate, answer=answer, siblings=(question,))
 
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(PIECES, max_size=40), st.lists(PIECES, max_size=40))
-def test_never_raises_on_broken_latex(question: list[str], candidate: list[str]) -> None:
+def test_never_raises_on_broken_latex(question, candidate):
     for finding in check_candidate("".join(question), "".join(candidate), answer="".join(question)):
         assert finding.name in FINDINGS
 
@@ -199,9 +199,7 @@ def test_never_raises_on_broken_latex(question: list[str], candidate: list[str])
         ("math_perturb_simple", None, 0.65, 1.0, 0.05),
     ],
 )
-def test_shares_on_real_pairs(
-    data_folder: Path, name: str, same_answer: bool | None, low: float, high: float, most_fatal: float
-) -> None:
+def test_shares_on_real_pairs(data_folder, name, same_answer, low, high, most_fatal):
     """Share with any finding, and share with a fatal one."""
     rows = [r for r in read(data_folder / f"{name}.jsonl") if r["original_question"] and r["question"]]
     if same_answer is not None:
@@ -217,7 +215,7 @@ SWAPPED = "Nora bakes 24 rolls and gives 9 of them to her aunt. How many rolls r
 OTHER = "After handing 9 rolls to an aunt, what number stays on Nora's tray, if 24 came out of the oven?"
 
 
-def test_likeness_is_the_share_of_words_in_common_in_order() -> None:
+def test_likeness_is_the_share_of_words_in_common_in_order():
     assert likeness("a b c d", "a b c e") == 0.75
     assert likeness("a b c d", "d c b a") == 0.25
     assert likeness("A b.", "a, B!") == 1.0
@@ -233,9 +231,7 @@ def test_likeness_is_the_share_of_words_in_common_in_order() -> None:
         (OTHER, (), None),
     ],
 )
-def test_what_is_too_like_is_refused_with_the_distance(
-    candidate: str, siblings: tuple[str, ...], finding: str | None
-) -> None:
+def test_what_is_too_like_is_refused_with_the_distance(candidate, siblings, finding):
     found = check_candidate(QUESTION, candidate, siblings=siblings, min_distance=MIN_DISTANCE)
     like = [one for one in found if one.name.startswith("too_like")]
     assert [one.name for one in like] == ([] if finding is None else [finding])
@@ -247,7 +243,7 @@ def apart(question: str, texts: list[str], n: int | None = None, least: float = 
     return choose_apart(question, texts, [()] * len(texts), n, least)[0]
 
 
-def test_the_next_one_is_furthest_from_all_that_is_chosen() -> None:
+def test_the_next_one_is_furthest_from_all_that_is_chosen():
     # 2 is furthest from the question; 1 is nearly 2, so 0 comes next although it is nearer to the question
     assert apart("a b c d", ["a b x y", "p q r a", "p q r s"], n=2) == [2, 0]
     assert apart("a b c d", ["a b x y", "p q r a", "p q r s"]) == [2, 0, 1]

@@ -27,7 +27,7 @@ def write(path: Path, question: str, count: int, **fields: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path) -> None:
+def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path):
     write(tmp_path / "honest.jsonl", REPHRASED, 20, same_answer=True, style="order")
     write(tmp_path / "copied.jsonl", ORIGINAL, 20, same_answer=True, style="copy")
     write(tmp_path / "broken.jsonl", OTHER, 20, same_answer=False, fault="number")
@@ -51,7 +51,7 @@ def test_a_gate_lets_honest_ones_through_and_names_missing_files(tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_simulated_and_real_responses_are_judged_within_the_bounds(data_folder: Path) -> None:
+def test_simulated_and_real_responses_are_judged_within_the_bounds(data_folder):
     report, _ = run("verdict", "--cases", "300", "--data", str(data_folder))
     assert report["overlap"]["broken_among_accepted_at_10pct"] < 0.03
     assert report["overlap"]["good_accepted_from_35"] > 0.6

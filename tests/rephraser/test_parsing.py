@@ -45,7 +45,7 @@ def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[
         f"{ONE}\n",
     ],
 )
-def test_one_candidate_however_it_is_wrapped(text: str) -> None:
+def test_one_candidate_however_it_is_wrapped(text):
     assert parse(text) == ((ONE,), ParseResult.OK)
 
 
@@ -58,7 +58,7 @@ def test_one_candidate_however_it_is_wrapped(text: str) -> None:
         json.dumps({"rephrasings": [QUESTION, ONE, ONE + " ", TWO]}),
     ],
 )
-def test_several_candidates(text: str) -> None:
+def test_several_candidates(text):
     assert parse(text, 2) == ((ONE, TWO), ParseResult.OK)
 
 
@@ -76,13 +76,13 @@ def test_several_candidates(text: str) -> None:
         f"Between <rephrasing> and </rephrasing>: {tagged(ONE)}{tagged(TWO)}",
     ],
 )
-def test_markup_is_no_part_of_a_candidate(text: str) -> None:
+def test_markup_is_no_part_of_a_candidate(text):
     assert parse(text, 2) == ((ONE, TWO), ParseResult.OK)
 
 
 @pytest.mark.parametrize("mark", ["**", "### "])
 @pytest.mark.parametrize("wrapped", [True, False])
-def test_headings_of_options_are_a_problems_own(mark: str, wrapped: bool) -> None:
+def test_headings_of_options_are_a_problems_own(mark, wrapped):
     end = mark.strip("# ")
     offers = [f"{mark}Option {number}{end}\nPay $x + {number}$." for number in (1, 2)]
     text = "\n\n".join([*offers, "For which $x$ are both the same?"])
@@ -90,7 +90,7 @@ def test_headings_of_options_are_a_problems_own(mark: str, wrapped: bool) -> Non
 
 
 @pytest.mark.parametrize("text", ["<rephrasing>" * 4000, "Rephrasing" + " " * 16000 + "x", "<think>" * 4000])
-def test_odd_answers_take_no_long_time(text: str) -> None:
+def test_odd_answers_take_no_long_time(text):
     started = time.process_time()
     parse(text, 3, truncated=True)
     assert time.process_time() - started < 1
@@ -129,7 +129,7 @@ def test_odd_answers_take_no_long_time(text: str) -> None:
         ('{"rephrasings": []}', ParseResult.MALFORMED),
     ],
 )
-def test_unusable_answers_are_named(text: str, outcome: ParseResult) -> None:
+def test_unusable_answers_are_named(text, outcome):
     assert parse(text) == ((), outcome)
 
 
@@ -141,7 +141,7 @@ def test_unusable_answers_are_named(text: str, outcome: ParseResult) -> None:
         "I did not request $2$ pens in each of the boxes.",
     ],
 )
-def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
+def test_a_problem_in_the_first_person_is_no_refusal(text):
     asked = f"{text} What is a third of $x$?"
     assert parse(tagged(asked)) == ((asked,), ParseResult.OK)
 
@@ -154,13 +154,13 @@ def test_a_problem_in_the_first_person_is_no_refusal(text: str) -> None:
         f"<rephrasing>{ONE}<rephrasing>Given that",
     ],
 )
-def test_truncated_answers_keep_what_is_whole(text: str) -> None:
+def test_truncated_answers_keep_what_is_whole(text):
     assert parse(text, 2, truncated=True) == ((ONE,), ParseResult.TRUNCATED)
 
 
 @pytest.mark.parametrize("first", ["Below is a fact of $x$: $x + 2 = 5$.", "Here are the facts:"])
 @pytest.mark.parametrize("wrap", ["<rephrasing>{}</rephrasing>", '["{}"]', "{}"])
-def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
+def test_a_candidate_keeps_its_first_line(first, wrap):
     candidate = f"{first}\nWhat is a third of $x$, if $x + 2 = 5$?"
     assert parse(wrap.replace("{}", candidate)) == ((candidate,), ParseResult.OK)
 
@@ -180,12 +180,12 @@ def test_a_candidate_keeps_its_first_line(first: str, wrap: str) -> None:
         (r'"$$\\begin{cases}\nu = 1\ne = 2$$"', "$$\\begin{cases}\nu = 1\ne = 2$$"),
     ],
 )
-def test_latex_survives_json(written: str, read: str) -> None:
+def test_latex_survives_json(written, read):
     assert json.loads(double_latex_backslashes(written), strict=False) == read
 
 
 @given(st.text(max_size=300), st.integers(1, 4), st.booleans())
-def test_no_text_breaks_the_parser(text: str, count: int, truncated: bool) -> None:
+def test_no_text_breaks_the_parser(text, count, truncated):
     candidates, outcome = parse(text, count, truncated=truncated)
     assert len(candidates) <= count
     assert (outcome is ParseResult.OK) == (len(candidates) == count)

@@ -31,7 +31,7 @@ def summary(world: World) -> dict[str, Any]:
         return summarize(session, find_run(session, world.run.id))
 
 
-def test_good_candidates_are_accepted_and_end_the_run(tmp_path: Path) -> None:
+def test_good_candidates_are_accepted_and_end_the_run(tmp_path):
     world = World(tmp_path, make_spec(), proposed=[proposals(*GOOD)])
     outcome = world.work()
     assert (outcome.done, outcome.open, outcome.failed, outcome.stopped) == (1, 0, 0, None)
@@ -78,7 +78,7 @@ def end_of(world: World) -> dict[str, Any]:
 
 
 @pytest.mark.sqlite
-def test_a_run_that_stops_at_any_request_ends_as_if_undisturbed(tmp_path: Path) -> None:
+def test_a_run_that_stops_at_any_request_ends_as_if_undisturbed(tmp_path):
     calm = run_of_two(tmp_path / "calm")
     total = calm.work().sent
     assert "rejected" in calm.final().values()
@@ -92,7 +92,7 @@ def test_a_run_that_stops_at_any_request_ends_as_if_undisturbed(tmp_path: Path) 
         assert end_of(world) == end_of(calm)
 
 
-def test_an_open_slot_is_proposed_again_with_the_reasons(tmp_path: Path) -> None:
+def test_an_open_slot_is_proposed_again_with_the_reasons(tmp_path):
     world = World(
         tmp_path, make_spec(solvers=()), proposed=[proposals(GOOD[0], BAD_NUMBER), proposals(GOOD[1])]
     )
@@ -106,7 +106,7 @@ def test_an_open_slot_is_proposed_again_with_the_reasons(tmp_path: Path) -> None
     assert again.endswith(f"<problem>\n{QUESTION.text}\n</problem>")
 
 
-def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path: Path) -> None:
+def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path):
     near = "If $x + 7 = 19$, what is then the value of $x$?"
     again = GOOD[0].replace("What is", "What is then")
     world = World(
@@ -132,9 +132,7 @@ def test_candidates_like_others_are_rejected_before_an_answer_is_paid(tmp_path: 
         (proposals(GOOD[0], GOOD[0]), "fewer candidates than requested"),
     ],
 )
-def test_unusable_replies_are_asked_again_with_another_seed(
-    tmp_path: Path, reply: str | Choice, outcome: str
-) -> None:
+def test_unusable_replies_are_asked_again_with_another_seed(tmp_path, reply, outcome):
     world = World(tmp_path, make_spec(solvers=(), rounds=1), proposed=[reply, reply])
     world.work()
     first, again = world.asked(PROPOSE)
@@ -142,7 +140,7 @@ def test_unusable_replies_are_asked_again_with_another_seed(
     assert summary(world)["unreadable"] == {outcome: 2}
 
 
-def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path: Path) -> None:
+def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path):
     strategies = (load_strategy("perspectives"), load_strategy("paraphrase"))
     refused = Fault(CONTENT_FILTER, "no")
     world = World(
@@ -162,7 +160,7 @@ def test_a_strategy_whose_request_failed_for_good_is_left_out(tmp_path: Path) ->
     assert world.final()[GOOD[0]] == "unverified"
 
 
-def test_a_request_that_failed_for_now_leaves_the_question_open(tmp_path: Path) -> None:
+def test_a_request_that_failed_for_now_leaves_the_question_open(tmp_path):
     broken = Fault(SERVER_ERROR, "no luck")
     world = World(tmp_path, make_spec(n=1), proposed=[broken] * ATTEMPTS + [proposals(GOOD[0])])
     first = world.work()
@@ -173,7 +171,7 @@ def test_a_request_that_failed_for_now_leaves_the_question_open(tmp_path: Path) 
     assert world.final() == {GOOD[0]: "accepted"}
 
 
-def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path: Path) -> None:
+def test_a_candidate_is_judged_by_the_answers_that_did_not_fail(tmp_path):
     world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
     world.endpoints["s"].script = lambda request: (
         Fault(CONTENT_FILTER, "no") if request.draw == 4 else r"\boxed{12}"
@@ -198,9 +196,7 @@ class SlowGrader(Grader):
 
 
 @pytest.mark.parametrize("rule", [OverlapRule(), PLAIN])
-def test_a_slow_grader_rejects_no_good_neighbor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rule: OverlapRule
-) -> None:
+def test_a_slow_grader_rejects_no_good_neighbor(tmp_path, monkeypatch, rule):
     monkeypatch.setattr("rephraser.run.execution.Grader", SlowGrader)
     # The question's answers are spelled as the gold, the candidate's are equal but spelled otherwise.
     world = World(
@@ -217,7 +213,7 @@ def test_a_slow_grader_rejects_no_good_neighbor(
 
 
 @pytest.mark.parametrize(("solved", "status"), [(True, "accepted"), (False, "undecided")])
-def test_a_number_finding_blocks_only_without_a_solver(tmp_path: Path, solved: bool, status: str) -> None:
+def test_a_number_finding_blocks_only_without_a_solver(tmp_path, solved, status):
     candidate = "If the sum of $x$ and 7 is 19, what is $x$, give or take 300?"
     spec = make_spec(n=1, rounds=1) if solved else make_spec(n=1, rounds=1, solvers=())
     world = World(tmp_path, spec, proposed=[proposals(candidate)])
@@ -227,7 +223,7 @@ def test_a_number_finding_blocks_only_without_a_solver(tmp_path: Path, solved: b
     assert (finding["name"], finding["severity"]) == ("number_added", "evidence")
 
 
-def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_path: Path) -> None:
+def test_a_question_whose_own_answers_cannot_be_read_is_asked_nothing_more(tmp_path):
     mute = Choice("I keep thinking.", "length")
     world = World(
         tmp_path, make_spec(), proposed=[proposals(*GOOD)], answers={GOOD[0]: "12", GOOD[1]: "12", "": mute}
@@ -260,7 +256,7 @@ def review(world: World, decision: str, reason: str) -> None:
         record_reviews(session, [Decision(identity, decision, reason, "ann")])
 
 
-def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
+def test_other_answers_are_told_without_the_answers(tmp_path):
     world = World(
         tmp_path,
         make_spec(n=1, content_attempts=1),
@@ -277,7 +273,7 @@ def test_other_answers_are_told_without_the_answers(tmp_path: Path) -> None:
     assert not [number for number in ("17", "7") if number in line.split()]
 
 
-def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
+def test_a_request_stays_the_same_after_a_later_review(tmp_path):
     replies = [proposals(GOOD[0]), GOOD[0], QUESTION.text, proposals(*GOOD)]
     world = World(tmp_path, make_spec(n=2, content_attempts=2), proposed=replies)
     solve, reviews = world.endpoints["s"].script, iter(["rejected"])
@@ -299,7 +295,7 @@ def test_a_request_stays_the_same_after_a_later_review(tmp_path: Path) -> None:
         assert proposing_exchange(session, ask_id)["prompt"][1]["content"] == again
 
 
-def test_another_rule_judges_at_the_looks_that_were_taken(tmp_path: Path) -> None:
+def test_another_rule_judges_at_the_looks_that_were_taken(tmp_path):
     world = World(tmp_path, make_spec(n=1, rounds=1), proposed=[proposals(GOOD[0])])
     world.work()  # accepted at the first look: 12 answers are stored
     whole, strict = OverlapRule(looks=(16,)), OverlapRule(accept_overlap=13, looks=(12, 16))
@@ -334,7 +330,7 @@ ASKED = PremiseSpec("judge")
         ("<kept>a</kept>\n<dropped>b", Premises()),  # what is missing of it is not known
     ],
 )
-def test_lists_of_premises_are_read(text: str, found: Premises) -> None:
+def test_lists_of_premises_are_read(text, found):
     assert parse_premises(text) == found
 
 
@@ -346,7 +342,7 @@ def test_lists_of_premises_are_read(text: str, found: Premises) -> None:
         ("<kept>x</kept><dropped>x + 7 = 19</dropped>", "undecided", ["premise_dropped"]),
     ],
 )
-def test_a_dropped_premise_blocks(tmp_path: Path, answer: str, status: str, names: list[str]) -> None:
+def test_a_dropped_premise_blocks(tmp_path, answer, status, names):
     world = World(
         tmp_path, make_spec(n=1, rounds=1, premises=ASKED), proposed=[proposals(GOOD[0])], premises=[answer]
     )
@@ -364,7 +360,7 @@ def test_a_dropped_premise_blocks(tmp_path: Path, answer: str, status: str, name
         assert [line.requests for line in read_ledger(session, world.run.id) if line.kind == PREMISES] == [1]
 
 
-def test_unreadable_premises_are_asked_for_again_and_then_block_nothing(tmp_path: Path) -> None:
+def test_unreadable_premises_are_asked_for_again_and_then_block_nothing(tmp_path):
     world = World(
         tmp_path,
         make_spec(n=1, rounds=1, premises=ASKED),

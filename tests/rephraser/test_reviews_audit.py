@@ -38,13 +38,12 @@ from rephraser.tables import ReviewRow, candidate_id
 from service.database import Database
 from service.errors import InputError, TagrpoError
 from service.questions import make_question
-from service.runs.store import Run
 
 QUESTION = make_question("What is 2+3?", "5")
 
 
 @pytest.fixture
-def run(db: Database) -> Run:
+def run(db):
     verdicts = ["accepted"] * 12 + ["rejected"] * 6 + ["undecided"] * 5
     proposed = [
         Proposed(f"Wording {number}: add 2 and 3.", ("unverified", verdict))
@@ -61,7 +60,7 @@ def decide(db: Database, audit: Audit, reviewer: str = "ada", *, reject: tuple[s
             record_reviews(session, [made])
 
 
-def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
+def test_an_audit_is_drawn_once(db, run):
     first, new = open_audit(db, run, size=10, seed=7)
     again, newer = open_audit(db, run, size=10, seed=7)
     assert (new, newer) == (True, False)
@@ -83,7 +82,7 @@ def test_an_audit_is_drawn_once(db: Database, run: Run) -> None:
         open_audit(db, empty, size=10, seed=0)
 
 
-def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run: Run) -> None:
+def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db, run):
     audit, _ = open_audit(db, run, size=23, seed=0)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
     assert len(accepted) == 12
@@ -98,7 +97,7 @@ def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db: Database, run
     assert (rates["false_reject"]["count"], rates["false_reject"]["reviewed"]) == (6, 6)
 
 
-def test_only_decisions_for_this_audit_count(db: Database, run: Run) -> None:
+def test_only_decisions_for_this_audit_count(db, run):
     one, _ = open_audit(db, run, size=23, seed=0)
     two, _ = open_audit(db, run, size=22, seed=0)
     decide(db, one)
@@ -114,7 +113,7 @@ QUESTIONS = 9
 
 
 @pytest.fixture
-def grouped(db: Database) -> Run:
+def grouped(db):
     """Question n has n accepted candidates, a rejected and an undecided one; question 0 none accepted."""
     return add_run(
         db,
@@ -147,7 +146,7 @@ def groups(db: Database, audit: Audit) -> list[tuple[str, int]]:
     return found
 
 
-def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Database, grouped: Run) -> None:
+def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db, grouped):
     audit, new = open_audit(db, grouped, kind="groups", size=4, seed=7)
     assert new
     drawn = groups(db, audit)
@@ -164,7 +163,7 @@ def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db: Data
         assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
 
 
-def test_open_groups_bound_the_share() -> None:
+def test_open_groups_bound_the_share():
     """Ten groups of two: 0, 1 sound; 2 broken; 3 broken, not whole; 4 accepted in part; 5 to 9 not."""
     members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]
     questions = {member.candidate_id: member.candidate_id[0] for member in members}
@@ -184,7 +183,7 @@ def test_open_groups_bound_the_share() -> None:
     assert (nothing["low"], nothing["high"]) == (0.0, 1.0)
 
 
-def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Database, run: Run) -> None:
+def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db, run):
     def queue(reviewer: str = "ada", seed: int | None = 1) -> list[str]:
         everything = ("accepted", "rejected", "undecided")
         with db.read() as session:
@@ -201,7 +200,7 @@ def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db: Databas
     assert queue("ben") == first
 
 
-def test_the_newest_decision_counts_for_the_rate(db: Database, run: Run) -> None:
+def test_the_newest_decision_counts_for_the_rate(db, run):
     audit, _ = open_audit(db, run, size=23, seed=1)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
     made = [Decision(id, "accepted", "", "ada", audit.id) for id in accepted]
@@ -237,7 +236,7 @@ def decisions(status: str, letters: str) -> list[ReviewRow]:
     ]
 
 
-def test_rates_by_hand() -> None:
+def test_rates_by_hand():
     drawn = members("accepted", 10, 900) + members("rejected", 5, 90) + members("undecided", 2, 10)
     reviews = (
         decisions("accepted", "raaaaaaaaa") + decisions("rejected", "rrrra") + decisions("undecided", "ar")
@@ -263,7 +262,7 @@ def test_rates_by_hand() -> None:
     )
 
 
-def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
+def test_the_broken_share_weighs_strata_by_their_sizes():
     drawn = members("accepted", 4, 300) + members("unverified", 4, 100) + members("rejected", 4, 50)
     rates = error_rates(drawn, decisions("accepted", "aaaa") + decisions("unverified", "rraa"))
     assert rates["broken"]["statuses"] == {"accepted": 300, "unverified": 100}
@@ -284,7 +283,7 @@ def test_the_broken_share_weighs_strata_by_their_sizes() -> None:
         ("aa" * 5, None),
     ],
 )
-def test_kappa(pairs: str, kappa: float | None) -> None:
+def test_kappa(pairs, kappa):
     found = cohens_kappa([(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)])
     assert found == (None if kappa is None else pytest.approx(kappa))
 
@@ -293,9 +292,7 @@ SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in STRATA})
 
 
 @given(SIZES, st.integers(1, 60), st.integers(0, 5))
-def test_a_draw_follows_its_allocation_whatever_the_order(
-    sizes: dict[str, int], size: int, seed: int
-) -> None:
+def test_a_draw_follows_its_allocation_whatever_the_order(sizes, size, seed):
     strata = {name: [f"c_{name}_{index}" for index in range(count)] for name, count in sizes.items()}
     turned = {name: ids[::-1] for name, ids in reversed(strata.items())}
     drawn = draw(strata, size=size, seed=seed)
@@ -312,7 +309,7 @@ GOOD, BAD = (candidate_id(QUESTION.id, text) for text in TEXTS)
 
 
 @pytest.fixture
-def audit(db: Database) -> Audit:
+def audit(db):
     proposed = [Proposed(TEXTS[0]), Proposed(TEXTS[1], ("rejected",), strategy="format")]
     run = add_run(db, "run", [(QUESTION.text, "5", proposed)])
     return open_audit(db, run, size=4, seed=0)[0]
@@ -327,7 +324,7 @@ def read(
         return read_sheet(session, path, reviewer="ada", audit_id=audit_id)
 
 
-def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tmp_path: Path) -> None:
+def test_the_sheet_is_blind_and_comes_back_filled(db, audit, tmp_path):
     path = tmp_path / "sheet.jsonl"
     with db.read() as session:
         assert write_sheet(session, audit, path) == 2
@@ -367,9 +364,7 @@ def test_the_sheet_is_blind_and_comes_back_filled(db: Database, audit: Audit, tm
         ({"candidate": BAD, "decision": "reject", "reason": "no"}, "contradicts line 1"),
     ],
 )
-def test_a_bad_row_is_named(
-    db: Database, audit: Audit, tmp_path: Path, row: dict[str, Any] | str, said: str
-) -> None:
+def test_a_bad_row_is_named(db, audit, tmp_path, row, said):
     first = {"candidate": BAD, "decision": "accept"}
     with pytest.raises(TagrpoError) as error:
         read(db, tmp_path / "d.jsonl", first, row, audit_id=1)

@@ -1,7 +1,5 @@
 """Reviews: stored once, never changed; they override verdicts in every run. Mended texts."""
 
-from pathlib import Path
-
 import pytest
 import scripted
 from runs import Proposed, add_review, add_run
@@ -22,7 +20,7 @@ GOOD = candidate_id(QUESTION.id, TEXT)
 
 
 @pytest.fixture
-def run(db: Database) -> Run:
+def run(db):
     return add_run(db, "run", [(QUESTION.text, "5", [Proposed(TEXT, ("accepted",))])])
 
 
@@ -37,9 +35,7 @@ def status(db: Database, run: Run) -> CandidateStatus:
     return current
 
 
-def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answered(
-    db: Database, run: Run
-) -> None:
+def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answered(db, run):
     yes, no = Decision(GOOD, "accepted", "same", "ada"), Decision(GOOD, "rejected", "other", "bob")
     assert record(db, yes) == 1
     assert record(db, yes) == 0
@@ -50,7 +46,7 @@ def test_the_decision_that_stands_is_not_stored_twice_but_one_in_between_is_answ
         assert [review["reviewer"] for review in reviews_of(session, GOOD)] == ["ada", "bob", "ada", "bob"]
 
 
-def test_reviews_cannot_be_changed_or_deleted(db: Database, run: Run) -> None:
+def test_reviews_cannot_be_changed_or_deleted(db, run):
     record(db, Decision(GOOD, "accepted", "", "ada"))
     for statement in ("UPDATE reviews SET decision = 'rejected'", "DELETE FROM reviews"):
         with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
@@ -58,7 +54,7 @@ def test_reviews_cannot_be_changed_or_deleted(db: Database, run: Run) -> None:
     assert status(db, run).status == "accepted"
 
 
-def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db: Database) -> None:
+def test_verdicts_of_other_runs_do_not_count_but_reviews_do(db):
     first = add_run(db, "one", [(QUESTION.text, "5", [Proposed(TEXT, ("rejected",))])])
     second = add_run(db, "two", [(QUESTION.text, "5", [Proposed(TEXT, ("undecided",))])])
     assert [status(db, run).status for run in (first, second)] == ["rejected", "undecided"]
@@ -79,7 +75,7 @@ def statuses(world: World) -> dict[str, CandidateStatus]:
         return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
 
 
-def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(tmp_path: Path) -> None:
+def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(tmp_path):
     world = World(
         tmp_path,
         make_spec(n=2, rounds=1, min_distance=0.0),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -49,7 +48,7 @@ from rephraser.proposing.rules import propose_by_rules
         ),
     ],
 )
-def test_exact_rephrasings(question: str, expected: list[str]) -> None:
+def test_exact_rephrasings(question, expected):
     assert sorted(propose_by_rules(question, 9)) == expected
 
 
@@ -74,11 +73,11 @@ def test_exact_rephrasings(question: str, expected: list[str]) -> None:
         "If the table \\begin{tabular}{c} 4 \\end{tabular} has one row, how many columns are in it?",
     ],
 )
-def test_no_candidate_where_none_is_safe(question: str) -> None:
+def test_no_candidate_where_none_is_safe(question):
     assert propose_by_rules(question, 5) == []
 
 
-def test_smaller_n_is_a_prefix_and_seeds_repeat() -> None:
+def test_smaller_n_is_a_prefix_and_seeds_repeat():
     question = (
         "Ann has 7 coins. Ben has 12 coins. If $c + d = 4$, how many ways to pay $c$ coins are there? "
         "Express your answer as an integer."
@@ -124,7 +123,7 @@ REQUESTS = st.sampled_from(["", " Express your answer as a common fraction.", " 
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(FACTS, max_size=4, unique=True), ASKS, REQUESTS, st.integers(0, 9))
-def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, seed: int) -> None:
+def test_formulas_and_numbers_survive(facts, ask, request, seed):
     question = " ".join([*facts, ask]) + request
     candidates = propose_by_rules(question, 6, seed=seed)
     assert candidates
@@ -137,13 +136,13 @@ def test_formulas_and_numbers_survive(facts: list[str], ask: str, request: str, 
 
 @settings(max_examples=300, deadline=None)
 @given(st.text(max_size=80))
-def test_any_text_is_taken_without_an_error(text: str) -> None:
+def test_any_text_is_taken_without_an_error(text):
     assert all(c.strip() for c in propose_by_rules(text, 3))
 
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_coverage_on_math_train(data_folder: Path) -> None:
+def test_coverage_on_math_train(data_folder):
     with (data_folder / "math_train.jsonl").open(encoding="utf-8") as lines:
         questions = [str(json.loads(line)["question"]) for line in lines]
     found = [propose_by_rules(question, 3) for question in questions]

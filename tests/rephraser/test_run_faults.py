@@ -16,7 +16,6 @@ from tiny_model import save_tiny_model
 from world_runs import (
     CONCURRENCY,
     PREMISES,
-    Calm,
     answered_asks,
     check_loss,
     final_state,
@@ -68,13 +67,13 @@ main()
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> Calm:
+def calm(tmp_path_factory):
     return run_undisturbed(tmp_path_factory.mktemp("calm"), QUESTIONS)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: Calm, tmp_path: Path) -> None:
+def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm, tmp_path):
     undisturbed, _ = calm
     db = tmp_path / "killed.db"
     import_world(db, QUESTIONS)
@@ -100,9 +99,7 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_server_that_misbehaves_changes_nothing_but_the_time(
-    calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm, tmp_path, monkeypatch):
     monkeypatch.setattr(ask, "TIME_OUTS", 6)
     init = Models.__init__
     monkeypatch.setattr(Models, "__init__", lambda self, *a, **k: init(self, *a, **{**k, "retry_s": 0.02}))
@@ -122,7 +119,7 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(tmp_path: Path) -> None:
+def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(tmp_path):
     db = tmp_path / "capped.db"
     import_world(db, QUESTIONS)
     prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]
@@ -143,7 +140,7 @@ def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(t
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tmp_path: Path) -> None:
+def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tmp_path):
     db = tmp_path / "killed.db"
     import_world(db, QUESTIONS)
     priced = ["proposer.price=[10,30]", "solver.price=[1,1]"]
@@ -169,8 +166,8 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(
-    calm: Calm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+    calm, tmp_path, monkeypatch
+):
     monkeypatch.setitem(BatchJobs.__init__.__kwdefaults__, "quiet_s", 0.3)
     undisturbed, paid = calm
     db = tmp_path / "batch.db"
@@ -209,7 +206,7 @@ def ledger(db: Path) -> list[dict[str, Any]]:
     return json.loads(run_here("runs", "show", "run", "--db", db, "--json").out)["ledger"]
 
 
-def test_no_key_reaches_the_database_or_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_key_reaches_the_database_or_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789abcdef")
     db = tmp_path / "t.db"
     import_world(db, 2)
@@ -230,7 +227,7 @@ def propose(db: Path, solver: Path) -> Done:
 
 
 @pytest.mark.slow
-def test_another_checkpoint_in_the_folder_is_refused(tmp_path: Path) -> None:
+def test_another_checkpoint_in_the_folder_is_refused(tmp_path):
     torch.set_num_threads(1)
     db, folder = tmp_path / "t.db", save_tiny_model(tmp_path / "solver")
     for name, row in (

@@ -16,7 +16,7 @@ from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.sets import SetHeader, read_published
+from rephraser.sets import read_published
 from service.database import Database
 from service.errors import InputError
 from service.questions import make_question
@@ -41,7 +41,7 @@ FORMS: dict[Form, str] = {"hf": "out", "parquet": "out.parquet", "jsonl": "out.j
 
 
 @pytest.fixture(autouse=True)
-def _run(db: Database) -> None:
+def _run(db):
     images = [RED.id, BLUE.id]
     with db.write() as session:
         store_images(session, [RED, BLUE])
@@ -50,7 +50,7 @@ def _run(db: Database) -> None:
 
 
 @pytest.fixture
-def header(db: Database) -> SetHeader:
+def header(db):
     add_review(db, make_question("What is 2+3?", "5"), "2 plus 3?", "accepted")
     return sets.publish(db, "math", run="unlabelled", include=("accepted", "unverified")).header
 
@@ -64,9 +64,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_export_holds_everything_and_reads_back_to_the_same_hash(
-    db: Database, header: SetHeader, tmp_path: Path, form: Form
-) -> None:
+def test_an_export_holds_everything_and_reads_back_to_the_same_hash(db, header, tmp_path, form):
     name = FORMS[form]
     path = tmp_path / name
     assert sets.export_set(db, "math@1", path, form) == header
@@ -117,7 +115,7 @@ def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def test_edited_rows_are_refused_unless_accepted(db: Database, header: SetHeader, tmp_path: Path) -> None:
+def test_edited_rows_are_refused_unless_accepted(db, header, tmp_path):
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
     edit(path, lambda rows: rows[0]["neighbors"].pop())
@@ -157,7 +155,7 @@ BAD_ROWS: list[tuple[Callable[[list[dict[str, Any]]], object], str]] = [
 ]
 
 
-def test_bad_rows_are_named_and_nothing_is_imported(db: Database, header: SetHeader, tmp_path: Path) -> None:
+def test_bad_rows_are_named_and_nothing_is_imported(db, header, tmp_path):
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
     whole = path.read_bytes()
@@ -171,7 +169,7 @@ def test_bad_rows_are_named_and_nothing_is_imported(db: Database, header: SetHea
             assert sets.list_sets(session) == []
 
 
-def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Path) -> None:
+def test_cut_off_and_foreign_files(db, header, tmp_path):
     path = tmp_path / "a.jsonl"
     sets.export_set(db, "math", path, "jsonl")
     path.write_bytes(path.read_bytes()[:-40])
@@ -196,9 +194,7 @@ def test_cut_off_and_foreign_files(db: Database, header: SetHeader, tmp_path: Pa
         read_published("nowhere.jsonl")
 
 
-def test_a_folder_that_is_no_export_is_never_replaced(
-    db: Database, header: SetHeader, tmp_path: Path
-) -> None:
+def test_a_folder_that_is_no_export_is_never_replaced(db, header, tmp_path):
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.tex").write_text("years of work", encoding="utf-8")
@@ -208,9 +204,7 @@ def test_a_folder_that_is_no_export_is_never_replaced(
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_an_export_that_fails_leaves_the_old_one(
-    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: Form
-) -> None:
+def test_an_export_that_fails_leaves_the_old_one(db, header, tmp_path, monkeypatch, form):
     name = FORMS[form]
     sets.export_set(db, "math", tmp_path / name, form)
 
@@ -230,9 +224,7 @@ def test_an_export_that_fails_leaves_the_old_one(
     assert list(tmp_path.glob(".*")) == []
 
 
-def test_the_data_set_loads_offline_with_typed_columns(
-    db: Database, header: SetHeader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_data_set_loads_offline_with_typed_columns(db, header, tmp_path, monkeypatch):
     from datasets import List, Value, load_dataset
 
     sets.export_set(db, "math", tmp_path / "out", "hf")
@@ -251,7 +243,7 @@ def test_the_data_set_loads_offline_with_typed_columns(
     assert loaded[1]["images"] == []
 
 
-def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
+def test_the_card(db, header, tmp_path):
     from huggingface_hub import DatasetCard
 
     sets.export_set(db, "math", tmp_path / "out", "hf", license_name="cc-by-4.0")
@@ -273,7 +265,7 @@ def test_the_card(db: Database, header: SetHeader, tmp_path: Path) -> None:
     assert "- `images` of the question and its neighbors" in card.text
 
 
-def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db: Database, tmp_path: Path) -> None:
+def test_a_tag_and_the_cells_of_tables_cannot_break_the_card(db, tmp_path):
     asked: list[Asked] = [("Halve 8.", "4", [Proposed("Half of 8?", strategy="a|b\nc")])]
     add_run(db, "odd", asked)
     sets.publish(db, "odd", run="odd")
@@ -290,9 +282,7 @@ def read(*arguments):
 
 
 @pytest.mark.slow
-def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(
-    db: Database, header: SetHeader, tmp_path: Path
-) -> None:
+def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(db, header, tmp_path):
     sets.export_set(db, "math", tmp_path / "set", "hf")
     ids = [entry.question.id for entry in read_published(str(tmp_path / "set"))]
     apples, pears = "me/apples", "me/pears"
@@ -337,7 +327,7 @@ def run_until_killed(db: Database, code: str, *arguments: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_killed_publication_leaves_no_member(db: Database) -> None:
+def test_a_killed_publication_leaves_no_member(db):
     run_until_killed(db, "killed_after(store, '_insert_members'); sets.publish(db, 'math', run='run')")
     with db.read() as session:
         assert sets.list_sets(session) == []
@@ -349,9 +339,7 @@ def test_a_killed_publication_leaves_no_member(db: Database) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("form", "name"), [("hf", "out"), ("parquet", "out.parquet")])
-def test_a_killed_export_is_not_there(
-    db: Database, tmp_path: Path, form: Literal["hf", "parquet"], name: str
-) -> None:
+def test_a_killed_export_is_not_there(db, tmp_path, form, name):
     header = sets.publish(db, "math", run="run").header
     target = tmp_path / name
     code = f"killed_after(writing, '_sync'); sets.export_set(db, 'math', Path(sys.argv[2]), {form!r})"

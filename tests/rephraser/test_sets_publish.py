@@ -31,7 +31,7 @@ ASKED: list[Asked] = [
 ]
 
 
-def test_versions_hold_the_n_accepted_that_lie_furthest_apart_and_name_their_parents(db: Database) -> None:
+def test_versions_hold_the_n_accepted_that_lie_furthest_apart_and_name_their_parents(db):
     add_run(db, "run", ASKED)
     published = sets.publish(db, "math", run="run", n=2)
     first = published.header
@@ -53,7 +53,7 @@ def test_versions_hold_the_n_accepted_that_lie_furthest_apart_and_name_their_par
     assert other.id != first.id
 
 
-def test_bad_usage_is_refused_and_publishes_nothing(db: Database) -> None:
+def test_bad_usage_is_refused_and_publishes_nothing(db):
     add_run(db, "run", ASKED)
     for name, options, message in (
         ("no spaces", {}, "is not a valid name"),
@@ -75,7 +75,7 @@ SOLVED: list[Asked] = [
 ]
 
 
-def test_what_is_too_like_is_left_out_and_nothing_to_publish_says_why(db: Database) -> None:
+def test_what_is_too_like_is_left_out_and_nothing_to_publish_says_why(db):
     add_run(db, "run", SOLVED)
     header = sets.publish(db, "math", run="run", min_distance=0.15).header
     assert neighbor_texts(db, "math")["What is 2+3?"] == [FAR]
@@ -91,7 +91,7 @@ def test_what_is_too_like_is_left_out_and_nothing_to_publish_says_why(db: Databa
         sets.publish(db, "math", run="run", adaptive=Adaptive(pilot="pilot"))
 
 
-def test_several_runs_make_one_set_without_repetition(db: Database) -> None:
+def test_several_runs_make_one_set_without_repetition(db):
     add_run(db, "run", SOLVED)
     more: list[Asked] = [
         ("Triple 3.", "9", [Proposed("Three times 3?")]),
@@ -142,13 +142,11 @@ def neighbors(db: Database, reference: str) -> list[sets.Neighbor]:
         ((32, 32, 16, 16), "level"),
     ],
 )
-def test_difficulty_is_beyond_one_standard_error(counts: tuple[int, ...], difficulty: str) -> None:
+def test_difficulty_is_beyond_one_standard_error(counts, difficulty):
     assert Successes("solver", *counts).difficulty == difficulty
 
 
-def test_neighbors_carry_counts_and_the_preferred_difficulty_comes_first(
-    db: Database,
-) -> None:
+def test_neighbors_carry_counts_and_the_preferred_difficulty_comes_first(db):
     add_run(db, "run", COUNTED)
     header = sets.publish(db, "math", run="run").header
     by_text = {one.text: one.successes for one in neighbors(db, "math")}
@@ -163,7 +161,7 @@ def test_neighbors_carry_counts_and_the_preferred_difficulty_comes_first(
         assert neighbors(db, prefer)[0].text == first
 
 
-def test_the_content_hash_leaves_counts_out_and_verify_does_not(db: Database) -> None:
+def test_the_content_hash_leaves_counts_out_and_verify_does_not(db):
     add_run(db, "run", COUNTED)
     add_run(db, "bare", [(q, a, [Proposed(p.text) for p in ps]) for q, a, ps in COUNTED])
     bare = sets.publish(db, "math", run="bare").header

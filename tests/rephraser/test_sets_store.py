@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from sqlalchemy.exc import IntegrityError
 from tampering import past_tagrpo
 
 from rephraser import sets
-from rephraser.sets import Change, SetHeader, changes
+from rephraser.sets import Change, changes
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
 from service.database import Database
 from service.errors import NotFoundError
@@ -26,12 +25,12 @@ ASKED: list[Asked] = [
 
 
 @pytest.fixture(autouse=True)
-def _run(db: Database) -> None:
+def _run(db):
     add_run(db, "run", ASKED)
 
 
 @pytest.fixture
-def published(db: Database) -> list[SetHeader]:
+def published(db):
     return [sets.publish(db, "math", run="run", n=n).header for n in (1, 2)]
 
 
@@ -40,7 +39,7 @@ def ref_of(db: Database, reference: str) -> str:
         return sets.find_set(session, reference).ref
 
 
-def test_references(db: Database, published: list[SetHeader]) -> None:
+def test_references(db, published):
     with db.write() as session:
         sets.tag(session, "math@1", "paper")
     for reference in ("math@1", "math@v1", "math@paper", published[0].id):
@@ -70,7 +69,7 @@ CHANGES = (
 )
 
 
-def test_the_database_refuses_changes(db: Database, published: list[SetHeader]) -> None:
+def test_the_database_refuses_changes(db, published):
     for change in CHANGES:
         with pytest.raises(IntegrityError, match="append-only"), db.write() as session:
             session.execute(change)
@@ -78,7 +77,7 @@ def test_the_database_refuses_changes(db: Database, published: list[SetHeader]) 
         assert not sets.verify(session, "math@2").problems
 
 
-def test_the_database_refuses_more_members(db: Database, published: list[SetHeader]) -> None:
+def test_the_database_refuses_more_members(db, published):
     with db.read() as session:
         entry = sets.load_set(session, "math@1").entries[0]
     member = {**vars(entry.neighbors[0]), "question_id": entry.question.id, "position": 7}
@@ -110,9 +109,7 @@ TAMPERING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("statement", list(TAMPERING))
-def test_verify_sees_what_was_done_behind_the_triggers(
-    db: Database, published: list[SetHeader], statement: str
-) -> None:
+def test_verify_sees_what_was_done_behind_the_triggers(db, published, statement):
     with db.read() as session:
         assert sets.verify(session, "math@2").problems == []
     with past_tagrpo(db) as connection:
@@ -123,7 +120,7 @@ def test_verify_sees_what_was_done_behind_the_triggers(
     assert any(TAMPERING[statement] in problem for problem in report.problems), report.problems
 
 
-def test_a_changed_set_is_not_exported(db: Database, published: list[SetHeader], tmp_path: Path) -> None:
+def test_a_changed_set_is_not_exported(db, published, tmp_path):
     from service.errors import DatabaseError
 
     with past_tagrpo(db) as connection:
@@ -138,12 +135,12 @@ FIVE = make_question("What is 2+3?", "5").id
 
 
 @pytest.fixture
-def empty(tmp_path: Path) -> Database:
+def empty(tmp_path):
     return open_empty(tmp_path / "t.db")
 
 
 @pytest.fixture
-def versions(empty: Database) -> Database:
+def versions(empty):
     """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
     asked = [
         (
@@ -168,7 +165,7 @@ def versions(empty: Database) -> Database:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("a", "b"), [(0, 2), (2, 1)])
-def test_counts_and_pages_are_those_of_the_whole_comparison(versions: Database, a: int, b: int) -> None:
+def test_counts_and_pages_are_those_of_the_whole_comparison(versions, a, b):
     with versions.read() as session:
         ids = [header.id for header in sets.list_sets(session)]
         whole = sets.diff(session, ids[a], ids[b])
@@ -200,7 +197,7 @@ def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) ->
         return sets.diff(session, "math@1", "math@2")
 
 
-def test_verdicts_and_other_fields(empty: Database) -> None:
+def test_verdicts_and_other_fields(empty):
     found = diff_of(
         empty,
         [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",)), SUM])],
@@ -215,7 +212,7 @@ def test_verdicts_and_other_fields(empty: Database) -> None:
     assert (found["reordered"], found["neighbors_added"], found["neighbors_removed"]) == ([], [], [])
 
 
-def test_a_removed_neighbor_says_where_it_stands_now(empty: Database) -> None:
+def test_a_removed_neighbor_says_where_it_stands_now(empty):
     before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM])]
     after: list[Asked] = [("What is 2+3?", "5", [Proposed(ADD.text, ("rejected",)), Proposed("3 plus 2?")])]
     found = diff_of(empty, before, after)

@@ -23,14 +23,14 @@ def own(folder: Path, content: str | bytes, name: str = "own.txt") -> Strategy:
     return load_strategy(str(path))
 
 
-def test_shipped_strategies_differ_and_perspectives_is_version_5() -> None:
+def test_shipped_strategies_differ_and_perspectives_is_version_5():
     loaded = [load_strategy(name) for name in SHIPPED]
     assert len({strategy.hash for strategy in loaded}) == len(SHIPPED)
     assert {strategy.name: strategy.version for strategy in loaded}["perspectives"] == "5"
     assert not [strategy.name for strategy in loaded if "---" in strategy.text or "version:" in strategy.text]
 
 
-def test_the_hash_covers_the_text_and_nothing_else(tmp_path: Path) -> None:
+def test_the_hash_covers_the_text_and_nothing_else(tmp_path):
     base = own(tmp_path, "Say it anew.")
     assert own(tmp_path, "version: 9\nsummary: x\n---\nSay it anew.", "other.txt").hash == base.hash
     assert own(tmp_path, "Say it anew!").hash != base.hash
@@ -47,7 +47,7 @@ def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...]
     return asked.content
 
 
-def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
+def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
     for structured in (False, True):
         echo = user(structured=structured)
         alone = parse_candidates(echo, question=QUESTION, count=1, truncated=False)
@@ -68,9 +68,7 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one() -> None:
         ("anthropic/claude-3-haiku-20240307", None, "tags"),
     ],
 )
-def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(
-    monkeypatch: pytest.MonkeyPatch, model: str, api_base: str | None, form: str
-) -> None:
+def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(monkeypatch, model, api_base, form):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
     endpoint = RemoteEndpoint(model, [api_base] if api_base else [])
@@ -86,14 +84,14 @@ def read(folder: Path, rows: Sequence[Any]) -> FileCandidates:
     return read_candidates(FileProposer(kind="file", candidates=str(path)), [FIRST, SECOND])
 
 
-def test_a_pair_is_understood_by_the_side_that_is_known(tmp_path: Path) -> None:
+def test_a_pair_is_understood_by_the_side_that_is_known(tmp_path):
     pair = {"question": "Add $1$ and $1$.", "original_question": "What is $1+1$?"}
     assert read(tmp_path, [pair]).by_question == {FIRST.id: ("Add $1$ and $1$.",)}
     other = {"question": "What is $1+1$?", "rephrased_question": "Add $1$ and $1$."}
     assert read(tmp_path, [other]).by_question == {FIRST.id: ("Add $1$ and $1$.",)}
 
 
-def test_lists_objects_and_several_rows_add_up_in_order(tmp_path: Path) -> None:
+def test_lists_objects_and_several_rows_add_up_in_order(tmp_path):
     rows = [
         {"question_id": FIRST.id, "candidates": ["a", {"text": "b"}]},
         {"question_id": SECOND.id, "candidates": "d"},
@@ -102,7 +100,7 @@ def test_lists_objects_and_several_rows_add_up_in_order(tmp_path: Path) -> None:
     assert read(tmp_path, rows).by_question == {FIRST.id: ("a", "b", "c"), SECOND.id: ("d",)}
 
 
-def test_a_row_without_text_is_refused(tmp_path: Path) -> None:
+def test_a_row_without_text_is_refused(tmp_path):
     for column, value in (("candidate", " "), ("candidates", [])):
         with pytest.raises(InputError, match=rf'c\.jsonl:1: "{column}" contains no text'):
             read(tmp_path, [{"question": FIRST.text, column: value}])

@@ -1,7 +1,6 @@
 """Verdicts from answer counts and from programs: every branch by hand, and what must hold for all counts."""
 
 from dataclasses import replace
-from random import Random
 
 import pytest
 from hypothesis import given
@@ -59,13 +58,13 @@ BRANCHES = [
 
 
 @pytest.mark.parametrize(("original", "candidate", "gold", "verdict", "reason"), BRANCHES)
-def test_overlap_rule_branches(original: str, candidate: str, gold: str, verdict: str, reason: str) -> None:
+def test_overlap_rule_branches(original, candidate, gold, verdict, reason):
     judgement = judge(counts_for(original, candidate, gold))
     assert judgement.verdict == verdict
     assert reason in judgement.reason
 
 
-def test_without_answers_on_a_side_nothing_is_verified() -> None:
+def test_without_answers_on_a_side_nothing_is_verified():
     for counted, side in (
         (AnswerCounts((), (), None), "original"),
         (counts_for("g" * 32, ""), "candidate"),
@@ -76,7 +75,7 @@ def test_without_answers_on_a_side_nothing_is_verified() -> None:
         assert judgement.reason == f"No answers to the {side} were sampled, so none were compared."
 
 
-def test_nothing_is_decided_before_the_first_look() -> None:
+def test_nothing_is_decided_before_the_first_look():
     first = RULE.looks[0]
     for answer in "gn":
         early = judge(counts_for("g" * 32, answer * (first - 1)), RULE)
@@ -88,7 +87,7 @@ def test_nothing_is_decided_before_the_first_look() -> None:
     assert judge(counts_for("g" * 32, "n" * (first - 1) + "?"), RULE).verdict is Verdict.REJECTED
 
 
-def test_many_unparsed_answers_decide_nothing() -> None:
+def test_many_unparsed_answers_decide_nothing():
     half = judge(counts_for("g" * 32, "g" * 8 + "?" * 8), RULE)
     assert "parsed" not in half.reason
     more = judge(counts_for("g" * 32, "g" * 7 + "?" * 9), RULE)
@@ -100,7 +99,7 @@ def test_many_unparsed_answers_decide_nothing() -> None:
         assert "17 of 32 answers to the original" in original_lost.reason
 
 
-def test_a_dropped_premise_blocks_acceptance_and_nothing_else() -> None:
+def test_a_dropped_premise_blocks_acceptance_and_nothing_else():
     blocked = judge(counts_for("g" * 32, "g" * 12), RULE, premise_dropped=True)
     assert blocked.verdict == "undecided"
     assert "a premise was dropped" in blocked.reason
@@ -108,7 +107,7 @@ def test_a_dropped_premise_blocks_acceptance_and_nothing_else() -> None:
 
 
 @pytest.mark.parametrize("side", ["original", "candidate"])
-def test_answers_that_could_not_be_compared_never_reject(side: str) -> None:
+def test_answers_that_could_not_be_compared_never_reject(side):
     certain = counts_for("g" * 32, "n" * 16)
     assert judge(certain, RULE).verdict == "rejected"
     judgement = judge(replace(certain, **{f"{side}_unsettled": 1}), RULE)  # type: ignore[arg-type]
@@ -116,7 +115,7 @@ def test_answers_that_could_not_be_compared_never_reject(side: str) -> None:
     assert "answers that could not be compared (1) may be shared" in judgement.reason
 
 
-def test_answers_that_could_not_be_compared_are_neither_shared_nor_new() -> None:
+def test_answers_that_could_not_be_compared_are_neither_shared_nor_new():
     counted = replace(counts_for("g" * 32, "g" * 9), candidate_unsettled=7)
     assert (sum(counted.candidate), counted.drawn("candidate"), counted.unsettled) == (9, 16, 7)
     judgement = judge(counted)
@@ -142,7 +141,7 @@ RULE_CASES = st.sampled_from([OverlapRule(), PLAIN, OverlapRule.scaled(4, (4,))]
 
 @pytest.mark.slow
 @given(answer_counts(), RULE_CASES, st.randoms(use_true_random=False))
-def test_the_order_of_classes_means_nothing(counted: AnswerCounts, rule: OverlapRule, random: Random) -> None:
+def test_the_order_of_classes_means_nothing(counted, rule, random):
     order = list(range(len(counted.original)))
     random.shuffle(order)
     moved = replace(
@@ -155,7 +154,7 @@ def test_the_order_of_classes_means_nothing(counted: AnswerCounts, rule: Overlap
 
 
 @given(answer_counts(), RULE_CASES)
-def test_verdicts_keep_their_promises(counted: AnswerCounts, rule: OverlapRule) -> None:
+def test_verdicts_keep_their_promises(counted, rule):
     judgement = judge(counted, rule)
     if judgement.verdict is Verdict.REJECTED:
         assert counted.gold is not None
@@ -195,12 +194,12 @@ def names(candidate: str, question: str = QUESTION) -> set[str]:
     return {finding.name for finding in check_candidate(question, candidate, names=("halves",))}
 
 
-def test_an_honest_candidate_has_no_findings() -> None:
+def test_an_honest_candidate_has_no_findings():
     assert names(HONEST) == set()
     assert names(QUESTION.replace("    ", "  ")) == {"same_as_original"}
 
 
-def test_names_and_signatures_stay() -> None:
+def test_names_and_signatures_stay():
     line, changed = "def halves(numbers: List[int]) -> List[float]:", {"signature_changed"}
     for signature in (line.replace("halves", "thirds"), line.replace("])", "], n: int)", 1)):
         assert names(HONEST.replace(line, signature)) == changed
@@ -208,7 +207,7 @@ def test_names_and_signatures_stay() -> None:
     assert names("Let `halves` halve numbers.", "Write `halves`, which halves numbers.") == set()
 
 
-def test_examples_stay_and_no_code_is_given_away() -> None:
+def test_examples_stay_and_no_code_is_given_away():
     (missing,) = check_candidate(
         QUESTION, HONEST.replace(">>> halves([2, 4])", ">>> halves([2, 6])"), names=("halves",)
     )
@@ -252,7 +251,5 @@ def programs(right: int, wrong: int) -> list[Grade | None]:
         ((0, 32), (12, 0), Verdict.UNDECIDED),
     ],
 )
-def test_verdicts_by_programs(
-    original: tuple[int, int], candidate: tuple[int, int], expected: Verdict
-) -> None:
+def test_verdicts_by_programs(original, candidate, expected):
     assert verdict(programs(*original), programs(*candidate)) is expected

@@ -1,7 +1,6 @@
 """Questions and candidates over all runs: filters, pages, suspects, and searches in their texts."""
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ EVIDENCE = {"findings": [{"name": "unit_lost", "severity": "evidence", "detail":
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Database:
+def db(tmp_path):
     """Nine questions with a candidate of each strategy, of which every third question's first is rejected."""
     database = open_empty(tmp_path / "t.db")
     asked = [
@@ -66,7 +65,7 @@ def of(*numbers: int) -> set[str]:
     return {f"What is {n} + 1?" for n in numbers}
 
 
-def test_filters_find_questions_with_a_candidate_that_meets_them_all(db: Database) -> None:
+def test_filters_find_questions_with_a_candidate_that_meets_them_all(db):
     assert matching(db) == of(*range(9))
     assert matching(db, subject="Geometry") == of(5, 6, 7, 8)
     assert matching(db, subject="Geometry", level="Level 1") == set()
@@ -103,7 +102,7 @@ def test_filters_find_questions_with_a_candidate_that_meets_them_all(db: Databas
             page_questions(session, QuestionFilters(question_set="none"))
 
 
-def test_a_gold_is_suspect_if_the_solvers_agree_on_another_answer_everywhere(tmp_path: Path) -> None:
+def test_a_gold_is_suspect_if_the_solvers_agree_on_another_answer_everywhere(tmp_path):
     counts = {"wrong": (2, 1), "right": (28, 11), "wrong alone": (2, 11), "unsure": (10, 1)}
     with open_empty(tmp_path / "t.db") as db:
         for status in ("accepted", "rejected"):
@@ -130,7 +129,7 @@ TEXTS = [
 
 
 @pytest.fixture(scope="module")
-def texts(tmp_path_factory: pytest.TempPathFactory) -> Database:
+def texts(tmp_path_factory):
     database = open_empty(tmp_path_factory.mktemp("search") / "t.db")
     add_run(database, "first", [(question, answer, [Proposed(other)]) for question, answer, other in TEXTS])
     return database
@@ -161,11 +160,11 @@ SEARCHES = r"""\frac{12}{7} \TFRAC 7x$ \cdot [asy] (0,0)-- "one_two" one_two one
     "words",
     [*SEARCHES.split(), "b\tc", "a\nb", "   d", "OR 1=1", "AND OR NOT", "x" * 500, "x" * 500 + "needle"],
 )
-def test_any_part_of_a_text_is_found(texts: Database, words: str) -> None:
+def test_any_part_of_a_text_is_found(texts, words):
     assert found(texts, words) == read_through(words)
 
 
-def test_words_must_all_stand_in_one_text(tmp_path: Path) -> None:
+def test_words_must_all_stand_in_one_text(tmp_path):
     db = open_empty(tmp_path / "t.db")
     add_run(db, "r", [("Parking costs 3. Ben has tickets.", "3", [Proposed("Cars are dear.")])])
     assert found(db, "tickets parking") == {"Parking costs 3. Ben has tickets."}

@@ -92,7 +92,7 @@ def spent(db: Database, run: Run) -> tuple[int, int, int]:
 # Asking
 
 
-async def test_an_answer_is_paid_once_and_replayed(db: Database) -> None:
+async def test_an_answer_is_paid_once_and_replayed(db):
     run, endpoint = make_run(db), ScriptedEndpoint()
     async with asking(db, run, endpoint) as asker:
         answer = await asker.ask(question(n=2))
@@ -105,7 +105,7 @@ async def test_an_answer_is_paid_once_and_replayed(db: Database) -> None:
     assert spent(db, run) == (1, USED, 0)
 
 
-async def test_equal_requests_at_once_are_sent_once(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_equal_requests_at_once_are_sent_once(db, monkeypatch):
     monkeypatch.setattr(module, "ELSEWHERE_POLL_S", 0.01)
     run, endpoint = make_run(db), ScriptedEndpoint(latency_s=0.02)
     async with asking(db, run, endpoint) as asker, asking(db, run, endpoint) as other:
@@ -114,7 +114,7 @@ async def test_equal_requests_at_once_are_sent_once(db: Database, monkeypatch: p
     assert len(endpoint.sent) == 1
 
 
-async def test_runs_share_answers_of_a_scope_and_the_first_pays(db: Database) -> None:
+async def test_runs_share_answers_of_a_scope_and_the_first_pays(db):
     first, second, endpoint = make_run(db, "a"), make_run(db, "b"), ScriptedEndpoint()
     async with asking(db, first, endpoint) as one, asking(db, second, endpoint) as two:
         assert (await one.ask(question())).ask_id == (await two.ask(question())).ask_id
@@ -123,7 +123,7 @@ async def test_runs_share_answers_of_a_scope_and_the_first_pays(db: Database) ->
     assert (spent(db, first)[0], spent(db, second)[0]) == (2, 1)
 
 
-async def test_what_may_differ_at_a_replay_is_computed_once(db: Database) -> None:
+async def test_what_may_differ_at_a_replay_is_computed_once(db):
     run, computed = make_run(db), list[int]()
 
     async def compute() -> dict[str, int]:
@@ -153,9 +153,7 @@ async def test_what_may_differ_at_a_replay_is_computed_once(db: Database) -> Non
         (Fault(TIME_OUT, "silence", billed=True), WORST),
     ],
 )
-async def test_a_fault_that_may_pass_is_followed_by_another_attempt(
-    db: Database, fault: Fault, cost: int
-) -> None:
+async def test_a_fault_that_may_pass_is_followed_by_another_attempt(db, fault, cost):
     run = make_run(db, cap_pico=10**12)
     endpoint = ScriptedEndpoint(lambda request: fault if len(endpoint.sent) == 1 else "yes")
     async with asking(db, run, endpoint) as asker:
@@ -169,7 +167,7 @@ async def test_a_fault_that_may_pass_is_followed_by_another_attempt(
     ("kind", "sent", "final"),
     [(SERVER_ERROR, 6, False), (TIME_OUT, 2, True), (BAD_REQUEST, 1, False), (CONTENT_FILTER, 1, True)],
 )
-async def test_a_request_without_an_answer_fails(db: Database, kind: str, sent: int, final: bool) -> None:
+async def test_a_request_without_an_answer_fails(db, kind, sent, final):
     run, endpoint = make_run(db), ScriptedEndpoint(lambda request: Fault(kind, "no"))
     for _ in range(2):
         async with asking(db, run, endpoint) as asker:
@@ -184,7 +182,7 @@ async def test_a_request_without_an_answer_fails(db: Database, kind: str, sent: 
         assert (await asker.ask(question())).choices[0].text == "yes"
 
 
-def test_a_prompt_is_too_long_for_good_once_the_model_has_answered_the_run(db: Database) -> None:
+def test_a_prompt_is_too_long_for_good_once_the_model_has_answered_the_run(db):
     run, too_long = make_run(db, tasks=2), Fault(CONTEXT_LENGTH, "too long")
     endpoint = ScriptedEndpoint(lambda request: too_long)
     assert work(db, run, endpoint).failed == 0
@@ -202,8 +200,8 @@ def test_a_prompt_is_too_long_for_good_once_the_model_has_answered_the_run(db: D
     ],
 )
 def test_failures_in_a_row_stop_the_run_and_so_does_one_that_all_requests_would_meet(
-    db: Database, kind: str, stopped: str, message: str, fewest: int
-) -> None:
+    db, kind, stopped, message, fewest
+):
     run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(kind, "no"))
     outcome = work(db, run, endpoint, at_once=4, budget=Budget(halt_after=10))
     assert (outcome.stopped, outcome.message, outcome.open) == (stopped, message, 50)
@@ -216,7 +214,7 @@ def test_failures_in_a_row_stop_the_run_and_so_does_one_that_all_requests_would_
 
 
 @pytest.mark.parametrize("processes", [1, 2])
-def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: int) -> None:
+def test_the_cap_holds_at_every_moment_and_is_used_up(db, processes):
     run = make_run(db, tasks=100, cap_pico=4 * WORST)
     most = 0
 
@@ -246,7 +244,7 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db: Database, processes: i
     assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
 
 
-def test_a_crash_ends_those_who_wait_for_its_money(db: Database) -> None:
+def test_a_crash_ends_those_who_wait_for_its_money(db):
     def crash(request: Request) -> str:
         raise RuntimeError("out of memory")
 
@@ -255,7 +253,7 @@ def test_a_crash_ends_those_who_wait_for_its_money(db: Database) -> None:
         work(db, run, ScriptedEndpoint(crash, latency_s=0.05))
 
 
-def test_runs_share_a_cap(db: Database) -> None:
+def test_runs_share_a_cap(db):
     runs = [make_run(db, name, tasks=6) for name in ("a", "b")]
     with db.write() as session:
         set_cap(session, [run.id for run in runs], (WORST + 3 * USED) / 1e12)
@@ -267,7 +265,7 @@ def test_runs_share_a_cap(db: Database) -> None:
 # Processes
 
 
-async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db: Database) -> None:
+async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db):
     run, endpoint = make_run(db), ScriptedEndpoint(latency_s=5.0)
     async with asking(db, run, endpoint) as asker:
         task = asyncio.create_task(asker.ask(question()))
@@ -283,7 +281,7 @@ async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db: Data
     assert spent(db, run) == (2, USED + WORST, WORST)
 
 
-async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) -> None:
+async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db):
     run, slow, quick = (
         make_run(db, tasks=3, cap_pico=10**12),
         ScriptedEndpoint(latency_s=0.2),
@@ -306,7 +304,7 @@ async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db: Database) 
 # The work
 
 
-def test_tasks_that_fail_leave_the_others_alone(db: Database) -> None:
+def test_tasks_that_fail_leave_the_others_alone(db):
     run = make_run(db, tasks=10)
     faults = {3: CONTENT_FILTER, 5: BAD_REQUEST}
     endpoint = ScriptedEndpoint(lambda r: Fault(faults[r.seed], "no") if r.seed in faults else "yes")
@@ -321,9 +319,7 @@ def test_tasks_that_fail_leave_the_others_alone(db: Database) -> None:
 
 
 @pytest.mark.parametrize("number", [None, signal.SIGINT, signal.SIGTERM])
-def test_an_error_comes_out_after_what_is_in_flight_was_stored(
-    db: Database, number: signal.Signals | None
-) -> None:
+def test_an_error_comes_out_after_what_is_in_flight_was_stored(db, number):
     run, endpoint = make_run(db, tasks=5), ScriptedEndpoint(latency_s=0.2)
 
     async def one(asker: Asker, item: str) -> None:
@@ -342,9 +338,7 @@ def test_an_error_comes_out_after_what_is_in_flight_was_stored(
 
 
 @pytest.mark.parametrize("cap_pico", [None, 3 * WORST])
-def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
-    db: Database, cap_pico: int | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(db, cap_pico, monkeypatch):
     run, endpoint = make_run(db, tasks=40, cap_pico=cap_pico), ScriptedEndpoint(latency_s=0.005)
     end, calls = rows.end, list[int]()
 
@@ -368,9 +362,7 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(
     assert states(db).count("lost") == len(endpoint.sent) - stored
 
 
-def test_progress_tells_tasks_rate_cost_and_what_is_left(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_progress_tells_tasks_rate_cost_and_what_is_left(db, monkeypatch):
     monkeypatch.setattr(working, "REPORT_S", 0.02)
     run, told = make_run(db, tasks=30), list[tuple[int, int, str]]()
     endpoint = ScriptedEndpoint(latency_s=0.02, max_concurrency=2)
@@ -382,9 +374,7 @@ def test_progress_tells_tasks_rate_cost_and_what_is_left(
     assert abs(float(words.split("$")[1][:4]) - done * USED / 1e12) < 0.01
 
 
-def test_tokens_of_unfinished_responses_count_but_not_those_of_earlier_runs(
-    db: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tokens_of_unfinished_responses_count_but_not_those_of_earlier_runs(db, monkeypatch):
     monkeypatch.setattr(working, "REPORT_S", 0.02)
 
     class Generating(ScriptedEndpoint):
@@ -402,9 +392,7 @@ def test_tokens_of_unfinished_responses_count_but_not_those_of_earlier_runs(
     assert all(0 < rate < 10**6 for rate in rates[1:])
 
 
-def test_a_run_without_answers_says_what_it_waits_for(
-    db: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_run_without_answers_says_what_it_waits_for(db, monkeypatch, caplog):
     caplog.set_level(logging.WARNING)
     work(
         db,
@@ -437,9 +425,7 @@ async def signalled(number: int, times: int, interrupt: bool, seen: list[str]) -
 
 @BOTH
 @pytest.mark.parametrize("in_flight", [True, False])
-def test_the_second_signal_ends_it_and_the_first_where_nothing_is_in_flight(
-    number: int, ending: type[BaseException], in_flight: bool
-) -> None:
+def test_the_second_signal_ends_it_and_the_first_where_nothing_is_in_flight(number, ending, in_flight):
     seen: list[str] = []
     before = signal.getsignal(number)
     with exit_on_sigterm(), pytest.raises(ending):

@@ -79,9 +79,7 @@ LOST_REPLIES = [({"fail_create": statuses}, 1) for statuses in ([0], [503, 0], [
 
 
 @pytest.mark.parametrize(("provider", "jobs"), [({"polls": 3}, 1), *ROOMS, *OUTAGES, *LOST_REPLIES])
-def test_every_request_is_sent_in_one_job_at_half_the_price(
-    db: Database, provider: dict[str, Any], jobs: int | None
-) -> None:
+def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
     server = OpenAIServer()
     vars(server.batches).update(provider)
     assert all_answered(run_batch(db, server, cap=6 * WORST))
@@ -103,16 +101,7 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(
         ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
     ],
 )
-def test_unanswered_requests_say_why(
-    db: Database,
-    provider: dict[str, Any],
-    settings: dict[str, Any],
-    jobs: int | None,
-    answers: int,
-    kind: type[Exception],
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_unanswered_requests_say_why(db, provider, settings, jobs, answers, kind, words, monkeypatch):
     monkeypatch.setattr(batch, "OUTAGE_S", 0.1)
     server = OpenAIServer()
     vars(server.batches).update(provider)
@@ -128,9 +117,7 @@ def test_unanswered_requests_say_why(
 
 
 @pytest.mark.parametrize("moment", ["before the job is sent", "before its id is stored", "while it runs"])
-async def test_a_killed_process_pays_nothing_twice(
-    db: Database, moment: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
     run = make_run(db)
 
     async def die(*_: Any) -> Any:
@@ -171,7 +158,7 @@ async def test_a_killed_process_pays_nothing_twice(
         assert set(session.scalars(select(JobRow.collected))) == {True}
 
 
-async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> None:
+async def test_another_run_collects_the_job_of_a_stopped_one(db):
     first, second = make_run(db, "first"), make_run(db, "second")
     async with OpenAIServer(batch_polls=10**6) as server:
         async with asking(db, server, first) as asker:
@@ -187,7 +174,7 @@ async def test_another_run_collects_the_job_of_a_stopped_one(db: Database) -> No
         assert set(session.scalars(select(AskRow.run_id))) == {first.id}
 
 
-def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
+def test_jobs_are_as_large_as_the_cap_allows(db):
     server = OpenAIServer()
     outcomes = run_batch(db, server, cap=3 * WORST + 2 * USED)
     answers = sum(isinstance(each, Answer) for each in outcomes)
@@ -206,9 +193,7 @@ def test_jobs_are_as_large_as_the_cap_allows(db: Database) -> None:
         ({"message": "blocked by the content policy"}, "blocked by the content policy", True),
     ],
 )
-def test_refused_lines_fail_at_no_cost(
-    db: Database, refusal: dict[str, Any], message: str, final: bool
-) -> None:
+def test_refused_lines_fail_at_no_cost(db, refusal, message, final):
     server = OpenAIServer()
     complete = server.batches.complete
 
@@ -223,7 +208,7 @@ def test_refused_lines_fail_at_no_cost(
     assert committed(db) == 5 * USED
 
 
-def test_places_without_batch_jobs_are_refused() -> None:
+def test_places_without_batch_jobs_are_refused():
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
     with pytest.raises(InputError, match="Give one base_url, or remove batch=true"):
         check_batch(two)

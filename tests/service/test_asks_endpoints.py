@@ -18,7 +18,7 @@ from service.errors import PrerequisiteError
 
 
 @pytest.mark.parametrize(("fault", "kind", "billed"), FAULTS)
-async def test_a_failed_attempt_is_classified_and_not_repeated(fault: str, kind: str, billed: bool) -> None:
+async def test_a_failed_attempt_is_classified_and_not_repeated(fault, kind, billed):
     async with (
         OpenAIServer(faults=always(fault)) as server,
         opened(remote([server], timeout_s=0.3)) as endpoint,
@@ -29,7 +29,7 @@ async def test_a_failed_attempt_is_classified_and_not_repeated(fault: str, kind:
     assert server.stats["requests"] == 1
 
 
-async def test_every_setting_is_sent_neutral_ones_too() -> None:
+async def test_every_setting_is_sent_neutral_ones_too():
     async with OpenAIServer() as server, opened(remote([server])) as endpoint:
         got = await answer(
             endpoint, question(n=2, extra={"chat_template_kwargs": {"enable_thinking": False}})
@@ -50,7 +50,7 @@ async def test_every_setting_is_sent_neutral_ones_too() -> None:
     }
 
 
-async def test_a_thought_that_the_server_took_out_is_kept() -> None:
+async def test_a_thought_that_the_server_took_out_is_kept():
     async with OpenAIServer(thinks=True) as server, opened(remote([server])) as endpoint:
         got = await answer(endpoint, question())
     assert got.choices[0].reasoning == "Let me see.\n"
@@ -59,7 +59,7 @@ async def test_a_thought_that_the_server_took_out_is_kept() -> None:
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
 @pytest.mark.parametrize("retry_after", ["0.2", "date"])
-async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_after: str) -> None:
+async def test_retry_after_pauses_all_requests_to_the_server(model, retry_after):
     if retry_after == "date":
         retry_after = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
     fault = ServerFault("rate_limit", retry_after)
@@ -75,7 +75,7 @@ async def test_retry_after_pauses_all_requests_to_the_server(model: str, retry_a
 
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
-async def test_closing_an_endpoint_leaves_requests_of_others_alone(model: str) -> None:
+async def test_closing_an_endpoint_leaves_requests_of_others_alone(model):
     async with OpenAIServer(latency_s=0.3) as server, opened(remote([server], model)) as endpoint:
         async with opened(remote([server], model)):
             asked = asyncio.create_task(answer(endpoint, question()))
@@ -86,7 +86,7 @@ async def test_closing_an_endpoint_leaves_requests_of_others_alone(model: str) -
 
 
 @pytest.mark.parametrize("model", [VLLM, OPENAI])
-async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> None:
+async def test_refused_fields_are_left_out_remembered_and_noted(model):
     async with (
         OpenAIServer(refuse_fields=["seed", "n", "response_format"]) as server,
         opened(remote([server], model)) as endpoint,
@@ -106,7 +106,7 @@ async def test_refused_fields_are_left_out_remembered_and_noted(model: str) -> N
     ]
 
 
-async def test_keys_are_removed_from_replies_and_messages(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_keys_are_removed_from_replies_and_messages(monkeypatch):
     monkeypatch.setenv("MY_GATE", "open-sesame")
     async with (
         OpenAIServer(
@@ -128,7 +128,7 @@ async def test_keys_are_removed_from_replies_and_messages(monkeypatch: pytest.Mo
     "text",
     ["Bearer abcd.efgh", "api_key=12345678", "Incorrect API key provided: abc*****xyz", "sk-proj-12345678"],
 )
-def test_redaction_removes_keys(text: str) -> None:
+def test_redaction_removes_keys(text):
     assert BLOT in redact(text)
     assert redact(f"see http://user:pass@host/v1 {text}").startswith(f"see http{'://'}{BLOT}@host/v1 ")
 
@@ -143,11 +143,11 @@ def test_redaction_removes_keys(text: str) -> None:
         ({}, None),
     ],
 )
-def test_retry_after_in_all_spellings(headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_in_all_spellings(headers, seconds):
     assert parse_retry_after(headers) == seconds
 
 
-async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_checks_before_a_run(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("HOSTED_VLLM_API_BASE", raising=False)
     with pytest.raises(PrerequisiteError, match="set OPENAI_API_KEY in the environment"):
@@ -182,7 +182,7 @@ async def test_checks_before_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
         ("gpt-4-turbo", {"extra": {"chat_template_kwargs": {}}}, "does not accept chat_template_kwargs"),
     ],
 )
-def test_parts_that_a_provider_would_drop_are_refused(model: str, fields: Any, words: str) -> None:
+def test_parts_that_a_provider_would_drop_are_refused(model, fields, words):
     endpoint = RemoteEndpoint(model)
     endpoint.check(question())
     with pytest.raises(PrerequisiteError, match=words):

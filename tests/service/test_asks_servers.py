@@ -25,7 +25,7 @@ from service.questions.images import read_image
 
 
 @pytest.fixture(autouse=True)
-def short_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_rests(monkeypatch):
     monkeypatch.setattr(module, "REST_S", 0.2)
 
 
@@ -47,7 +47,7 @@ def paid_once(*servers: OpenAIServer) -> bool:
     ) == len(set().union(*(server.paid for server in servers)))
 
 
-async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> None:
+async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer():
     slow, fast = OpenAIServer(latency_s=0.3), OpenAIServer(latency_s=0.03)
     async with served([slow, fast], max_concurrency=8) as endpoint:
         await ask_many(endpoint, 80)
@@ -61,7 +61,7 @@ async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer() -> N
 
 
 @pytest.mark.parametrize("fault", ["server_error", "cut_early", "no_model"])
-async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_server_that_fails_rests(fault, caplog):
     good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02)
     bad.faults = lambda seen: ServerFault(fault) if seen.ordinal >= 20 else None
     async with served([good, bad], max_concurrency=4) as endpoint:
@@ -75,7 +75,7 @@ async def test_a_server_that_fails_rests(fault: str, caplog: pytest.LogCaptureFi
     assert lines[0].startswith(f"{bad.url} is paused and retried periodically; 1 of 2 servers answer. Error:")
 
 
-async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_dead_server_returns(caplog):
     caplog.set_level(logging.WARNING)
     good, dying = OpenAIServer(latency_s=0.05), OpenAIServer(latency_s=0.05)
     async with served([good, dying], max_concurrency=4) as endpoint:
@@ -98,7 +98,7 @@ async def test_a_dead_server_returns(caplog: pytest.LogCaptureFixture) -> None:
         ({"models": ["other"]}, "does not serve the model 'test-model'"),
     ],
 )
-async def test_servers_of_different_models_are_refused(other: dict[str, Any], words: str) -> None:
+async def test_servers_of_different_models_are_refused(other, words):
     same: dict[str, Any] = {"version": "0.11", "max_model_len": 4096}
     async with OpenAIServer(**same) as first, OpenAIServer(**same | other) as second:
         with pytest.raises(PrerequisiteError, match=words):
@@ -106,7 +106,7 @@ async def test_servers_of_different_models_are_refused(other: dict[str, Any], wo
         assert first.stats["requests"] + second.stats["requests"] == 0
 
 
-async def test_servers_that_are_away_or_still_load_their_weights_are_called_so() -> None:
+async def test_servers_that_are_away_or_still_load_their_weights_are_called_so():
     with pytest.raises(PrerequisiteError, match=r"no server answers: .*:9/v1/models cannot be reached"):
         await remote(["http://127.0.0.1:9/v1", "http://127.0.0.1:19/v1"]).open()
 
@@ -119,7 +119,7 @@ async def test_servers_that_are_away_or_still_load_their_weights_are_called_so()
             await remote([server]).open()
 
 
-async def test_an_overloaded_server_gets_what_it_bears() -> None:
+async def test_an_overloaded_server_gets_what_it_bears():
     server = OpenAIServer(latency_s=0.02, capacity=4)
     async with served([server], max_concurrency=32) as endpoint:
         await ask_many(endpoint, 200, tries=50)
@@ -128,7 +128,7 @@ async def test_an_overloaded_server_gets_what_it_bears() -> None:
     assert 2 <= limit <= 8
 
 
-def test_a_time_out_lowers_the_limit_only_if_the_server_refused_others_meanwhile() -> None:
+def test_a_time_out_lowers_the_limit_only_if_the_server_refused_others_meanwhile():
     server, time_out, refusal = module.Server(None, "here", 16), Fault(TIME_OUT, ""), Fault(RATE_LIMITED, "")
     limits = []
     for fault, began, now in (
@@ -161,13 +161,13 @@ print(price.prompt, price.completion)
 
 
 @pytest.mark.slow
-def test_importing_loads_no_litellm_and_prices_need_no_network() -> None:
+def test_importing_loads_no_litellm_and_prices_need_no_network():
     done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["10.0", "30.0"]
 
 
-def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:
+def test_the_worst_case_covers_prompt_images_and_all_responses():
     price = Price(1.0, 1.0)
     short = worst_pico(question(2), price)
     assert short == (len("What is 2 + 3?") + 16 + 64 + 50) * 10**6
@@ -180,7 +180,7 @@ def test_the_worst_case_covers_prompt_images_and_all_responses() -> None:
     assert worst_pico(pictured, price) == short + max_image_tokens(image) * 10**6
 
 
-async def test_when_every_server_refuses_the_model_the_fault_is_fatal() -> None:
+async def test_when_every_server_refuses_the_model_the_fault_is_fatal():
     servers = [OpenAIServer(faults=always("no_model")) for _ in range(2)]
     async with served(servers) as endpoint:
         kinds = []

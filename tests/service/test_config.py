@@ -43,7 +43,7 @@ def refused(*arguments: Any, **more: Any) -> str:
     return str(refusal.value).replace(f"{arguments[0]}/", "")
 
 
-def test_later_files_win_over_profiles_and_words_over_files(tmp_path: Path) -> None:
+def test_later_files_win_over_profiles_and_words_over_files(tmp_path):
     def built(*files: str, words: tuple[str, ...] = ()) -> tuple[Any, ...]:
         config = read(tmp_path, EvalConfig, ["benchmarks=a", *words], *files, profiles=LAB)
         return config.model, config.base_url, config.max_concurrency, config.max_tokens
@@ -77,7 +77,7 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path: Path) -> N
         ("chat_template_kwargs.enable_thinking=false", {"enable_thinking": False}),
     ],
 )
-def test_words_are_read_as_the_type_of_their_field(tmp_path: Path, word: str, value: object) -> None:
+def test_words_are_read_as_the_type_of_their_field(tmp_path, word, value):
     config = read(tmp_path, EvalConfig, [*EVAL, word])
     assert getattr(config, re.split(r"[.=]", word)[0]) == value
 
@@ -120,9 +120,7 @@ FOO = "solver.chat_template_kwargs.foo=1"
         ),
     ],
 )
-def test_a_list_of_tables_is_given_by_names_for_all_or_one_by_one(
-    tmp_path: Path, file: str, words: list[str], solvers: list[dict[str, Any]]
-) -> None:
+def test_a_list_of_tables_is_given_by_names_for_all_or_one_by_one(tmp_path, file, words, solvers):
     config = read(tmp_path, RephraseConfig, [*REPHRASE, *words], file)
     assert list(config.solver) == [Solver(**each) for each in solvers]
 
@@ -138,9 +136,7 @@ def test_a_list_of_tables_is_given_by_names_for_all_or_one_by_one(
         ('proposer = "rules"', ["proposer.min_distance=1"], RulesProposer(kind="rules", min_distance=1.0)),
     ],
 )
-def test_a_table_of_several_kinds_is_chosen_by_its_kind(
-    tmp_path: Path, file: str, words: list[str], proposer: object
-) -> None:
+def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, proposer):
     assert read(tmp_path, RephraseConfig, [*REPHRASE[:2], *words], file).proposer == proposer
 
 
@@ -197,8 +193,8 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(
     ],
 )
 def test_a_value_that_cannot_be_used_is_named_with_its_place_and_the_way_out(
-    tmp_path: Path, kind: type[Config], file: str, words: list[str], says: str
-) -> None:
+    tmp_path, kind, file, words, says
+):
     base = WORDS[kind] if kind is not RephraseConfig or "proposer" not in str((file, words)) else REPHRASE[:2]
     given = {word.partition("=")[0] for word in words} | set(re.findall(r"(?m)^(\w+) =", file))
     message = refused(
@@ -213,7 +209,7 @@ def test_a_value_that_cannot_be_used_is_named_with_its_place_and_the_way_out(
     assert "secret" not in message
 
 
-def test_all_errors_come_at_once(tmp_path: Path) -> None:
+def test_all_errors_come_at_once(tmp_path):
     message = refused(
         tmp_path, EvalConfig, ["n=0", "zzz=1"], 'temperature = "hot"\n', "max_tokns = 1\nseed = -1\n"
     )
@@ -231,9 +227,7 @@ def test_all_errors_come_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["api_key", "api-key", "token", "password"])
-def test_a_key_is_refused_and_never_repeated(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
+def test_a_key_is_refused_and_never_repeated(tmp_path, monkeypatch, name):
     says = 'give its name: `export LAB_KEY=...` and api_key_env = "LAB_KEY".'
     profile = f'[endpoint.lab]\n{name} = "credential-4711"\n'
     for words, profiles in (([f"{name}=credential-4711"], None), (["endpoint=lab"], profile)):
@@ -250,7 +244,7 @@ def test_a_key_is_refused_and_never_repeated(
     assert read(tmp_path, EvalConfig, [*EVAL, "api_key_env=LAB_CREDENTIAL"]).api_key_env == "LAB_CREDENTIAL"
 
 
-def test_the_file_of_profiles_holds_nothing_else(tmp_path: Path) -> None:
+def test_the_file_of_profiles_holds_nothing_else(tmp_path):
     says = "tagrpo.toml: n: this file may contain profiles only"
     assert says in refused(tmp_path, EvalConfig, EVAL, profiles="n = 3\n" + LAB)
     wrong = refused(tmp_path, EvalConfig, EVAL, profiles="[endpoint]\nlab = 1\n")
@@ -262,7 +256,7 @@ def test_the_file_of_profiles_holds_nothing_else(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", WORDS)
-def test_a_template_reads_back_and_so_does_every_default_in_it(tmp_path: Path, kind: type[Config]) -> None:
+def test_a_template_reads_back_and_so_does_every_default_in_it(tmp_path, kind):
     plain, text = read(tmp_path, kind, WORDS[kind]), template(kind, "About.")
     assert read(tmp_path, kind, WORDS[kind], text) == plain
     defaults, skipping = [], False
@@ -286,16 +280,14 @@ def test_a_template_reads_back_and_so_does_every_default_in_it(tmp_path: Path, k
         (RephraseConfig, [], ["stop_below=none"], {}),
     ],
 )
-def test_a_stored_config_takes_settings_that_shape_no_result(
-    tmp_path: Path, kind: type[Config], given: list[str], words: list[str], changed: dict[str, Any]
-) -> None:
+def test_a_stored_config_takes_settings_that_shape_no_result(tmp_path, kind, given, words, changed):
     profiles = tmp_path / "tagrpo.toml"
     profiles.write_text('[endpoint.lab]\nbase_url = "http://lab/v1"\ntimeout_s = 9\n')
     config = read(tmp_path, kind, [*WORDS[kind], *given])
     assert read_stored(kind, config.stored(), words, profiles=profiles) == config.model_copy(update=changed)
 
 
-def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path) -> None:
+def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path):
     stored = read(tmp_path, RephraseConfig, [*REPHRASE, "solver=[a,b]", "premises=p"]).stored()
 
     def addresses(*words: str) -> list[tuple[str, ...]]:
@@ -320,9 +312,7 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path: Path
         (EvalConfig, "max_usd=-1", "max_usd=-1: give a number, at least 0."),
     ],
 )
-def test_a_stored_config_refuses_other_words(
-    tmp_path: Path, kind: type[Config], word: str, says: str
-) -> None:
+def test_a_stored_config_refuses_other_words(tmp_path, kind, word, says):
     stored = read(tmp_path, kind, [*WORDS[kind], *(["solver=a"] if kind is RephraseConfig else [])]).stored()
     with pytest.raises(InputError) as refusal:
         read_stored(kind, stored, [word])

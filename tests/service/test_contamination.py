@@ -2,7 +2,6 @@
 
 import json
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +17,7 @@ from service.questions.contamination import (
 )
 
 
-def test_boilerplate_is_not_counted() -> None:
+def test_boilerplate_is_not_counted():
     tail = "Enter the letter of the correct option as your answer, and nothing else at all."
     sources = [
         SourceText(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} goes here. {tail}") for n in range(12)
@@ -34,9 +33,7 @@ TEXTS = st.lists(st.lists(PIECES, min_size=1, max_size=14).map(" ".join), min_si
 
 @settings(deadline=None, max_examples=150)
 @given(TEXTS, TEXTS, st.integers(1, 5), st.sampled_from([60.0, 75.0, 90.0]))
-def test_every_pair_that_brute_force_finds_is_found(
-    ours: list[str], theirs: list[str], n: int, ratio: float
-) -> None:
+def test_every_pair_that_brute_force_finds_is_found(ours, theirs, n, ratio):
     def grams(sequence: list[str]) -> set[tuple[str, ...]]:
         return {tuple(sequence[at : at + n]) for at in range(max(1, len(sequence) - n + 1))}
 
@@ -57,7 +54,7 @@ def test_every_pair_that_brute_force_finds_is_found(
 
 
 @pytest.mark.shared
-def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder: Path) -> None:
+def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder):
     lines = (data_folder / "math_natural_near_pairs.jsonl").read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     found: Counter[str] = Counter()
@@ -75,7 +72,7 @@ def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder
     assert mislabelled == {"mathnear_train_03493__train_04322"}  # its answers differ only in a font command
 
 
-def test_the_same_words_below_another_picture_are_another_problem() -> None:
+def test_the_same_words_below_another_picture_are_another_problem():
     ours = [
         SourceText("a", "<image>Find x.", "2", ("red",)),
         SourceText("b", "Find x. <image>", "2", ("blue",)),

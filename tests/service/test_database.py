@@ -26,7 +26,7 @@ INSERT_RUN = text(
 
 
 @pytest.fixture
-def path(tmp_path: Path) -> Path:
+def path(tmp_path):
     return tmp_path / "t.db"
 
 
@@ -35,7 +35,7 @@ def insert_run(db: Database, name: str) -> None:
         session.execute(INSERT_RUN, {"n": name})
 
 
-def test_a_new_database_has_the_tables_of_all_rooms() -> None:
+def test_a_new_database_has_the_tables_of_all_rooms():
     defined = {
         ".".join(file.relative_to(ROOT).with_suffix("").parts)
         for room in ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui")
@@ -52,14 +52,14 @@ def schema_hash(path: Path) -> str:
     return sha256(statements.encode()).hexdigest()[:12]
 
 
-def test_another_schema_has_another_revision(path: Path) -> None:
+def test_another_schema_has_another_revision(path):
     """Otherwise databases of before would be opened, and fail wherever a column is missing."""
     Database.open(path).close()
     assert (schema.HEAD_REVISION, schema_hash(path)) == ("1.5", "c2e7651385fc"), "add a migration"
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path: Path, read_only: bool) -> None:
+def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path, read_only):
     with Database.open(path) as db:
         insert_run(db, "a")
     with closing(sqlite3.connect(path)) as connection:  # what the oldest schema has more, and less
@@ -82,7 +82,7 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path: Path, 
 
 
 @pytest.mark.slow
-def test_two_processes_may_create_the_database_at_once(path: Path) -> None:
+def test_two_processes_may_create_the_database_at_once(path):
     code = "import sys; from service.database import Database; Database.open(sys.argv[1]).close()"
     workers = [subprocess.Popen([sys.executable, "-c", code, str(path)]) for _ in range(4)]
     assert [worker.wait(60) for worker in workers] == [0, 0, 0, 0]
@@ -91,7 +91,7 @@ def test_two_processes_may_create_the_database_at_once(path: Path) -> None:
 
 
 @pytest.mark.parametrize("revision", ["2.0", "1.2"])
-def test_another_schema_is_refused_and_left_alone(path: Path, revision: str) -> None:
+def test_another_schema_is_refused_and_left_alone(path, revision):
     words = rf"another version of tagrpo \(schema {revision}"
     Database.open(path).close()
     with sqlite3.connect(path) as connection:
@@ -103,7 +103,7 @@ def test_another_schema_is_refused_and_left_alone(path: Path, revision: str) -> 
     assert path.read_bytes() == before
 
 
-def test_a_damaged_database_is_named(path: Path) -> None:
+def test_a_damaged_database_is_named(path):
     with Database.open(path) as db:
         for index in range(200):
             insert_run(db, f"run-{index}-" + "x" * 200)
@@ -137,7 +137,7 @@ def mount(monkeypatch: pytest.MonkeyPatch, *mounts: tuple[str, str]) -> None:
 
 
 @pytest.fixture
-def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def on_nfs(tmp_path, monkeypatch):
     mount(monkeypatch, ("/", "ext4"), (str(tmp_path), "nfs4"))
     monkeypatch.delenv(JOURNAL, raising=False)
 
@@ -154,23 +154,19 @@ def on_nfs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("/windows/t.db", None),
     ],
 )
-def test_the_longest_and_last_mount_counts(
-    monkeypatch: pytest.MonkeyPatch, path: str, kind: str | None
-) -> None:
+def test_the_longest_and_last_mount_counts(monkeypatch, path, kind):
     mount(monkeypatch, *MOUNTS)
     assert network_file_system(Path(path)) == kind
 
 
 @pytest.mark.usefixtures("on_nfs")
-def test_wal_is_refused_on_a_network_file_system_before_anything_is_written(path: Path) -> None:
+def test_wal_is_refused_on_a_network_file_system_before_anything_is_written(path):
     with pytest.raises(DatabaseError, match=rf"network file system \(nfs4\).*{JOURNAL}=rollback"):
         Database.open(path)
     assert not path.exists()
 
 
-def test_what_lies_on_a_network_file_system_and_is_not_written_is_read(
-    path: Path, request: pytest.FixtureRequest
-) -> None:
+def test_what_lies_on_a_network_file_system_and_is_not_written_is_read(path, request):
     Database.open(path).close()
     request.getfixturevalue("on_nfs")
     before = sorted(path.parent.iterdir())
@@ -183,7 +179,7 @@ def test_what_lies_on_a_network_file_system_and_is_not_written_is_read(
 
 
 @pytest.mark.usefixtures("on_nfs")
-def test_a_rollback_journal_is_used_there_on_request(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_rollback_journal_is_used_there_on_request(path, monkeypatch):
     monkeypatch.setenv(JOURNAL, "rollback")
     with Database.open(path) as db, db.read() as session:
         assert session.execute(text("PRAGMA journal_mode")).scalar() == "delete"
@@ -200,7 +196,7 @@ def test_a_rollback_journal_is_used_there_on_request(path: Path, monkeypatch: py
         ("database is locked", "another process has locked the database"),
     ],
 )
-def test_errors_of_sqlite_name_a_way_out(path: Path, words: str, way_out: str) -> None:
+def test_errors_of_sqlite_name_a_way_out(path, words, way_out):
     error = sqlite.describe_error(sqlite3.OperationalError(words), path)
     assert re.search(way_out, str(error))
     assert "\n" not in str(error)

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -13,7 +12,6 @@ import psycopg
 import pytest
 from eval_sampling import draw, every, places, running_server, start, sums
 from openai_faults import Seen
-from postgres_cluster import Cluster
 from sqlalchemy import func, select, text
 
 from service.asks.tables import AskRow
@@ -27,7 +25,7 @@ OPEN = "import sys; from service.database import Database; Database.open(sys.arg
 
 
 @pytest.fixture
-def url(cluster: Cluster) -> Iterator[str]:
+def url(cluster):
     made = cluster.empty()
     yield made
     cluster.drop(made)
@@ -44,7 +42,7 @@ def count(db: Database) -> int:
 
 
 @pytest.mark.slow
-def test_of_several_starters_one_makes_the_schema(cluster: Cluster) -> None:
+def test_of_several_starters_one_makes_the_schema(cluster):
     made = cluster.empty(schema=False)
     starters = [subprocess.Popen([sys.executable, "-c", OPEN, made]) for _ in range(3)]
     assert [starter.wait(60) for starter in starters] == [0, 0, 0]
@@ -53,9 +51,7 @@ def test_of_several_starters_one_makes_the_schema(cluster: Cluster) -> None:
     cluster.drop(made)
 
 
-def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
-    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_place_that_cannot_be_used_is_named_with_the_way_out(cluster, url, monkeypatch):
     def refused(place: str, words: str, **how: bool) -> None:
         with pytest.raises(DatabaseError, match=words) as refusal:
             Database.open(place, **how)
@@ -86,9 +82,7 @@ def test_a_place_that_cannot_be_used_is_named_with_the_way_out(
     refused(url, r"pip install 'tagrpo\[postgresql\]'")
 
 
-def test_a_place_shows_no_password_and_keeps_it_for_those_it_is_given_on_to(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_place_shows_no_password_and_keeps_it_for_those_it_is_given_on_to(monkeypatch):
     monkeypatch.setenv("TAGRPO_DB", "postgres://ann:secret@host/name?password=secret&sslmode=require")
     place = locate_database(None)
     assert isinstance(place, DatabaseServer)
@@ -97,7 +91,7 @@ def test_a_place_shows_no_password_and_keeps_it_for_those_it_is_given_on_to(
     assert locate_database(place.whole) == place
 
 
-def test_a_reader_only_reads_and_nobody_changes_rows_that_matter(cluster: Cluster, url: str) -> None:
+def test_a_reader_only_reads_and_nobody_changes_rows_that_matter(cluster, url):
     with Database.open(url) as db:
         store(db, "a")
     cluster.run("DROP ROLE IF EXISTS reader", "CREATE ROLE reader LOGIN")
@@ -124,7 +118,7 @@ def test_a_reader_only_reads_and_nobody_changes_rows_that_matter(cluster: Cluste
         assert count(db) == 1
 
 
-def test_a_reader_sees_one_state_and_writers_one_another(url: str) -> None:
+def test_a_reader_sees_one_state_and_writers_one_another(url):
     with Database.open(url) as db, db.read() as session:
         before = session.scalar(select(func.count()).select_from(QuestionRow))
         threads = [
@@ -140,7 +134,7 @@ def test_a_reader_sees_one_state_and_writers_one_another(url: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_that_restarts_is_waited_for(cluster: Cluster, url: str) -> None:
+def test_a_server_that_restarts_is_waited_for(cluster, url):
     with Database.open(url) as db:
         store(db, "before")
         cluster.stop(how="immediate")
@@ -152,9 +146,7 @@ def test_a_server_that_restarts_is_waited_for(cluster: Cluster, url: str) -> Non
 
 
 @pytest.mark.parametrize("reached", [True, False])
-def test_a_connection_cut_in_the_commit_is_asked_after(
-    url: str, monkeypatch: pytest.MonkeyPatch, reached: bool
-) -> None:
+def test_a_connection_cut_in_the_commit_is_asked_after(url, monkeypatch, reached):
     """The server has committed and its word is lost, or it has not: then nothing was written."""
     with Database.open(url) as db:
         dialect = db.connections.engine.dialect
@@ -179,8 +171,8 @@ def test_a_connection_cut_in_the_commit_is_asked_after(
 @pytest.mark.slow
 @pytest.mark.parametrize(("dies", "others"), [("server", 0), ("server", 3), ("backend", 3)])
 def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_transaction(
-    cluster: Cluster, url: str, monkeypatch: pytest.MonkeyPatch, others: int, dies: str
-) -> None:
+    cluster, url, monkeypatch, others, dies
+):
     """What is lost was not on disk yet; others may write before the one who lost it asks."""
     plain = url.replace("+psycopg", "")
     with Database.open(url) as db:
@@ -212,9 +204,7 @@ def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_tra
 
 
 @pytest.mark.slow
-def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(
-    cluster: Cluster, url: str
-) -> None:
+def test_a_restart_in_the_middle_of_a_run_loses_nothing_and_pays_nothing_twice(cluster, url):
     def restart_once(seen: Seen) -> None:
         if seen.ordinal == 17:
             cluster.stop(how="immediate")

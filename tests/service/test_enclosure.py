@@ -6,7 +6,6 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
@@ -43,7 +42,7 @@ KEPT = Enclosure()
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _close() -> Iterator[None]:
+def _close():
     yield
     KEPT.close()
 
@@ -61,7 +60,7 @@ def value_of(program: str, enclosure: Enclosure = KEPT) -> str:
     return result.text.removeprefix("ValueError: ")
 
 
-def test_a_program_passes_or_says_where_it_failed() -> None:
+def test_a_program_passes_or_says_where_it_failed():
     tests = "assert f(1) == 2\nassert f(2) == 3"
     assert run("def f(x):\n    return x + 1", tests) == ProgramResult("passed")
     assert run("def f(x):\n    return 2 * x", tests) == ProgramResult("failed", 2)
@@ -85,7 +84,7 @@ def test_a_program_passes_or_says_where_it_failed() -> None:
         ("def f(remote): return remote", "assert f(remote=3) == 3"),
     ],
 )
-def test_a_right_program_passes(program: str, tests: str) -> None:
+def test_a_right_program_passes(program, tests):
     assert run(program, tests, Limits(5, 5.0)) == ProgramResult("passed")
 
 
@@ -110,11 +109,11 @@ def test_a_right_program_passes(program: str, tests: str) -> None:
         (SEARCHED, "failed"),
     ],
 )
-def test_no_result_is_forged(program: str, value: str) -> None:
+def test_no_result_is_forged(program, value):
     assert run(program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
 
 
-def test_tests_do_not_answer_for_those_that_follow() -> None:
+def test_tests_do_not_answer_for_those_that_follow():
     forged = FORGED.replace("def f():", "if os.fork() == 0:").replace("    return 1", "")
     run("def f(): return 1", f"f()\n{forged}")
     assert run("def f(): return 1", "assert f() == 2").value in ("failed", "not run")
@@ -145,12 +144,12 @@ def f():
         (MANY, "too large"),
     ],
 )
-def test_time_and_memory_end(program: str, value: str) -> None:
+def test_time_and_memory_end(program, value):
     assert run(program).value == value
 
 
 @pytest.mark.slow
-def test_a_fork_bomb_and_a_daemon_are_gone_with_the_result() -> None:
+def test_a_fork_bomb_and_a_daemon_are_gone_with_the_result():
     bomb = """
 import os, time
 def f():
@@ -181,7 +180,7 @@ def sleepers() -> int:
     return sum("service.enclosure.inside" in line for line in lines)
 
 
-def test_nothing_outside_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_outside_is_seen(tmp_path, monkeypatch):
     database = tmp_path / "tagrpo.db"
     database.write_text("secret")
     database.chmod(0o644)
@@ -201,7 +200,7 @@ def test_nothing_outside_is_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert value_of(shown) == "[True, False]"
 
 
-def test_no_network_is_reached(tmp_path: Path) -> None:
+def test_no_network_is_reached(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         for host in ("127.0.0.1", "192.0.2.1"):
@@ -217,7 +216,7 @@ def test_no_network_is_reached(tmp_path: Path) -> None:
         assert run(unix).text.startswith("ConnectionRefusedError")
 
 
-def test_nothing_is_written_beyond_a_few_megabytes() -> None:
+def test_nothing_is_written_beyond_a_few_megabytes():
     fill = """
 import os
 def f():
@@ -238,7 +237,7 @@ def f():
         assert run(f"import os\ndef f(): open({place}, 'r+').write('x')").value == "raised"
 
 
-def test_no_privilege_and_no_other_program() -> None:
+def test_no_privilege_and_no_other_program():
     calls = """
 import ctypes
 libc = ctypes.CDLL(None, use_errno=True)
@@ -256,7 +255,7 @@ def f():
     assert run(kill).text.startswith("ProcessLookupError")
 
 
-def test_tests_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tests_that_do_not_end_are_ended(monkeypatch):
     monkeypatch.setattr(running, "GRACE_S", 0.2)
     result = run("def f(): pass", "f()\nwhile True: pass", Limits(1, 0.5))
     assert result == ProgramResult("bad tests", None, "the tests did not finish")
@@ -271,9 +270,7 @@ def test_tests_that_do_not_end_are_ended(monkeypatch: pytest.MonkeyPatch) -> Non
         ("echo libseccomp.so.2: cannot open shared object file >&2", "file). Install bubblewrap and libsecc"),
     ],
 )
-def test_a_machine_that_cannot_isolate_programs_runs_none(
-    tmp_path: Path, bwrap: str | None, words: str
-) -> None:
+def test_a_machine_that_cannot_isolate_programs_runs_none(tmp_path, bwrap, words):
     if bwrap is not None:
         (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{bwrap}\n")
         (tmp_path / "bwrap").chmod(0o755)
@@ -289,7 +286,7 @@ def test_a_machine_that_cannot_isolate_programs_runs_none(
 
 
 @pytest.mark.slow
-def test_an_enclosure_ends_with_the_process_that_uses_it() -> None:
+def test_an_enclosure_ends_with_the_process_that_uses_it():
     """The grader is killed while its tests run for ever."""
     script = """
 from service.enclosure.running import Enclosure

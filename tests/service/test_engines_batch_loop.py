@@ -26,12 +26,12 @@ SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_p": 0.95, "top_k": 0, "st
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
+def _one_thread():
     torch.set_num_threads(1)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     """Return a folder with a random model that ends a response now and then."""
     from transformers import AutoModelForCausalLM
 
@@ -65,7 +65,7 @@ async def ask_all(endpoint: TransformersEndpoint, *requests: Request) -> list[tu
     return await asyncio.gather(*(ask(endpoint, request) for request in requests))
 
 
-async def test_responses_do_not_depend_on_the_batch(model: Path) -> None:
+async def test_responses_do_not_depend_on_the_batch(model):
     requests = [question(number, temperature=0.8 + 0.1 * (number % 2)) for number in range(6)]
     async with opened(model) as endpoint:
         together = await ask_all(endpoint, *requests)
@@ -79,7 +79,7 @@ async def test_responses_do_not_depend_on_the_batch(model: Path) -> None:
     assert not any(token in choice.text for token in SPECIAL_TOKENS for choice in choices)
 
 
-async def test_response_i_has_the_seed_plus_i(model: Path) -> None:
+async def test_response_i_has_the_seed_plus_i(model):
     async with opened(model) as endpoint:
         (four, *ones) = await ask_all(
             endpoint, question(1), *(question(1, n=1, seed=7 + place) for place in range(4))
@@ -90,7 +90,7 @@ async def test_response_i_has_the_seed_plus_i(model: Path) -> None:
     assert unseeded[0].body != unseeded[1].body
 
 
-async def test_a_stopped_run_resumes_with_the_same_texts(model: Path) -> None:
+async def test_a_stopped_run_resumes_with_the_same_texts(model):
     requests = [question(number, max_tokens=60) for number in range(6)]
     async with opened(model) as endpoint:
         undisturbed = await ask_all(endpoint, *requests)
@@ -112,7 +112,7 @@ async def test_a_stopped_run_resumes_with_the_same_texts(model: Path) -> None:
     assert resumed == undisturbed
 
 
-async def test_tokens_count_while_a_response_is_drawn(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_tokens_count_while_a_response_is_drawn(model, monkeypatch):
     monkeypatch.setattr("service.engines.decoding._TURN_S", 0.002)
     async with opened(model) as endpoint, asyncio.timeout(60):
         asked = asyncio.create_task(ask(endpoint, question(1, n=1, max_tokens=60, temperature=0)))
@@ -126,7 +126,7 @@ async def test_tokens_count_while_a_response_is_drawn(model: Path, monkeypatch: 
     assert max(counts) <= drawn <= 60
 
 
-async def test_a_stop_text_ends_a_response_before_it(model: Path) -> None:
+async def test_a_stop_text_ends_a_response_before_it(model):
     async with opened(model) as endpoint:
         (whole,) = await ask(endpoint, question(1, n=1, seed=3, max_tokens=80))
         stop = next(char for char in whole.text[2:] if char.isascii() and char.isprintable())
@@ -134,7 +134,7 @@ async def test_a_stop_text_ends_a_response_before_it(model: Path) -> None:
     assert (cut.text, cut.finish_reason) == (whole.text.partition(stop)[0], "stop")
 
 
-async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: Path) -> None:
+async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model):
     async with opened(model) as endpoint:
         request = Request(
             "m", prompt="x" * 500, sampling={**SAMPLING, "max_tokens": 100, "temperature": 0.8}, seed=5
@@ -158,9 +158,7 @@ async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model: 
         ({"model": "/none/there", "sampler": "local"}, "cannot be loaded"),
     ],
 )
-async def test_settings_that_cannot_be_used_are_errors_before_any_request(
-    model: Path, settings: dict[str, str], message: str
-) -> None:
+async def test_settings_that_cannot_be_used_are_errors_before_any_request(model, settings, message):
     if settings.get("device") == "cuda" and torch.cuda.is_available():
         pytest.skip("this machine has a GPU")
     with pytest.raises((InputError, PrerequisiteError), match=message):
@@ -168,7 +166,7 @@ async def test_settings_that_cannot_be_used_are_errors_before_any_request(
             pass
 
 
-async def test_images_reach_the_model_in_any_batch(tmp_path: Path) -> None:
+async def test_images_reach_the_model_in_any_batch(tmp_path):
     folder = save_tiny_vision_model(tmp_path / "model")
     images = [read_image(picture(color, (40, 40))) for color in ("red", "blue")]
     requests = [
@@ -188,20 +186,20 @@ async def test_images_reach_the_model_in_any_batch(tmp_path: Path) -> None:
     assert prompt_tokens == len(text) + special + TOKENS_OF_AN_IMAGE
 
 
-def test_a_moved_folder_keeps_its_fingerprint(model: Path, tmp_path: Path) -> None:
+def test_a_moved_folder_keeps_its_fingerprint(model, tmp_path):
     copied = shutil.copytree(model, tmp_path / "copy")
     (copied / "README.md").write_text("about", encoding="utf-8")
     assert fingerprint(copied) == fingerprint(model)
 
 
-def test_a_later_step_of_a_training_has_another_fingerprint(model: Path, tmp_path: Path) -> None:
+def test_a_later_step_of_a_training_has_another_fingerprint(model, tmp_path):
     other = save_tiny_model(tmp_path / "other", seed=1)
     sizes = [(each / "model.safetensors").stat().st_size for each in (model, other)]
     assert sizes[0] == sizes[1]  # same tensors, other numbers
     assert fingerprint(other) != fingerprint(model)
 
 
-def test_configuration_tokenizer_and_older_weight_files_count(model: Path, tmp_path: Path) -> None:
+def test_configuration_tokenizer_and_older_weight_files_count(model, tmp_path):
     changed = shutil.copytree(model, tmp_path / "changed")
     config = json.loads((changed / "config.json").read_text("utf-8"))
     (changed / "config.json").write_text(json.dumps({**config, "rope_theta": 7.0}), encoding="utf-8")
@@ -214,13 +212,13 @@ def test_configuration_tokenizer_and_older_weight_files_count(model: Path, tmp_p
     assert fingerprint(changed) not in (first, second)
 
 
-def test_an_unmerged_adapter_is_refused(model: Path, tmp_path: Path) -> None:
+def test_an_unmerged_adapter_is_refused(model, tmp_path):
     """Without the trained part, pass@k would be that of the model before its training."""
     beside = tmp_path / "merged"
     shutil.copytree(model, beside)
     (beside / "lora_adapter").mkdir()
     with pytest.raises(PrerequisiteError, match="has an unmerged adapter"):
-        open_checkpoint(str(beside), None, "local")
+        open_checkpoint(str(beside), None)
 
 
 REJECTS_SYSTEM = (
@@ -231,7 +229,7 @@ DROPS_SYSTEM = "{% for m in messages %}{% if m['role'] == 'user' %}{{ m['content
 
 
 @pytest.fixture
-def tokenizer(model: Path) -> Any:
+def tokenizer(model):
     from transformers import AutoTokenizer
 
     return AutoTokenizer.from_pretrained(model)
@@ -243,7 +241,7 @@ def chat(text: str, *, system: str | None = None, **kwargs: Any) -> Request:
     return Request("m", (*messages, Message("user", text)), sampling={"max_tokens": 5}, extra=extra)
 
 
-def test_a_model_without_a_template_continues_one_user_message(tokenizer: Any) -> None:
+def test_a_model_without_a_template_continues_one_user_message(tokenizer):
     tokenizer.chat_template = None
     renderer = Renderer(tokenizer, "tiny")
     assert renderer.template_id is None
@@ -253,7 +251,7 @@ def test_a_model_without_a_template_continues_one_user_message(tokenizer: Any) -
         renderer.render(chat("1+1?", system="Be brief."))
 
 
-def test_a_template_that_prints_the_date_prints_the_same_every_day(tokenizer: Any) -> None:
+def test_a_template_that_prints_the_date_prints_the_same_every_day(tokenizer):
     tokenizer.chat_template = "{{ strftime_now('%d %b %Y') }}: {{ messages[-1]['content'] }}"
     assert Renderer(tokenizer, "m").render(chat("2 + 2?")).text == "26 Jul 2024: 2 + 2?"
 
@@ -262,9 +260,7 @@ def test_a_template_that_prints_the_date_prints_the_same_every_day(tokenizer: An
     ("template", "reason"),
     [(REJECTS_SYSTEM, "System role not supported"), (DROPS_SYSTEM, "drops the system")],
 )
-def test_a_system_message_that_the_template_does_not_take_is_an_error(
-    tokenizer: Any, template: str, reason: str
-) -> None:
+def test_a_system_message_that_the_template_does_not_take_is_an_error(tokenizer, template, reason):
     tokenizer.chat_template = template
     renderer = Renderer(tokenizer, "tiny")
     with pytest.raises(InputError, match=reason):

@@ -84,12 +84,12 @@ MAX_TOKENS = 12
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _one_thread() -> None:
+def _one_thread():
     torch.set_num_threads(1)
 
 
 @pytest.fixture
-def llama() -> Any:
+def llama():
     return random_model("llama")
 
 
@@ -101,7 +101,7 @@ async def draw(decoder: Decoder, prompts: Sequence[tuple[int, ...]], how: Sampli
 
 
 @pytest.mark.parametrize("name", ["llama", "qwen3", "gpt2", "mistral", "gemma2"])
-async def test_greedy_tokens_are_those_of_generate(name: str) -> None:
+async def test_greedy_tokens_are_those_of_generate(name):
     from transformers import GenerationConfig
 
     model, prompts = random_model(name), random_prompts(4)
@@ -115,7 +115,7 @@ async def test_greedy_tokens_are_those_of_generate(name: str) -> None:
         assert row.tokens == whole[0, len(prompt) :].tolist()
 
 
-def test_a_model_without_keys_and_values_of_each_token_is_refused() -> None:
+def test_a_model_without_keys_and_values_of_each_token_is_refused():
     from transformers import MambaConfig, MambaForCausalLM
 
     mamba = MambaForCausalLM(MambaConfig(vocab_size=40, hidden_size=16, num_hidden_layers=2))
@@ -124,7 +124,7 @@ def test_a_model_without_keys_and_values_of_each_token_is_refused() -> None:
             Decoder(model, 8, PLENTY)
 
 
-async def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_memory_that_runs_out_is_an_error(llama, monkeypatch):
     decoder = Decoder(llama, 4, PLENTY)
 
     def never(**arguments: Any) -> Any:
@@ -135,7 +135,7 @@ async def test_memory_that_runs_out_is_an_error(llama: Any, monkeypatch: pytest.
         await draw(decoder, [(9, 10)])
 
 
-async def test_a_batch_keeps_within_its_memory(llama: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_batch_keeps_within_its_memory(llama, monkeypatch):
     forward, batches = llama.forward, []
 
     def count(input_ids: torch.Tensor, **arguments: Any) -> Any:
@@ -166,12 +166,12 @@ async def test_a_batch_keeps_within_its_memory(llama: Any, monkeypatch: pytest.M
         ({"temperature": 0.5, "top_p": 0.65}, {1}),  # 4/38, 25/38, 9/38
     ],
 )
-def test_cuts_keep_the_most_probable_tokens(how: dict[str, float], kept: set[int]) -> None:
+def test_cuts_keep_the_most_probable_tokens(how, kept):
     logits = torch.tensor([[0.2, 0.5, 0.3]], dtype=torch.float64).log().expand(50, 3)
     assert {*choose_tokens(logits, np.linspace(0, 0.9999, 50).tolist(), sampling(**how))} == kept
 
 
-def test_penalties_are_those_of_vllm() -> None:
+def test_penalties_are_those_of_vllm():
     logits = torch.tensor([[2.0, -2.0, 1.0, 0.5]])
     row = Row((0, 1), 9, 0, sampling(top_k=3), frozenset(), tokens=[2, 2])
     assert penalize(logits, [row]) is logits
@@ -188,9 +188,7 @@ def test_penalties_are_those_of_vllm() -> None:
     spread=st.sampled_from([0.0, 0.3, 3.0]),
     top_p=st.sampled_from([0.1, 0.7, 0.95, 0.999, 1.0]),
 )
-def test_draws_agree_with_a_plain_sort_of_the_whole_vocabulary(
-    seed: int, size: int, spread: float, top_p: float
-) -> None:
+def test_draws_agree_with_a_plain_sort_of_the_whole_vocabulary(seed, size, spread, top_p):
     generator = np.random.default_rng(seed)
     rows = generator.normal(size=(4, size)) * spread + generator.permutation(size) * 1e-6
     numbers = generator.random(4)
@@ -207,7 +205,7 @@ def test_draws_agree_with_a_plain_sort_of_the_whole_vocabulary(
 
 
 @pytest.mark.parametrize("temperature", [0.0, 0.6])
-def test_logits_that_are_not_numbers_are_an_error(temperature: float) -> None:
+def test_logits_that_are_not_numbers_are_an_error(temperature):
     with pytest.raises(InputError, match="not finite numbers"):
         choose_tokens(torch.tensor([[0.0, math.nan]]), [0.5], sampling(temperature))
 
@@ -228,5 +226,5 @@ def probabilities(how: Sampling) -> list[float]:
         (sampling(min_p=0.2), [0.5263, 0.3158, 0.1579, 0.0]),
     ],
 )
-def test_log_probs_are_of_the_tokens_that_could_be_drawn(how: Sampling, kept: list[float]) -> None:
+def test_log_probs_are_of_the_tokens_that_could_be_drawn(how, kept):
     assert probabilities(how)[: len(kept)] == kept

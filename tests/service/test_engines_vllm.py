@@ -35,12 +35,12 @@ SAMPLING = {"max_tokens": 12, "temperature": 0.8, "top_k": 0}
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("model"))
 
 
 @pytest.fixture(autouse=True)
-def _has_vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+def _has_vllm(monkeypatch):
     version = importlib.metadata.version
     monkeypatch.setattr(
         importlib.metadata, "version", lambda name: "0.31.0+cpu" if name == "vllm" else version(name)
@@ -69,9 +69,7 @@ def processes(log: Path) -> list[psutil.Process]:
     return [psutil.Process(int(word)) for word in words.split()[1:] if psutil.pid_exists(int(word))]
 
 
-async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defaults(
-    model: Path, tmp_path: Path
-) -> None:
+async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defaults(model, tmp_path):
     settings = {
         "gpus": 8,
         "tensor_parallel": 4,
@@ -97,7 +95,7 @@ async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defa
     assert not any(word.startswith(("--max-model-len", "--revision")) for word in command)
 
 
-async def test_token_ids_are_sent_and_the_context_caps_the_response(model: Path, tmp_path: Path) -> None:
+async def test_token_ids_are_sent_and_the_context_caps_the_response(model, tmp_path):
     async with opened(model, tmp_path / "vllm.log") as endpoint:
         shown = "<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n"
         body = await ask(
@@ -118,7 +116,7 @@ async def test_token_ids_are_sent_and_the_context_caps_the_response(model: Path,
             await ask(endpoint, question(sampling={**SAMPLING, "temperature": 0.001}))
 
 
-async def test_images_go_through_the_chat(tmp_path: Path) -> None:
+async def test_images_go_through_the_chat(tmp_path):
     image = read_image(picture("red", (40, 40)))
     messages = (Message("user", "", ("See ", image, " now")),)
     async with opened(save_tiny_vision_model(tmp_path / "model"), tmp_path / "vllm.log") as endpoint:
@@ -138,8 +136,8 @@ async def test_images_go_through_the_chat(tmp_path: Path) -> None:
     ],
 )
 async def test_a_server_that_does_not_become_ready_is_an_error_with_its_last_lines(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failure: str, message: str
-) -> None:
+    model, tmp_path, monkeypatch, failure, message
+):
     monkeypatch.setenv("FAKE_VLLM", failure)
     log = tmp_path / "vllm.log"
     monkeypatch.setattr("service.engines.vllm._START_S", 1 if failure == "never" else 60)
@@ -149,9 +147,7 @@ async def test_a_server_that_does_not_become_ready_is_an_error_with_its_last_lin
     assert survivors(processes(log)) == []
 
 
-async def test_a_server_that_ends_during_the_run_stops_it_with_its_last_lines(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_server_that_ends_during_the_run_stops_it_with_its_last_lines(model, tmp_path, monkeypatch):
     monkeypatch.setenv("FAKE_VLLM", "crashes")
     log = tmp_path / "vllm.log"
     async with opened(model, log) as endpoint:
@@ -163,8 +159,8 @@ async def test_a_server_that_ends_during_the_run_stops_it_with_its_last_lines(
 
 @pytest.mark.parametrize(("fault", "kind", "billed"), FAULTS)
 async def test_a_failed_attempt_is_classified_and_not_repeated(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fault: str, kind: str, billed: bool
-) -> None:
+    model, tmp_path, monkeypatch, fault, kind, billed
+):
     """The test server answers, and the program only waits."""
     program = (sys.executable, "-c", "import time; time.sleep(60)")
     endpoint = VllmEndpoint(Model(model=str(model), sampler="vllm"), tmp_path / "vllm.log", program=program)
@@ -178,9 +174,7 @@ async def test_a_failed_attempt_is_classified_and_not_repeated(
     assert server.stats["requests"] == 1
 
 
-async def test_one_server_serves_all_roles_and_ends_with_the_command(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_one_server_serves_all_roles_and_ends_with_the_command(model, tmp_path, monkeypatch):
     start = VllmEndpoint.__init__
     monkeypatch.setattr(
         VllmEndpoint, "__init__", lambda self, settings, log: start(self, settings, log, program=PROGRAM)
@@ -198,9 +192,7 @@ async def test_one_server_serves_all_roles_and_ends_with_the_command(
     assert survivors(processes(tmp_path / "vllm-2.log")) == []
 
 
-async def test_without_vllm_the_message_names_the_ways_out(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_without_vllm_the_message_names_the_ways_out(model, tmp_path, monkeypatch):
     def missing(name: str) -> str:
         raise importlib.metadata.PackageNotFoundError(name)
 
@@ -211,7 +203,7 @@ async def test_without_vllm_the_message_names_the_ways_out(
     assert os.listdir(tmp_path) == []
 
 
-async def test_a_model_of_several_roles_is_asked_at_one_place() -> None:
+async def test_a_model_of_several_roles_is_asked_at_one_place():
     async with OpenAIServer() as server, OpenModels(Path()) as models:
         first = await models.open(Model(model=OPENAI, base_url=(server.url,), max_concurrency=300))
         assert await models.open(Model(model=OPENAI)) is first
@@ -222,9 +214,7 @@ async def test_a_model_of_several_roles_is_asked_at_one_place() -> None:
         assert (list(models.models().endpoints), models.models().at_once) == ([OPENAI], 300)
 
 
-async def test_generated_tokens_come_from_the_metrics(
-    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_generated_tokens_come_from_the_metrics(model, tmp_path, monkeypatch):
     monkeypatch.setattr("service.engines.vllm._COUNT_EVERY_S", 0.01)
     async with opened(model, tmp_path / "vllm.log") as endpoint, asyncio.timeout(20):
         assert endpoint.generated_tokens == 0

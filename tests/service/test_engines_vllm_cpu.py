@@ -43,7 +43,7 @@ asyncio.run(main())
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     use_cpu_build()
     return save_tiny_model(tmp_path_factory.mktemp("model"), heads=2, spread=0.2)
 
@@ -57,7 +57,7 @@ async def ask(endpoint: VllmEndpoint | TransformersEndpoint, request: Request) -
     return (await attempt(endpoint, request)).answer.choices
 
 
-async def test_texts_drawn_twice_with_one_seed_are_equal(model: Path, tmp_path: Path) -> None:
+async def test_texts_drawn_twice_with_one_seed_are_equal(model, tmp_path):
     before = {*psutil.Process().children(recursive=True)}
     endpoint = VllmEndpoint(Model(model=str(model), sampler="vllm", dtype="float32"), tmp_path / "vllm.log")
     await endpoint.open()
@@ -88,7 +88,7 @@ async def test_texts_drawn_twice_with_one_seed_are_equal(model: Path, tmp_path: 
     assert survivors(list(started)) == []
 
 
-def test_sigkill_of_tagrpo_ends_every_vllm_process(model: Path, tmp_path: Path) -> None:
+def test_sigkill_of_tagrpo_ends_every_vllm_process(model, tmp_path):
     command = subprocess.Popen(
         [sys.executable, "-c", KILLED, str(model), str(tmp_path / "vllm.log")],
         stdout=subprocess.PIPE,
@@ -102,9 +102,7 @@ def test_sigkill_of_tagrpo_ends_every_vllm_process(model: Path, tmp_path: Path) 
     assert survivors(started) == []
 
 
-async def test_vllm_sees_the_images_that_transformers_sees(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_vllm_sees_the_images_that_transformers_sees(tmp_path, monkeypatch):
     use_cpu_build()
     folder = save_tiny_vision_model(tmp_path / "model")
     # This process has no torchvision, so the processor was saved without the part that the server looks for.

@@ -1,7 +1,5 @@
 """Columns: found by usual names, named by the user, and what is read from them."""
 
-from typing import Any
-
 import pytest
 
 from service.questions import Columns, RowLimits
@@ -19,7 +17,7 @@ from service.questions.files import JsonNumber
         ("problem solution answer problem_type", "question=problem answer=answer subject=problem_type"),
     ],
 )
-def test_usual_columns_are_found(present: str, expected: str) -> None:
+def test_usual_columns_are_found(present, expected):
     assert resolve(Columns(), present.split(), "s") == Columns.parse(expected.split())
 
 
@@ -35,7 +33,7 @@ def test_usual_columns_are_found(present: str, expected: str) -> None:
         ({"A": "3", "B": "4"}, "(A) 3\n(B) 4"),
     ],
 )
-def test_further_columns_stand_below_the_question(value: Any, expected: str) -> None:
+def test_further_columns_stand_below_the_question(value, expected):
     values = {"body": "Ada has 3 or 4 apples.", "ask": "How many?", "options": value, "answer": "A"}
     columns = resolve(Columns("body", further=("ask", "options")), values, "s")
     text = "Ada has 3 or 4 apples.\nHow many?" + f"\n{expected}" * bool(expected)
@@ -64,7 +62,7 @@ def test_further_columns_stand_below_the_question(value: Any, expected: str) -> 
         ("answer", "She has 3 + 4 = 7.\n#### 7", "7"),
     ],
 )
-def test_golds_in_many_forms(column: str, value: Any, expected: str) -> None:
+def test_golds_in_many_forms(column, value, expected):
     values = {"question": "q", column: value}
     assert read_question(values, resolve(Columns(), values, "s"), RowLimits()).answer == expected
 
@@ -85,13 +83,13 @@ def test_golds_in_many_forms(column: str, value: Any, expected: str) -> None:
         ({"question": "q", "solution": "\x0crac12 \\boxed{1}"}, r'"solution" contains .* U\+000C'),
     ],
 )
-def test_rows_that_cannot_be_used_say_why(values: dict[str, Any], message: str) -> None:
+def test_rows_that_cannot_be_used_say_why(values, message):
     columns = Columns(further=("task",) if "task" in values else ())
     with pytest.raises(RowProblem, match=message):
         read_question(values, resolve(columns, values, "s"), RowLimits())
 
 
-def test_a_question_may_be_the_one_message_of_a_user() -> None:
+def test_a_question_may_be_the_one_message_of_a_user():
     system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3+4?"}
     values = {"prompt": [system, user], "reward_model": {"ground_truth": "7"}}
     columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")

@@ -40,7 +40,7 @@ def answers(rows: ReadRows) -> list[tuple[int, str, str]]:
 EXPECTED = [(0, "What is 1+1?", "2"), (1, "What is 2+3?", "5")]
 
 
-def test_json_lines_with_byte_order_mark_blank_lines_and_crlf(tmp_path: Path) -> None:
+def test_json_lines_with_byte_order_mark_blank_lines_and_crlf(tmp_path):
     content = b"\xef\xbb\xbf" + jsonl(*TWO).replace(b"\n", b"\r\n\r\n")
     assert answers(read(tmp_path / "a.jsonl", content)) == EXPECTED
 
@@ -49,7 +49,7 @@ def test_json_lines_with_byte_order_mark_blank_lines_and_crlf(tmp_path: Path) ->
 @given(
     st.lists(st.text(st.characters(exclude_categories=("Cc", "Cs"), include_characters="\n\t\r")), max_size=6)
 )
-def test_any_text_survives_every_format(texts: list[str]) -> None:
+def test_any_text_survives_every_format(texts):
     texts = [f"{number}: {text}" for number, text in enumerate(texts)]
     rows = [{"question": text, "answer": str(number)} for number, text in enumerate(texts)]
     expected = [(number, canonical_text(text), str(number)) for number, text in enumerate(texts)]
@@ -102,12 +102,12 @@ def test_any_text_survives_every_format(texts: list[str]) -> None:
         ("a.txt", b"hello", "unknown file type"),
     ],
 )
-def test_files_that_cannot_be_read_say_why(tmp_path: Path, name: str, content: bytes, message: str) -> None:
+def test_files_that_cannot_be_read_say_why(tmp_path, name, content, message):
     with pytest.raises(InputError, match=message):
         read(tmp_path / name, content)
 
 
-def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path: Path) -> None:
+def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path):
     content = jsonl({"question": "a\0b\x1b[31m", "answer": "\x0crac12"})
     with pytest.raises(InputError, match=r'"question" contains the control character U\+0000 at character 2'):
         read(tmp_path / "a.jsonl", content)
@@ -118,7 +118,7 @@ def test_nul_and_other_control_characters_are_refused_or_stripped(tmp_path: Path
         read(tmp_path / "a.jsonl", jsonl({"question": "\1", "answer": "1"}), strip_control=True)
 
 
-def test_a_question_of_a_megabyte_is_refused_unless_allowed(tmp_path: Path) -> None:
+def test_a_question_of_a_megabyte_is_refused_unless_allowed(tmp_path):
     content = jsonl({"question": "x" * 1_000_000, "answer": "1"})
     with pytest.raises(
         InputError, match=r"has 1,000,000 characters, more than 100,000\. Raise --max-characters"
@@ -140,7 +140,7 @@ def read(source, options):
 
 
 @pytest.mark.slow
-def test_a_data_set_is_read_at_the_commit_that_is_recorded(tmp_path: Path) -> None:
+def test_a_data_set_is_read_at_the_commit_that_is_recorded(tmp_path):
     with serve_hub({"org/tiny": HubSet({"train.jsonl": HUB_DATA})}) as hub:
         found, nothing, revision, split, config = in_own_process(
             SCRIPT,
@@ -179,14 +179,14 @@ def test_a_data_set_is_read_at_the_commit_that_is_recorded(tmp_path: Path) -> No
     assert 'may differ from the revision "v2"' in other["message"]
 
 
-def test_csv_with_quoted_line_breaks_and_tsv(tmp_path: Path) -> None:
+def test_csv_with_quoted_line_breaks_and_tsv(tmp_path):
     rows = read(tmp_path / "a.csv", b'answer,question\r\n2,"What is\r\n1+1?"\r\n5,What is 2+3?\r\n')
     assert answers(rows) == [(0, "What is\n1+1?", "2"), (1, "What is 2+3?", "5")]
     assert answers(read(tmp_path / "a.tsv", b"question\tanswer\nWhat is 1+1?\t2\n")) == EXPECTED[:1]
     assert answers(read(tmp_path / "b.csv", b"\nquestion,answer\n\nWhat is 1+1?,2\n")) == EXPECTED[:1]
 
 
-def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:
+def test_parquet_with_numbers_and_missing_values(tmp_path):
     table = pa.table(
         {
             "problem": ["a?", "b?", "c?", "d?"],
@@ -202,10 +202,10 @@ def test_parquet_with_numbers_and_missing_values(tmp_path: Path) -> None:
 
 
 @given(st.text())
-def test_canonical_text_is_idempotent(text: str) -> None:
+def test_canonical_text_is_idempotent(text):
     assert canonical_text(canonical_text(text)) == canonical_text(text)
 
 
-def test_nan_has_no_canonical_form() -> None:
+def test_nan_has_no_canonical_form():
     with pytest.raises(ValueError):
         canonical_json({"x": float("nan")})

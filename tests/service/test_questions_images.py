@@ -3,8 +3,6 @@
 import base64
 import io
 import os
-from pathlib import Path
-from typing import Any
 
 import pytest
 from importing import import_questions
@@ -32,7 +30,7 @@ from service.questions.store import load_question_set
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_an_image_without_metadata_keeps_its_bytes(kind: str) -> None:
+def test_an_image_without_metadata_keeps_its_bytes(kind):
     data = picture(size=(8, 6), kind=kind)
     image = read_image(data)
     assert image.data == data
@@ -55,7 +53,7 @@ def located(kind: str, orientation: int = 1) -> bytes:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_what_a_camera_writes_beside_the_picture_is_dropped_and_the_pixels_stay(kind: str) -> None:
+def test_what_a_camera_writes_beside_the_picture_is_dropped_and_the_pixels_stay(kind):
     data = located(kind) + b"PK\3\4 something behind the end"
     image = read_image(data)
     assert b"Camera of Ann" in data
@@ -68,7 +66,7 @@ def test_what_a_camera_writes_beside_the_picture_is_dropped_and_the_pixels_stay(
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
-def test_a_picture_that_is_to_be_turned_is_turned(kind: str) -> None:
+def test_a_picture_that_is_to_be_turned_is_turned(kind):
     image = read_image(located(kind, orientation=6))  # shown turned clockwise: blue is left
     assert (image.width, image.height) == (64, 32)
     with Pillow.open(io.BytesIO(image.data)) as after:
@@ -111,13 +109,13 @@ SVG = b'<?xml version="1.0"?>\n<svg xmlns="http://www.w3.org/2000/svg"><script>a
         (b"\x89PNG\r\n\x1a\n" + bytes(MOST_BYTES), "is larger than 20 MB, the limit"),
     ],
 )
-def test_what_cannot_be_used_is_refused_with_the_reason(data: bytes, reason: str) -> None:
+def test_what_cannot_be_used_is_refused_with_the_reason(data, reason):
     with pytest.raises(ImageProblem) as problem:
         read_image(data)
     assert reason in str(problem.value)
 
 
-def test_hostile_headers_of_every_format_ask_for_no_memory() -> None:
+def test_hostile_headers_of_every_format_ask_for_no_memory():
     wide = b"\x2f" + ((16_383 | 16_383 << 14).to_bytes(4, "little")) + bytes(8)
     lossless = b"WEBPVP8L" + len(wide).to_bytes(4, "little") + wide + b"\0"
     for data in (
@@ -129,7 +127,7 @@ def test_hostile_headers_of_every_format_ask_for_no_memory() -> None:
             read_image(data)
 
 
-def test_every_cut_and_many_changed_bytes_end_in_an_image_or_its_problem() -> None:
+def test_every_cut_and_many_changed_bytes_end_in_an_image_or_its_problem():
     for kind in ("PNG", "JPEG", "WEBP", "GIF"):
         data = located(kind) if kind != "GIF" else picture(kind=kind)
         for place in range(0, len(data), 7):
@@ -143,7 +141,7 @@ def test_every_cut_and_many_changed_bytes_end_in_an_image_or_its_problem() -> No
                 assert read_image(image.data).data == image.data
 
 
-def test_the_text_refers_to_images_in_order_and_the_id_knows_them() -> None:
+def test_the_text_refers_to_images_in_order_and_the_id_knows_them():
     assert make_question("What is 1+1?", "2").id == question_id("What is 1+1?", "2", images=())
     two = make_question("In <image> and <image>, find x.", "2", images=["img_a", "img_b"])
     assert two.images == ("img_a", "img_b")
@@ -156,7 +154,7 @@ def test_the_text_refers_to_images_in_order_and_the_id_knows_them() -> None:
         make_question("See <image>.", "2", images=["img_a", "img_b"])
 
 
-def test_stored_images_never_change_and_a_missing_one_is_named(tmp_path: Path) -> None:
+def test_stored_images_never_change_and_a_missing_one_is_named(tmp_path):
     red = read_image(picture("red"))
     with Database.open(tmp_path / "t.db") as db:
         with db.write() as session:
@@ -175,7 +173,7 @@ ASKED = {"question": "Find x in <image>.", "answer": "2"}
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Return a folder of images; beside it one that no row may reach."""
     top = tmp_path_factory.mktemp("rows")
     (top / "in" / "pictures").mkdir(parents=True)
@@ -192,7 +190,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return top / "in"
 
 
-def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> None:
+def test_rows_of_a_file_name_images_beside_it(folder, tmp_path):
     source = write_rows(
         folder / "rows.jsonl",
         {**ASKED, "images": "pictures/red.png"},
@@ -266,13 +264,13 @@ def test_rows_of_a_file_name_images_beside_it(folder: Path, tmp_path: Path) -> N
         ({"url": "https://example.org"}, "is an object, not an image"),
     ],
 )
-def test_what_is_no_image_is_refused(folder: Path, images: Any, reason: str) -> None:
+def test_what_is_no_image_is_refused(folder, images, reason):
     with pytest.raises(ImageProblem) as problem:
         RowImages(folder).take(images)
     assert reason in str(problem.value)
 
 
-def test_numbers_in_a_text_name_images() -> None:
+def test_numbers_in_a_text_name_images():
     assert order_numbered("A <image1> B <image2>", ["a", "b"]) == ("A <image> B <image>", ("a", "b"))
     assert order_numbered("A <image_2> B <image 2>", ["a", "b"]) == ("A <image> B <image>", ("b", "b"))
     assert order_numbered("The tag <image1>", []) == ("The tag <image1>", ())
@@ -285,7 +283,7 @@ def test_numbers_in_a_text_name_images() -> None:
         order_numbered("<image1> <image3>", ["a", "b"])
 
 
-def test_a_csv_cell_holds_a_path_or_a_list(folder: Path) -> None:
+def test_a_csv_cell_holds_a_path_or_a_list(folder):
     images = RowImages(folder)
     assert images.take("pictures/red.png") == (RED_ID,)
     assert images.take('["pictures/red.png", "blue.wrong"]') == (RED_ID, BLUE_ID)

@@ -1,6 +1,5 @@
 """Importing: golds checked against themselves, near-duplicates; nothing twice, changed or half-written."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,14 +37,14 @@ def pairs(report: dict[str, Any], kind: str) -> list[tuple[int, int]]:
     return [(pair["row"], pair["earlier"]) for pair in report[kind]]
 
 
-def test_ids_are_those_of_the_content_and_stay_so() -> None:
+def test_ids_are_those_of_the_content_and_stay_so():
     assert question_id("What is 1+1?", "2") == "q_9702b3401da16c4b6d9e2588"
     assert question_id(" What is 1+1?  \r\n", "2\n") == question_id("What is 1+1?", "2")
     assert question_id("What is 1+1?", "3") != question_id("What is 1+1?", "2")
     assert question_id("cafe\u0301", "1") == question_id("caf\u00e9", "1")
 
 
-def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database, tmp_path: Path) -> None:
+def test_repeated_rows_are_stored_once_and_contradictions_reported(db, tmp_path):
     other = {"question": "What is  3+4?", "answer": "8"}
     again = {"question": "What is 3+4? ", "answer": "7.0"}
     report = import_questions(db, write_rows(tmp_path / "a.jsonl", ROWS[0], ROWS[3], ROWS[0], other, again))
@@ -56,9 +55,7 @@ def test_repeated_rows_are_stored_once_and_contradictions_reported(db: Database,
 
 
 @pytest.mark.sqlite  # by a trigger in its words
-def test_a_failure_while_writing_leaves_nothing_half_written(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failure_while_writing_leaves_nothing_half_written(db, tmp_path, monkeypatch):
     with db.write() as session:
         session.connection().exec_driver_sql(
             "CREATE TRIGGER full BEFORE INSERT ON question_set_members WHEN NEW.position = 3 "
@@ -72,7 +69,7 @@ def test_a_failure_while_writing_leaves_nothing_half_written(
 
 @pytest.mark.slow
 @pytest.mark.shared
-def test_math_arrives_at_7498(db: Database, data_folder: Path) -> None:
+def test_math_arrives_at_7498(db, data_folder):
     report = import_questions(db, data_folder / "math_train.jsonl")
     assert (report["rows"], report["usable"]) == (7500, 7498)
     held = [(each["row"], each["held"]) for each in report["held"]]
@@ -98,9 +95,7 @@ MBPP = {
 
 
 @pytest.mark.bubblewrap
-def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(
-    db: Database, tmp_path: Path
-) -> None:
+def test_rows_whose_program_fails_and_tests_that_tell_nothing_are_held_back(db, tmp_path):
     rows = [
         HUMANEVAL,
         HUMANEVAL | {"prompt": "def up(x):\n", "canonical_solution": "    return int(x)\n"},
@@ -140,15 +135,15 @@ def members(*rows: tuple[str, str]) -> list[Member]:
     return [Member(position, make_question(text, answer)) for position, (text, answer) in enumerate(rows)]
 
 
-def test_a_match_with_the_same_digits_goes_before_a_closer_one_with_others() -> None:
+def test_a_match_with_the_same_digits_goes_before_a_closer_one_with_others():
     index = NearIndex()
-    index.add(0, LONG + " Give 3 facts.")
-    index.add(1, LONG.replace("farmer", "farmer's son") + " Give 2 facts.")
-    match = index.nearest(LONG + " Give 2 facts.")
+    index.nearest(make_question(LONG + " Give 3 facts.", "8"), 0)
+    index.nearest(make_question(LONG.replace("farmer", "farmer's son") + " Give 2 facts.", "8"), 1)
+    match = index.nearest(make_question(LONG + " Give 2 facts.", "8"))
     assert (match.key, match.same_digits) == (1, True)
 
 
-def test_look_alikes_are_sorted_by_what_they_mean() -> None:
+def test_look_alikes_are_sorted_by_what_they_mean():
     question = "If $x+y=12$ and $x-y=6$, what is the value of $x$?"
     likeness = compare_members(
         members(
@@ -161,12 +156,12 @@ def test_look_alikes_are_sorted_by_what_they_mean() -> None:
         ),
         lambda pairs: [first == second for first, second in pairs],
     )
-    assert [(pair.row, pair.earlier) for pair in likeness.near_duplicates] == [(1, 0)]
-    assert [(pair.row, pair.earlier) for pair in likeness.conflicts] == [(2, 0)]
-    assert [pair.row for pair in likeness.look_alikes] == [3, 4]
+    assert [(pair.row, pair.earlier) for pair in likeness["near_duplicates"]] == [(1, 0)]
+    assert [(pair.row, pair.earlier) for pair in likeness["conflicts"]] == [(2, 0)]
+    assert [pair.row for pair in likeness["look_alikes"]] == [3, 4]
 
 
-def test_equal_texts_in_a_set_from_one_template_are_conflicts() -> None:
+def test_equal_texts_in_a_set_from_one_template_are_conflicts():
     names = ("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn")
     tail = "more. Each apple is washed, dried, weighed and put on a shelf of the shop. How many are there?"
     rows = [
@@ -174,4 +169,6 @@ def test_equal_texts_in_a_set_from_one_template_are_conflicts() -> None:
     ]
     rows += [(text.replace(" has ", "  has "), "2") for text, _ in rows[::14]]
     likeness = compare_members(members(*rows), lambda pairs: [first == second for first, second in pairs])
-    assert [(pair.row, pair.earlier) for pair in likeness.conflicts] == [(280 + n, 14 * n) for n in range(20)]
+    assert [(pair.row, pair.earlier) for pair in likeness["conflicts"]] == [
+        (280 + n, 14 * n) for n in range(20)
+    ]

@@ -1,8 +1,5 @@
 """Mixes: no overlaps, what is refused, what cannot be removed."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from service.database import Database
@@ -27,14 +24,14 @@ def store(db: Database, name: str, texts: list[str]) -> None:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
+def db(tmp_path):
     with Database.open(tmp_path / "t.db") as database:
         store(database, "base", [text(number) for number in range(20)])
         store(database, "extra", [text(number) for number in range(100, 160)])
         yield database
 
 
-def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Database) -> None:
+def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db):
     overlapping = [
         text(0),  # the same text, with another answer
         text(1).upper().replace(" ", "  "),  # but for blanks and case
@@ -57,7 +54,7 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db: Dat
     assert report["spec"]["overlaps"]["same_text"] <= 2
 
 
-def test_wrong_use_is_refused(db: Database) -> None:
+def test_wrong_use_is_refused(db):
     with pytest.raises(NotFoundError, match='no question set "nothing"'):
         mix_sets(db, "m", base="base", extra="nothing", chunks=1, seed=0)
     with pytest.raises(InputError, match="cannot be mixed with itself"):
@@ -66,7 +63,7 @@ def test_wrong_use_is_refused(db: Database) -> None:
         mix_sets(db, "m", base="base", extra="extra", chunk=0, chunks=1, seed=0)
 
 
-def test_what_a_set_was_mixed_from_stays(db: Database) -> None:
+def test_what_a_set_was_mixed_from_stays(db):
     mix_sets(db, "mix", base="base", extra="extra", chunks=1, seed=0)
     for name in ("base", "extra"):
         with pytest.raises(InputError, match="sets were mixed from it: mix"), db.write() as session:

@@ -32,7 +32,7 @@ def start(db: Database, name: str, *tasks: tuple[str, str | None]) -> Run:
         ([], "done"),
     ],
 )
-def test_the_state_of_a_run(db: Database, tasks: list[tuple[str, str | None]], state: str) -> None:
+def test_the_state_of_a_run(db, tasks, state):
     run = start(db, "r", *tasks)
     with db.write() as session:
         (found,) = progress.page_runs(session)
@@ -44,7 +44,7 @@ def test_the_state_of_a_run(db: Database, tasks: list[tuple[str, str | None]], s
         assert progress.count_runs(session) == {"propose": 1}
 
 
-def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Database) -> None:
+def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db):
     first, second = start(db, "a", ("done", None)), start(db, "b")
     with db.write() as session:
         set_cap(session, [first.id, second.id], 10.0)
@@ -63,7 +63,7 @@ def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Data
     assert (account.max_usd, account.committed_usd, account.spent_usd) == (10.0, 1.25, 0.25)
 
 
-def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(db: Database) -> None:
+def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(db):
     run, now = start(db, "r", *[("done", None)] * 2, *[("open", None)] * 3), 10_000.0
     with db.read() as session:
         assert progress.pace(session, progress.page_runs(session)[0], now) is None

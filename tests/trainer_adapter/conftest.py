@@ -4,7 +4,7 @@ import pytest
 
 
 @pytest.fixture
-def quick_hydra() -> None:
+def quick_hydra():
     """Have this process read each file of verl's configuration once."""
     import quick_hydra
 

@@ -43,14 +43,14 @@ of both of the second, and of a correct one of the fourth. They are the output o
 
 
 @pytest.mark.parametrize("temperature", DGPO_PUBLIC)
-def test_dgpo_agrees_with_the_public_code(temperature: float) -> None:
+def test_dgpo_agrees_with_the_public_code(temperature):
     hard, hard_wrong, easy, easy_wrong, half = DGPO_PUBLIC[temperature]
     made = dgpo_advantages(DGPO_REWARDS, DGPO_IDS, temperature=temperature, lengths_B=torch.ones(20)).tolist()
     expected = [hard, *[hard_wrong] * 3, *[easy] * 3, easy_wrong, *[0.0] * 4, half, half, -half, -half]
     assert made == pytest.approx([*expected, *[0.0] * 4], rel=1e-4)
 
 
-def test_dgpo_gives_a_group_with_format_alone_the_least_weight() -> None:
+def test_dgpo_gives_a_group_with_format_alone_the_least_weight():
     rewards = [1.0, 1, 0, 0, 2, 1, 1, 1]
     correct = torch.tensor([False] * 4 + [True] + [False] * 3)
     made = dgpo_advantages(rewards, [0] * 4 + [1] * 4, correct_B=correct).tolist()
@@ -58,7 +58,7 @@ def test_dgpo_gives_a_group_with_format_alone_the_least_weight() -> None:
     assert [made[place] for place in (0, 2, 4, 5)] == pytest.approx(public, rel=1e-4)
 
 
-def test_a_step_of_dgpo_averages_over_the_tokens_of_groups_with_a_gradient() -> None:
+def test_a_step_of_dgpo_averages_over_the_tokens_of_groups_with_a_gradient():
     recipe = RECIPES["dgpo"]
     scores = torch.tensor(DGPO_REWARDS)
     mask_BT = (torch.arange(50) < DGPO_LENGTHS.unsqueeze(-1)).float()
@@ -106,7 +106,7 @@ def over_all_sets(rewards: list[float], k: int) -> list[float]:
 
 
 @pytest.mark.parametrize("size", range(1, 10))
-def test_pass_k_is_the_mean_over_all_sets_of_k(size: int) -> None:
+def test_pass_k_is_the_mean_over_all_sets_of_k(size):
     for k in range(1, size + 1):
         for right in range(size + 1):
             rewards = [1.0] * right + [0.0] * (size - right)
@@ -116,9 +116,7 @@ def test_pass_k_is_the_mean_over_all_sets_of_k(size: int) -> None:
 
 
 @pytest.mark.parametrize(("size", "right", "k", "of_right", "of_wrong"), PASS_K_PUBLIC)
-def test_pass_k_agrees_with_the_public_code(
-    size: int, right: int, k: int, of_right: float, of_wrong: float
-) -> None:
+def test_pass_k_agrees_with_the_public_code(size, right, k, of_right, of_wrong):
     rewards = torch.tensor([1.0] * right + [0.0] * (size - right))
     made = pass_k_advantages(rewards, [0] * size, k=k)
     assert made[0].item() == pytest.approx(of_right, rel=2e-4)
@@ -134,7 +132,7 @@ def test_pass_k_agrees_with_the_public_code(
     ],
     ids=["question", "joint", "prompt"],
 )
-def test_a_step_uses_the_recipes_k_on_its_groups(changes: dict[str, object], groups: list[int]) -> None:
+def test_a_step_uses_the_recipes_k_on_its_groups(changes, groups):
     recipe: Recipe = compose(RECIPES["pass_k"], changes)
     assert recipe.group_size == groups.count(0)
     scores = torch.tensor([1.0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 0])
@@ -151,7 +149,7 @@ def test_a_step_uses_the_recipes_k_on_its_groups(changes: dict[str, object], gro
     assert made.advantages_BT[:, 1].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 
 
-def test_values_outside_of_their_range_are_refused() -> None:
+def test_values_outside_of_their_range_are_refused():
     for compute, message in (
         (lambda: dgpo_advantages(DGPO_REWARDS, DGPO_IDS, temperature=0.0), "must be above 0"),
         (lambda: pass_k_advantages([1.0, 0.5], [0, 0]), "rewards of 0 and 1"),
@@ -170,7 +168,7 @@ ADVANTAGES = torch.tensor([1.0, -1.0, 1.0, -1.0, -1.0, 0.0])
 LOG_RATIO = torch.tensor([-9.0, -9.0, -9.0, math.log(0.25), 3.0, -math.inf])
 
 
-def test_anchors_weigh_what_neighbors_got_wrong() -> None:
+def test_anchors_weigh_what_neighbors_got_wrong():
     for anchor, expected in (("tapered", [1, 1, 1, 0.25, 1, 0]), ("dropped", [1, 1, 1, 0, 0, 0])):
         weights = anchor_weights(anchor, ADVANTAGES, FOREIGN, LOG_RATIO)
         torch.testing.assert_close(weights, torch.tensor(expected).double())
@@ -198,7 +196,7 @@ def advantages(recipe: Recipe, given: dict[str, Any]) -> StepAdvantages:
 
 
 @pytest.mark.parametrize("name", ["ta_grpo_tapered", "ta_rescue"])
-def test_responses_as_likely_on_the_question_are_trained_as_by_ta_grpo(name: str) -> None:
+def test_responses_as_likely_on_the_question_are_trained_as_by_ta_grpo(name):
     given = step([0, 0, 0, 0, 1, 0, 0, 1], [0.0] * 8)
     weighed = advantages(RECIPES[name], given)
     plain = advantages(compose(RECIPES["ta_grpo"], {"responses": 2}), given)
@@ -207,7 +205,7 @@ def test_responses_as_likely_on_the_question_are_trained_as_by_ta_grpo(name: str
     assert plain.response_weights_B is None
 
 
-def test_weights_stand_on_the_tokens_and_not_in_the_advantage_of_the_group() -> None:
+def test_weights_stand_on_the_tokens_and_not_in_the_advantage_of_the_group():
     given = step([0, 0, 0, 0, 1, 0, 0, 0], [0, 0, 0, 0, -2.0, -2.0, 1.0, -1.0])
     made = advantages(RECIPES["ta_grpo_tapered"], given)
     spread = math.sqrt(1 / 8 * 7 / 8)
@@ -217,7 +215,7 @@ def test_weights_stand_on_the_tokens_and_not_in_the_advantage_of_the_group() -> 
     torch.testing.assert_close(made.advantages_BT, torch.tensor(weighed)[:, None].expand(8, 3))
 
 
-def test_max_rl_divides_by_the_mean() -> None:
+def test_max_rl_divides_by_the_mean():
     groups = Groups.of([0] * 4 + [1] * 4 + [2] * 2)
     made = max_rl_advantages([1, 0, 0, 0, 1, 1, 1, 0, 0, 0], groups)
     torch.testing.assert_close(
@@ -225,14 +223,14 @@ def test_max_rl_divides_by_the_mean() -> None:
     )
 
 
-def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it() -> None:
+def test_a_group_of_one_has_no_advantage_unless_as_the_public_code_has_it():
     for paper in (grpo_advantages([1.0], ["q"]), rloo_advantages([1.0], ["q"])):
         assert paper.tolist() == [0.0]
     assert grpo_advantages([1.0], ["q"], formula="repo").tolist() == pytest.approx([1 / (1 + 1e-6)])
     assert rloo_advantages([1.0], ["q"], formula="repo").tolist() == [1.0]
 
 
-def test_overlong_penalty_falls_from_0_to_minus_1() -> None:
+def test_overlong_penalty_falls_from_0_to_minus_1():
     lengths = torch.tensor([0, 60, 80, 81, 90, 100, 101, 500])
     expected = [0, 0, 0, -0.05, -0.5, -1, -1, -1]
     assert overlong_penalty(lengths, 100, 20).tolist() == pytest.approx(expected)
@@ -254,7 +252,7 @@ def random_batch(seed: int, rows: int = 4, tokens: int = 6) -> tuple[torch.Tenso
     return log_prob, old, mask, advantages
 
 
-def test_padding_takes_no_part_whatever_it_holds() -> None:
+def test_padding_takes_no_part_whatever_it_holds():
     log_prob, old, mask, advantages = random_batch(5)
     spoiled = log_prob.masked_fill(mask == 0, float("nan"))
     for mode in ("token-mean", "seq-mean-token-mean", "seq-mean-token-sum"):
@@ -265,7 +263,7 @@ def test_padding_takes_no_part_whatever_it_holds() -> None:
     )
 
 
-def test_a_grae_takes_success_from_answers_where_form_is_rewarded_too() -> None:
+def test_a_grae_takes_success_from_answers_where_form_is_rewarded_too():
     """Two groups: one mixed, one all wrong whose form differs; worked out by hand from Eq. 11 to 13."""
     correct = torch.tensor([True, False, False, False])
     form = torch.tensor([1.0, 1.0, 1.0, 0.0])
@@ -280,7 +278,7 @@ def test_a_grae_takes_success_from_answers_where_form_is_rewarded_too() -> None:
     torch.testing.assert_close(suppressed, expected.where(expected < 0, expected * w))
 
 
-def test_rewards_for_form_are_weighed_as_the_recipe_says() -> None:
+def test_rewards_for_form_are_weighed_as_the_recipe_says():
     correct, scores = torch.tensor([True, True, False, False]), torch.tensor([2.0, 1.0, 1.0, 0.0])
     for reward, expected in (
         ("accuracy_format", [2.0, 1.0, 1.0, 0.0]),
@@ -325,7 +323,7 @@ def plain_cw(log_probs: Tensor, advantages: Tensor, mask: Tensor, ids: list[int]
 
 
 @pytest.mark.parametrize("strip", [1, 20, 10**6])
-def test_cw_weights_are_those_of_the_formula(strip: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cw_weights_are_those_of_the_formula(strip, monkeypatch):
     monkeypatch.setattr(covariance, "_STRIP", strip)
     log_probs, advantages, mask = strip_batch()
     ids = [place * 7 % 4 for place in range(len(mask))]
@@ -339,14 +337,14 @@ def test_cw_weights_are_those_of_the_formula(strip: int, monkeypatch: pytest.Mon
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("advantage", [0.1, -0.7, 1 / 3, 1e6, 1e-12])
-def test_equal_advantages_weigh_1_whatever_they_are(dtype: torch.dtype, advantage: float) -> None:
+def test_equal_advantages_weigh_1_whatever_they_are(dtype, advantage):
     log_probs, _, mask = strip_batch(rows=2_000, dtype=dtype)
     same = torch.full((len(mask),), advantage, dtype=dtype)
     assert torch.equal(cw_grpo_weights(log_probs, same, mask), mask)
     assert torch.equal(cw_grpo_weights(log_probs, same, mask, groups=[row % 3 for row in range(2_000)]), mask)
 
 
-def test_weights_that_all_vanish_become_1_in_their_pool_alone() -> None:
+def test_weights_that_all_vanish_become_1_in_their_pool_alone():
     # c is 1 to a part in a hundred: w = exp(-c^2 / (2 sigma^2)) is below the smallest number.
     log_probs = torch.tensor([[-1.0, -1.01], [-3.0, -3.01], [-1.0, -2.0], [-1.5, -2.5]])
     advantages, mask = torch.tensor([1.0, -1.0, 1.0, -1.0]), torch.ones(4, 2)

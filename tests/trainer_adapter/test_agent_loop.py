@@ -79,9 +79,7 @@ class Loop:
         return asyncio.run(self._loop.run({"temperature": 1.0}, **given))
 
 
-def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(monkeypatch):
     loop = Loop(monkeypatch, "ta_grpo")
     outputs = [loop.draw(session) for session in (0, 15, 31)]
     assert loop.asked == ["1+1", "Add 1 to 1.", "Twice 1?"]
@@ -99,13 +97,13 @@ def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(
     assert all(params["logprobs"] and list(params["logit_bias"]) == [9] for params in loop.params)
 
 
-def test_data_without_neighbors_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_data_without_neighbors_is_refused(monkeypatch):
     with pytest.raises(InputError, match=r"ta_grpo needs 3 neighbors per question, but .* no column"):
         Loop(monkeypatch, "ta_grpo").draw(0, neighbors=None)
     assert Loop(monkeypatch, "grpo").draw(0, neighbors=None).extra_fields["tagrpo"]["variant"] == 0
 
 
-def test_own_prompts_keep_their_prompts_and_log_probs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_own_prompts_keep_their_prompts_and_log_probs(monkeypatch):
     output = Loop(monkeypatch, "ta_grpo_v1").draw(31)
     assert output.prompt_ids == PROMPTS["Twice 1?"]
     assert output.response_logprobs == [-0.5, -0.5]
@@ -113,9 +111,7 @@ def test_own_prompts_keep_their_prompts_and_log_probs(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("draw", [0, None])
-def test_what_ends_at_the_limit_may_have_ended_in_a_thought_that_its_prompt_opened(
-    monkeypatch: pytest.MonkeyPatch, draw: int | None
-) -> None:
+def test_what_ends_at_the_limit_may_have_ended_in_a_thought_that_its_prompt_opened(monkeypatch, draw):
     full = tuple(range(ROOM))
     opened = Loop(monkeypatch, "grpo", "<think>\n", full).draw(0, tagrpo_draw=draw, neighbors=None)
     assert opened.extra_fields[CUT_OFF_FIELD] is True
@@ -125,9 +121,7 @@ def test_what_ends_at_the_limit_may_have_ended_in_a_thought_that_its_prompt_open
     assert CUT_OFF_FIELD not in ended.extra_fields
 
 
-def test_with_verls_own_trainer_the_exports_split_names_rows_for_training(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_with_verls_own_trainer_the_exports_split_names_rows_for_training(monkeypatch):
     loop = Loop(monkeypatch, "ta_grpo")
     loop.settings(RunSettings(trainer="verl", seed=7))
     about = {**ROW["extra_info"], "split": "validation"}
@@ -185,17 +179,17 @@ def prompts(sampler: Sampler) -> list[Any]:
     return asyncio.run(asyncio.wait_for(row(), 10))
 
 
-def test_a_response_that_fails_fails_alone() -> None:
+def test_a_response_that_fails_fails_alone():
     first, second, *rest = prompts(Sampler(right=(0,), failing=(1,)))
     assert (first, str(second), rest) == (0, "session 1 failed", [2, 3, 0, 0, 0, 0])
 
 
-def test_without_grades_the_neighbors_are_asked_and_the_responses_kept() -> None:
+def test_without_grades_the_neighbors_are_asked_and_the_responses_kept():
     got = prompts(Sampler(right=(0, 1, 2, 3), ungraded=True))
     assert (got[:4], set(got[4:])) == ([0, 1, 2, 3], {1, 2, 3})
 
 
-def test_a_cancelled_session_leaves_the_stage_to_the_others() -> None:
+def test_a_cancelled_session_leaves_the_stage_to_the_others():
     async def row() -> Any:
         sampler = Sampler(right=(0,))
         stages = Stages(ROLLOUTS, NEIGHBOR_COUNT, 1, sampler.draw, sampler.grade)

@@ -1,6 +1,5 @@
 """Metrics of a step: by hand, against plain versions, complete in the documentation; alarms."""
 
-import json
 import math
 import re
 from dataclasses import replace
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import torch
 
+from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record import metrics as module
 from trainer_adapter.record.metrics import StepBatch, step_metrics
 from trainer_adapter.runs.run_folder import RunFolder
@@ -77,7 +77,7 @@ MIXED = [
 ]
 
 
-def test_zero_gradient_shares_by_group() -> None:
+def test_zero_gradient_shares_by_group():
     found = step_metrics(make_batch(MIXED))
     expected = {
         "original": (1 / 4, 2 / 4),
@@ -92,7 +92,7 @@ def test_zero_gradient_shares_by_group() -> None:
         assert found[f"tagrpo/zero/{group}/share"] == pytest.approx(right + wrong)
 
 
-def test_rewards_sizes_and_advantages() -> None:
+def test_rewards_sizes_and_advantages():
     shaped = make_batch(MIXED)
     shaped = replace(shaped, rewards_B=shaped.rewards_B - 0.5, unknown_B=~shaped.correct_B)
     found = step_metrics(shaped)
@@ -117,7 +117,7 @@ def test_rewards_sizes_and_advantages() -> None:
     )
 
 
-def test_a_rescue_is_counted_by_question() -> None:
+def test_a_rescue_is_counted_by_question():
     # the first prompt of a question is the first stage; the last question was not asked of neighbors
     batch = make_batch([[[0, 0], [0, 1]], [[0, 0], [0, 0]], [[0, 1, 1, 1]], [[0, 0, 0, 0]]])
     first = torch.tensor([True, True, False, False] * 4)
@@ -129,7 +129,7 @@ def test_a_rescue_is_counted_by_question() -> None:
     assert not [name for name in step_metrics(batch) if "rescue" in name]
 
 
-def test_token_means_leave_padding_out() -> None:
+def test_token_means_leave_padding_out():
     batch = make_batch(MIXED)
     found = step_metrics(batch)
     mask = batch.mask_BT > 0
@@ -144,7 +144,7 @@ def test_token_means_leave_padding_out() -> None:
     assert found["tagrpo/weights/std"] == pytest.approx(0)
 
 
-def test_the_distance_of_anchor_and_sampling() -> None:
+def test_the_distance_of_anchor_and_sampling():
     batch = make_batch(MIXED)
     found = step_metrics(batch)
     mask = batch.mask_BT > 0
@@ -163,7 +163,7 @@ def test_the_distance_of_anchor_and_sampling() -> None:
         )
 
 
-def test_covariance_tops_are_those_of_sorted_values() -> None:
+def test_covariance_tops_are_those_of_sorted_values():
     batch = make_batch([[[0, 1] * 200, [1, 1, 0] * 100]], tokens=40)
     found = step_metrics(batch)
     mask = batch.mask_BT > 0
@@ -200,7 +200,7 @@ ABSENT = dict.fromkeys(
     ],
     ids=["one token", "nothing optional", "all padding", "no originals", "no advantage", "no correction"],
 )
-def test_what_a_batch_cannot_say_is_left_out(batch: StepBatch) -> None:
+def test_what_a_batch_cannot_say_is_left_out(batch):
     found = step_metrics(batch)
     assert all(math.isfinite(value) for value in found.values())
     assert found["tagrpo/batch/responses"] == len(batch)
@@ -208,7 +208,7 @@ def test_what_a_batch_cannot_say_is_left_out(batch: StepBatch) -> None:
         assert not any("neighbor" in name or "original" in name for name in found if "/zero/" not in name)
 
 
-def test_the_gap_between_engine_and_trainer_is_that_of_compared_tokens() -> None:
+def test_the_gap_between_engine_and_trainer_is_that_of_compared_tokens():
     batch = make_batch(MIXED)
     found = step_metrics(batch)
     gaps = batch.engine_ratio_BT[(batch.mask_BT > 0) & batch.compared_B[:, None]].double()
@@ -220,7 +220,7 @@ def test_the_gap_between_engine_and_trainer_is_that_of_compared_tokens() -> None
     assert found["tagrpo/engine/ess"] == pytest.approx(share.item())
 
 
-def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
+def test_every_metric_is_documented_and_every_documented_one_exists():
     page = (ROOT / "docs" / "reference" / "metrics.md").read_text(encoding="utf-8")
     documented = {
         "".join(name)
@@ -250,7 +250,7 @@ def test_every_metric_is_documented_and_every_documented_one_exists() -> None:
         (MISSING, 0, 0, 3),
     ],
 )
-def test_an_alarm_names_step_metric_and_value(metric: str, first: float, fine: float, wrong: float) -> None:
+def test_an_alarm_names_step_metric_and_value(metric, first, fine, wrong):
     alarms = Alarms()
     assert alarms.look(1, {metric: first}) == []
     assert alarms.look(2, {metric: fine, "actor/lr": 0.0}) == []
@@ -259,20 +259,16 @@ def test_an_alarm_names_step_metric_and_value(metric: str, first: float, fine: f
     assert str(alarm).startswith(f"step 3: {metric} is {wrong:.3g}: ")
 
 
-def test_what_goes_on_is_said_once_and_again_when_it_comes_back() -> None:
+def test_what_goes_on_is_said_once_and_again_when_it_comes_back():
     correct = [0.0, 0.0, 0.1, 0.0, None]
     raised = alarms_of([(step, {CORRECT: value}) for step, value in enumerate(correct, start=1)])
     assert [alarm.step for alarm in raised] == [1, 4]
 
 
-def test_a_runs_alarms_are_those_of_all_its_starts(tmp_path: Path) -> None:
+def test_a_runs_alarms_are_those_of_the_last_metrics_of_each_step(tmp_path):
     folder = RunFolder(tmp_path)
-    folder.metrics(1).parent.mkdir()
-    lines = [
-        json.dumps({"step": step, "data": {ENTROPY: value}}) + "\n" for step, value in ((1, 2.0), (2, 0.1))
-    ]
-    folder.metrics(1).write_text("".join(lines) + '{"step": 3, "da')
-    folder.metrics(10).write_text(lines[1].replace(": 2,", ": 3,"))
-    folder.metrics(2).write_text(lines[1].replace("0.1", "1.5"))  # step 2 again
+    with RolloutWriter(folder.rollouts, "run") as writer:
+        for step, entropy in ((1, 2.0), (2, 0.1), (2, 1.5), (3, 0.1)):
+            writer.write_metrics(step, {ENTROPY: entropy})
     [alarm] = folder.alarms()
     assert alarm.startswith("step 3: tagrpo/entropy/mean is 0.1: less than 10% of the first step's")

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -12,24 +11,24 @@ import torch
 from training_configs import composed
 
 from service.errors import InputError
+from service.runs.store import changed_settings
 from trainer_adapter.methods.losses.policy import clipped_surrogate
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose, find_recipe, read_recipe
 from trainer_adapter.methods.registry import call, find_formula
 from trainer_adapter.methods.step_advantages import step_advantages
 from trainer_adapter.runs.resuming import make_spec
-from trainer_adapter.verl.contract import differences
 from trainer_adapter.verl.plugin.overrides import recipe_overrides
 from trainer_adapter.verl.plugin.settings import recipe_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "methods.md"
 
 
-def test_every_recipe_is_explained_once() -> None:
+def test_every_recipe_is_explained_once():
     explained = re.findall(r"^\| `(\w+)` \|", PAGE.read_text(encoding="utf-8"), re.M)
     assert explained == list(RECIPES)
 
 
-def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
+def test_a_recipe_is_composed_in_toml(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
         'base = "ta_grpo"\nweights = "cw_grpo"\nneighbors = 1\n[loss]\nclip_high = 0.28\nkl_coef = 0\n'
@@ -81,7 +80,7 @@ def test_a_recipe_is_composed_in_toml(tmp_path: Path) -> None:
         ("[loss]\nkl_coef = -1", "kl_coef must be"),
     ],
 )
-def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path: Path, text: str, says: str) -> None:
+def test_what_makes_no_sense_is_refused_with_the_reason(tmp_path, text, says):
     path = tmp_path / "r.toml"
     path.write_text(text)
     with pytest.raises(InputError, match=says) as refused:
@@ -125,7 +124,7 @@ STEP = {
 
 
 @pytest.fixture(autouse=True)
-def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def mine(tmp_path, monkeypatch):
     """Put a module `my_formulas` on the path."""
     import sys
 
@@ -139,7 +138,7 @@ def own(**changes: Any) -> Recipe:
     return compose(RECIPES["grpo"], {name: f"my_formulas:{value}" for name, value in changes.items()})
 
 
-def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path: Path) -> None:
+def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(
         'base = "ta_grpo"\nadvantage = "my_formulas:centred"\nweights = "my_formulas:first_token"\n'
@@ -154,7 +153,7 @@ def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path: Path) -
     assert made.advantages_BT.tolist() == [[1.0, 0, 0], [-1.0, 0, 0], [0, 0, 0], [0, 0, 0]]
 
 
-def test_they_get_what_they_name_and_nothing_else() -> None:
+def test_they_get_what_they_name_and_nothing_else():
     with pytest.raises(InputError, match="no axis 'alpha'"):
         compose(own(advantage="centred"), {"alpha": 0.5})
     recipe = compose(own(advantage="shorter_first"), {"alpha": 0.5})
@@ -176,7 +175,7 @@ def test_they_get_what_they_name_and_nothing_else() -> None:
         ({"weights": "infinite"}, "weights my_formulas:infinite: returned a value that is not finite"),
     ],
 )
-def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
+def test_what_they_give_is_checked(changes, says):
     with pytest.raises(ValueError, match=says):
         step_advantages(own(**changes), **STEP, max_length=3)
 
@@ -193,14 +192,12 @@ def test_what_they_give_is_checked(changes: dict[str, str], says: str) -> None:
         ),
     ],
 )
-def test_one_that_cannot_be_found_is_refused(name: str, says: str) -> None:
+def test_one_that_cannot_be_found_is_refused(name, says):
     with pytest.raises(InputError, match=says):
         find_formula("advantage", name)
 
 
-def test_a_grader_of_ones_own_is_part_of_a_runs_key_with_its_code(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_grader_of_ones_own_is_part_of_a_runs_key_with_its_code(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     (tmp_path / "strict_rewards.py").write_text("def grade(response, gold): return None\n")
     name = "reward.custom_reward_function.reward_kwargs.grader=strict_rewards:grade"
@@ -212,4 +209,4 @@ def test_a_grader_of_ones_own_is_part_of_a_runs_key_with_its_code(
     first = spec()
     assert first["own_grader"].startswith("own grader strict_rewards:grade; sha256 ")
     (tmp_path / "strict_rewards.py").write_text("def grade(response, gold): return False\n")
-    assert [change.split(":")[0] for change in differences(first, spec())] == ["own_grader"]
+    assert [change.split(" ")[0] for change in changed_settings(first, spec())] == ["own_grader"]

@@ -34,12 +34,12 @@ def score(response: Any, gold: Any = "5", **given: Any) -> dict[str, Any]:
         (r"\boxed{5}", 5, 1.0, "exact"),
     ],
 )
-def test_score_is_correctness(response: str, gold: Any, acc: float, reason: str) -> None:
+def test_score_is_correctness(response, gold, acc, reason):
     found = score(response, gold)
     assert (found["score"], found["acc"], found["unknown"], found["reason"]) == (acc, acc, 0.0, reason)
 
 
-def test_a_row_may_have_its_own_kind_and_tolerance() -> None:
+def test_a_row_may_have_its_own_kind_and_tolerance():
     about = {"answer_kind": "tolerance", "tolerance": "0.1", "question_id": "q"}
     assert score(r"\boxed{5.05}", "5", extra_info=about)["acc"] == 1.0
     assert score(r"\boxed{5.2}", "5", extra_info=about)["acc"] == 0.0
@@ -57,7 +57,7 @@ def test_a_row_may_have_its_own_kind_and_tolerance() -> None:
         (r"<think><think>2+3</think> \boxed{5}", False),
     ],
 )
-def test_a_reward_for_the_format_is_added_and_leaves_correctness_alone(response: str, thinks: bool) -> None:
+def test_a_reward_for_the_format_is_added_and_leaves_correctness_alone(response, thinks):
     graded = score(response, format_reward=True)
     assert (graded["score"], graded["acc"], graded["format"]) == (1.0 + thinks, 1.0, float(thinks))
     wrong = score(response, "6", format_reward=True)
@@ -66,7 +66,7 @@ def test_a_reward_for_the_format_is_added_and_leaves_correctness_alone(response:
     assert not reward.thinks_between_tags("<think>2+3")
 
 
-def test_a_box_in_a_thought_that_was_cut_off_is_no_answer() -> None:
+def test_a_box_in_a_thought_that_was_cut_off_is_no_answer():
     cut_off = {reward.CUT_OFF_FIELD: True}
     graded = score(r"2+3 is \boxed{5}, or is it", extra_info=cut_off)
     assert (graded["acc"], graded["reason"]) == (0.0, "no answer found")
@@ -76,7 +76,7 @@ def test_a_box_in_a_thought_that_was_cut_off_is_no_answer() -> None:
     assert score(long_after, extra_info=cut_off)["acc"] == 1.0
 
 
-def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
+def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise():
     for response in ("The answer is 5.", "5", "#### 5", "The boxed answer is 5."):
         found = score(response)
         assert (found["score"], found["acc"], found["reason"]) == (0.0, 0.0, "no answer found")
@@ -97,13 +97,13 @@ def test_only_an_answer_in_a_box_is_rewarded_unless_asked_otherwise() -> None:
     ],
     ids=["fractions", "digits", "bytes", "factorial"],
 )
-def test_a_hostile_response_gets_0_soon(response: str) -> None:
+def test_a_hostile_response_gets_0_soon(response):
     began = time.monotonic()
     assert score(response, boxed_only=False)["score"] == 0.0
     assert time.monotonic() - began < 15
 
 
-def test_an_honest_answer_is_not_held_up_by_hostile_ones() -> None:
+def test_an_honest_answer_is_not_held_up_by_hostile_ones():
     async def both() -> tuple[float, float]:
         began = time.monotonic()
         hostile = [
@@ -123,7 +123,7 @@ def test_an_honest_answer_is_not_held_up_by_hostile_ones() -> None:
     assert honest_s < all_s
 
 
-def test_a_grading_process_that_dies_is_replaced() -> None:
+def test_a_grading_process_that_dies_is_replaced():
     def kill_workers() -> int:
         killed = 0
         for child in psutil.Process().children(recursive=True):
@@ -166,7 +166,7 @@ def graded(asked: Any, *texts: str) -> tuple[list[Any], list[Any]]:
     return outputs, asyncio.run(grade(reward_function(asked), tokenizer, outputs, ROW))
 
 
-def test_rewards_are_written_as_verls_workers_write_them(tmp_path: Any) -> None:
+def test_rewards_are_written_as_verls_workers_write_them(tmp_path):
     file = tmp_path / "mine.py"
     file.write_text(MINE)
     outputs, errors = graded(config(str(file), "by_length"), "long enough", "no", "fails")
@@ -182,7 +182,7 @@ def test_rewards_are_written_as_verls_workers_write_them(tmp_path: Any) -> None:
     ("path", "changes"),
     [("", {}), ("x.py", {"reward_model": {"enable": True}}), ("x.py", {"reward_manager": {"name": "dapo"}})],
 )
-def test_other_rewards_are_refused(path: str, changes: dict[str, Any]) -> None:
+def test_other_rewards_are_refused(path, changes):
     from trainer_adapter.verl.plugin.grading import reward_function
 
     with pytest.raises(InputError, match=r"Set reward\.custom_reward_function, and keep"):

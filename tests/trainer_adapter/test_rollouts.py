@@ -1,7 +1,5 @@
 """Files of rollouts: what is written is read, a kill leaves whole files, faults name the file."""
 
-from pathlib import Path
-
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +13,7 @@ from trainer_adapter.record.files import METRICS_FILE, read_headers, read_metric
 from trainer_adapter.record.reading import Record
 
 
-def test_what_is_written_is_read(tmp_path: Path) -> None:
+def test_what_is_written_is_read(tmp_path):
     steps = {step: make_step(step, questions=30) for step in (3, 1, 12)}  # more than one row group
     steps[1][5] = make_record(1, 0, 5, correct=None, neighbor_id=None, prompt=None, extracted=None)
     with RolloutWriter(tmp_path, "ta") as writer:
@@ -29,7 +27,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     assert steps[1][5].grade == "unknown"
 
 
-def test_a_step_trained_again_replaces_its_file(tmp_path: Path) -> None:
+def test_a_step_trained_again_replaces_its_file(tmp_path):
     write_run(tmp_path, (1, 2))
     with RolloutWriter(tmp_path, "ta", spec={"recipe": "another"}) as writer:
         writer.write(2, [make_record(2, 7)])
@@ -39,7 +37,7 @@ def test_a_step_trained_again_replaces_its_file(tmp_path: Path) -> None:
     assert read_run(tmp_path).spec == {"recipe": "ta_grpo"}
 
 
-def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
+def test_a_folder_belongs_to_one_run(tmp_path):
     write_run(tmp_path)
     with pytest.raises(InputError, match="belongs to run 'ta'"):
         RolloutWriter(tmp_path, "other")
@@ -52,7 +50,7 @@ def test_a_folder_belongs_to_one_run(tmp_path: Path) -> None:
         RolloutWriter(blocked / "folder", "ta")
 
 
-def test_broken_text_is_kept_readable_and_numbers_that_are_not_finite_are_left_out(tmp_path: Path) -> None:
+def test_broken_text_is_kept_readable_and_numbers_that_are_not_finite_are_left_out(tmp_path):
     odd = {"response": "a\ud800b\x00é", "extracted": "\udfff", "prompt": ""}
     with RolloutWriter(tmp_path, "ta") as writer:
         writer.write(1, [make_record(**odd, advantage=float("nan"), old_log_prob=float("-inf"))])
@@ -61,7 +59,7 @@ def test_broken_text_is_kept_readable_and_numbers_that_are_not_finite_are_left_o
     assert (found.advantage, found.old_log_prob) == (None, None)
 
 
-def test_steps_that_cannot_be_written_leave_no_file(tmp_path: Path) -> None:
+def test_steps_that_cannot_be_written_leave_no_file(tmp_path):
     with RolloutWriter(tmp_path, "ta", background=False) as writer:
         writer.write(1, [make_record()])
         with pytest.raises(ValueError, match="reward nan is not finite"):
@@ -72,7 +70,7 @@ def test_steps_that_cannot_be_written_leave_no_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 
-def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
+def test_metrics_survive_a_line_cut_short(tmp_path):
     with RolloutWriter(tmp_path, "ta") as writer:
         writer.write_metrics(1, {"a": 1, "b": float("nan"), "c": "text", "d": None, "e": True})
         with (tmp_path / METRICS_FILE).open("a") as file:
@@ -88,7 +86,7 @@ def test_metrics_survive_a_line_cut_short(tmp_path: Path) -> None:
     assert unread == 5
 
 
-def test_faults_name_the_file(tmp_path: Path) -> None:
+def test_faults_name_the_file(tmp_path):
     path = write_run(tmp_path, (1,)) / "step-00000001.parquet"
     table = pq.read_table(path).replace_schema_metadata(pq.read_metadata(path).metadata)
     about = {**table.schema.metadata, b"tagrpo.rollouts": b"1"}
@@ -109,7 +107,7 @@ def test_faults_name_the_file(tmp_path: Path) -> None:
         assert str(path) in named
 
 
-def test_the_diagnostics_count_a_step_by_correctness_where_rewards_are_shaped(tmp_path: Path) -> None:
+def test_the_diagnostics_count_a_step_by_correctness_where_rewards_are_shaped(tmp_path):
     with RolloutWriter(tmp_path, "ta") as writer:
         rewards = [(0.37, True), (-0.5, False), (0.0, None), (0.9, True)]
         writer.write(1, [make_record(1, 0, s, reward=r, correct=c) for s, (r, c) in enumerate(rewards)])

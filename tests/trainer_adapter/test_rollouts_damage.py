@@ -50,7 +50,7 @@ def step_with_tokens(step: int) -> list[RolloutRecord]:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """A record of three steps with two row groups of texts each."""
     place = tmp_path_factory.mktemp("damage") / "ta"
     with RolloutWriter(place, "ta", spec={"recipe": RECIPE}) as writer:
@@ -74,7 +74,7 @@ def answers(place: Path) -> dict[str, object]:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("part", ["anywhere", "footer"])
-def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, part: str) -> None:
+def test_no_flipped_bit_goes_unnoticed(folder, tmp_path, kind, part):
     """Each query gives the same answer as before, or names the file: as an error, or next to the answer."""
     whole = answers(folder)
     assert not [found for found in whole.values() if isinstance(found, TagrpoError)]
@@ -103,7 +103,7 @@ def test_no_flipped_bit_goes_unnoticed(folder: Path, tmp_path: Path, kind: str, 
     assert noticed >= 8
 
 
-def test_half_files_are_named_and_the_rest_answers(folder: Path, tmp_path: Path) -> None:
+def test_half_files_are_named_and_the_rest_answers(folder, tmp_path):
     for kind in KINDS:
         content = (folder / f"{kind}.parquet").read_bytes()
         for length in (0, 3, 100, len(content) // 2, len(content) - 1):
@@ -121,9 +121,7 @@ def test_half_files_are_named_and_the_rest_answers(folder: Path, tmp_path: Path)
             assert Record(place).problems() == ()
 
 
-def test_a_kill_between_the_files_of_a_step_mixes_nothing(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kill_between_the_files_of_a_step_mixes_nothing(folder, tmp_path, monkeypatch):
     """A step is trained again, and the training is killed after each of its files in turn."""
     others = [replace(record, response="other", correct=False) for record in step_with_tokens(2)]
     wrong = sum(record.correct is False for record in others)
@@ -159,7 +157,7 @@ def test_a_kill_between_the_files_of_a_step_mixes_nothing(
         assert Record(place).problems() == ()
 
 
-def test_lost_counts_are_counted_again_from_the_steps(folder: Path, tmp_path: Path) -> None:
+def test_lost_counts_are_counted_again_from_the_steps(folder, tmp_path):
     whole = Record(folder).counts().page_groups(limit=99)
     place = shutil.copytree(folder, tmp_path / "ta")
     (place / "counts.parquet").unlink()
@@ -174,7 +172,7 @@ def test_lost_counts_are_counted_again_from_the_steps(folder: Path, tmp_path: Pa
     assert [step.step for step in record.counts().page_steps()] == [1, 2, 3, 4]
 
 
-def test_files_that_a_network_file_system_shows_late(folder: Path, tmp_path: Path) -> None:
+def test_files_that_a_network_file_system_shows_late(folder, tmp_path):
     """Any order in which the renames of a step become visible gives answers or a named file, then all."""
     names = [f"{kind}.parquet" for kind in ("step-00000003", "texts-00000003", "counts")]
     without = shutil.copytree(folder, tmp_path / "without")

@@ -9,7 +9,6 @@ import pytest
 from rescues import write_rescues
 from rollout_shards import add_training, make_record, make_step, write_run
 
-from service.database import Database
 from service.errors import InputError
 from service.runs.store import Run, open_run
 from trainer_adapter.record import RolloutWriter, listing
@@ -32,11 +31,11 @@ QUESTION = f"q_{1:024x}"
 
 
 @pytest.fixture
-def record(tmp_path: Path) -> Record:
+def record(tmp_path):
     return Record(write_run(tmp_path / "ta", (1, 2, 3)))
 
 
-def test_groups_are_told_by_kind_and_paged_both_ways(tmp_path: Path) -> None:
+def test_groups_are_told_by_kind_and_paged_both_ways(tmp_path):
     with RolloutWriter(tmp_path / "kinds", "kinds", background=False) as writer:
         for step in (1, 2):
             reasons = {None: "timeout", True: "exact", False: "different"}
@@ -68,13 +67,13 @@ def test_groups_are_told_by_kind_and_paged_both_ways(tmp_path: Path) -> None:
         GroupFilters(kind="good")
 
 
-def test_a_list_stops_at_a_bound(record: Record, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_list_stops_at_a_bound(record, monkeypatch):
     monkeypatch.setattr(listing, "HEADERS_READ", 16)
     page = list_rollouts(record, RolloutFilters(grade="wrong"), limit=50)
     assert ({one.step for one in page.rollouts}, page.after) == ({1}, "1:15")
 
 
-def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) -> None:
+def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record):
     tokens = 2 * sum(range(10, 18))
     assert record.counts().drawn_by_step()[:2] == [(1, 16, tokens), (2, 32, 2 * tokens)]
     names = ["ta", "grpo"]
@@ -85,7 +84,7 @@ def test_the_cost_axis_adds_up_and_checkpoints_tell_their_run(record: Record) ->
     assert trained_checkpoint("Qwen/Qwen2.5-Math-1.5B", names) is None
 
 
-def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
+def test_a_training_is_diagnosed_by_stretches(record):
     for windows, names in ((2, ["steps 1-2", "step 3"]), (9, ["step 1", "step 2", "step 3"])):
         found = windows_source(record, "ta", windows).checkpoints
         assert [checkpoint.label for checkpoint in found] == [f"ta, {name}" for name in names]
@@ -108,7 +107,7 @@ def test_a_training_is_diagnosed_by_stretches(record: Record) -> None:
         training_source(record, "ta", [(7, 9)])
 
 
-def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
+def test_runs_that_do_not_fit_are_refused(db, tmp_path):
     folder = write_run(tmp_path / "rollouts")
     with db.read() as session, pytest.raises(InputError, match="there are no runs yet"):
         choose_train_run(session, None)
@@ -131,7 +130,7 @@ def test_runs_that_do_not_fit_are_refused(db: Database, tmp_path: Path) -> None:
         assert [one.run.name for one in list_train_runs(session)] == ["first"]
 
 
-def test_totals_of_rescues_count_groups_responses_and_weights(tmp_path: Path) -> None:
+def test_totals_of_rescues_count_groups_responses_and_weights(tmp_path):
     record = Record(write_rescues(tmp_path))
     totals = rescue_totals(record.counts(), record.run.spec)
     assert (totals.groups, totals.dead, totals.asked, totals.revived) == (6, 4, 4, 2)
@@ -168,7 +167,7 @@ def progress(folder: Path, seconds_before: list[int], *, total: str | None = "60
     return training_progress(run, Record(folder), NOW, QUIET)
 
 
-def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_path: Path) -> None:
+def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_path):
     found = progress(tmp_path, [5000, 4900, 60, 30, 4600, 4500])  # steps 3 and 4 were trained again
     assert found.step == 4
     assert found.seconds_a_step == pytest.approx((5000 - 30) / 3)
@@ -184,5 +183,5 @@ def test_a_resumed_training_is_under_way_before_it_passes_where_it_stopped(tmp_p
         ([60, 30], "2"),  # at its last step
     ],
 )
-def test_what_is_not_under_way_is_left_out(tmp_path: Path, seconds_before: list[int], total: str) -> None:
+def test_what_is_not_under_way_is_left_out(tmp_path, seconds_before, total):
     assert progress(tmp_path, seconds_before, total=total) is None

@@ -3,7 +3,6 @@
 import math
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -83,9 +82,7 @@ def sentence_piece() -> tuple[Encoder, Decoder]:
 
 @pytest.mark.parametrize("text", TEXTS)
 @pytest.mark.parametrize("make", [byte_level, sentence_piece])
-def test_each_token_has_its_stretch_of_the_text(
-    make: Callable[[], tuple[Encoder, Decoder]], text: str
-) -> None:
+def test_each_token_has_its_stretch_of_the_text(make, text):
     encode, decode = make()
     ids = encode(text)
     assert decode(ids) == text
@@ -100,7 +97,7 @@ def test_each_token_has_its_stretch_of_the_text(
 
 
 @pytest.mark.parametrize("make", [byte_level, sentence_piece])
-def test_a_response_may_be_cut_within_a_character(make: Callable[[], tuple[Encoder, Decoder]]) -> None:
+def test_a_response_may_be_cut_within_a_character(make):
     encode, decode = make()
     for text in TEXTS:
         ids = encode(text)
@@ -111,14 +108,14 @@ def test_a_response_may_be_cut_within_a_character(make: Callable[[], tuple[Encod
             assert (len(lengths), sum(lengths)) == (end, len(cut))
 
 
-def test_a_text_of_other_tokens_has_no_lengths() -> None:
+def test_a_text_of_other_tokens_has_no_lengths():
     encode, decode = byte_level()
     ids = encode("So 12 + 30 = 42.")
     assert TokenLengths(decode, letter(encode)).of(ids, "So 12 + 31 = 43.") is None
     assert TokenLengths(decode, letter(encode)).of(ids[:3], "So 12 + 30 = 42.") is None
 
 
-def test_the_recorded_form_keeps_a_thousandth_of_a_nat() -> None:
+def test_the_recorded_form_keeps_a_thousandth_of_a_nat():
     text = token_ratios_text((3, 0), np.array([-1.23456, math.nan]))
     assert text == "[[3,0],[-1235,null]]"
     found = TokenRatios.from_text(text)
@@ -206,12 +203,12 @@ def drawn(tokenizer: Bytes) -> tuple[StepResponses, StepBatch, list[str]]:
 
 
 @pytest.mark.parametrize("with_tokens", [False, True])
-def test_a_step_is_decoded_beside_training(tmp_path: Path, with_tokens: bool) -> None:
+def test_a_step_is_decoded_beside_training(tmp_path, with_tokens):
     tokenizer = Bytes()
     responses, batch, texts = drawn(tokenizer)
     with RolloutWriter(tmp_path, "ta") as writer:
         record_step(writer, responses, batch, tokenizer, with_tokens=with_tokens)
-    assert tokenizer.threads == {"rollout-writer"}
+    assert tokenizer.threads == {"rollout-writer_0"}
     records = list(read_rollouts(tmp_path))
     assert [record.response for record in records] == texts
     assert records[5].prompt == "question 0, wording 1"
@@ -233,7 +230,7 @@ def test_a_step_is_decoded_beside_training(tmp_path: Path, with_tokens: bool) ->
         assert record.token_ratios is None
 
 
-def test_a_share_keeps_all_responses_of_the_same_questions(tmp_path: Path) -> None:
+def test_a_share_keeps_all_responses_of_the_same_questions(tmp_path):
     tokenizer = Bytes()
     responses, batch, texts = drawn(tokenizer)
     kept = {}
@@ -251,7 +248,7 @@ def test_a_share_keeps_all_responses_of_the_same_questions(tmp_path: Path) -> No
     assert kept[0.3] < kept[0.6]
 
 
-def test_a_step_whose_making_fails_is_named_and_the_others_are_there(tmp_path: Path) -> None:
+def test_a_step_whose_making_fails_is_named_and_the_others_are_there(tmp_path):
     def broken() -> Any:
         yield make_step(2)[0]
         raise OSError(28, "No space left on device")

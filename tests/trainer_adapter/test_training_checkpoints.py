@@ -30,7 +30,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-30])
 
 
-def test_checkpoints_without_weights_are_not_gone_on_with(tmp_path: Path) -> None:
+def test_checkpoints_without_weights_are_not_gone_on_with(tmp_path):
     for path in (save(tmp_path, 2) / "actor").glob("model*"):
         path.unlink()
     with pytest.raises(InputError, match=r"step 2, which has no actor/model_world_size_\*\.pt"):
@@ -38,9 +38,7 @@ def test_checkpoints_without_weights_are_not_gone_on_with(tmp_path: Path) -> Non
     assert mend(tmp_path, ended=True) is None
 
 
-def test_an_empty_tracker_is_written_anew_and_a_broken_checkpoint_gives_way(
-    tmp_path: Path,
-) -> None:
+def test_an_empty_tracker_is_written_anew_and_a_broken_checkpoint_gives_way(tmp_path):
     save(tmp_path, 2)
     save(tmp_path, 4)
     (tmp_path / TRACKER).write_text("")
@@ -60,7 +58,7 @@ def test_an_empty_tracker_is_written_anew_and_a_broken_checkpoint_gives_way(
     )
 
 
-def test_without_a_whole_checkpoint_training_is_refused_or_begins_anew(tmp_path: Path) -> None:
+def test_without_a_whole_checkpoint_training_is_refused_or_begins_anew(tmp_path):
     cut(save(tmp_path, 4) / "data.pt")
     with pytest.raises(
         InputError,

@@ -46,7 +46,7 @@ def some_data(**changes: Any) -> TrainingData:
 
 
 @pytest.mark.slow
-def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verl_itself_finds_nothing_wrong(capsys):
     import verl
     from hydra import compose, initialize_config_dir
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
@@ -67,7 +67,7 @@ def test_verl_itself_finds_nothing_wrong(capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("model", "gpus"), [("Qwen/Qwen3-4B", 1), ("meta-llama/Llama-3.2-3B", 4)])
-def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int) -> None:
+def test_the_ready_configurations_have_the_papers_settings(model, gpus):
     composition = composed("ta_grpo", f"gpus={gpus}", f"model={model}", folder=Path("/runs/x"), name="x")
     config = compose_with_hydra(composition, Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
@@ -93,7 +93,7 @@ def test_the_ready_configurations_have_the_papers_settings(model: str, gpus: int
     assert settings_of(config).record == "/runs/x/rollouts"
 
 
-def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
+def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise():
     key = "reward.custom_reward_function.reward_kwargs.boxed_only"
 
     boxed, everything = composed("grpo"), composed("grpo", "run.answers=all")
@@ -108,7 +108,7 @@ def test_boxed_answers_alone_are_rewarded_unless_asked_otherwise() -> None:
         composed("grpo", f"+{key}=false")
 
 
-def test_several_nodes_tell_ray_of_the_plug_in() -> None:
+def test_several_nodes_tell_ray_of_the_plug_in():
     composition = composed("ta_grpo", "gpus=8", "nodes=2", "ray_address=auto")
     assert composition.value("ray_kwargs.ray_init.address") == "auto"
     key = "ray_kwargs.ray_init.runtime_env.env_vars.VERL_USE_EXTERNAL_MODULES"
@@ -120,7 +120,7 @@ def test_several_nodes_tell_ray_of_the_plug_in() -> None:
         composed("ta_grpo", "gpus=2", "cpu=true")
 
 
-def test_a_users_value_comes_last_and_is_handed_on_as_written() -> None:
+def test_a_users_value_comes_last_and_is_handed_on_as_written():
     composition = composed("grpo", "trainer.save_freq=5", f"+{ACTOR}.mine={{a:[1,2]}}", "~data.seed")
     arguments = composition.arguments()
     assert arguments[-3:] == ["trainer.save_freq=5", f"+{ACTOR}.mine={{a:[1,2]}}", "~data.seed"]
@@ -130,7 +130,7 @@ def test_a_users_value_comes_last_and_is_handed_on_as_written() -> None:
     assert next(each for each in composition.values if each.name == "trainer.save_freq").source == "user"
 
 
-def test_the_command_survives_a_shell(tmp_path: Path) -> None:
+def test_the_command_survives_a_shell(tmp_path):
     texts = ['title=it\'s $HOME "mine"', "model=a b"]
     words = command(composed("ta_grpo", *texts), tmp_path)
     assert words[1:5] == ["-W", "ignore", "-m", "verl.trainer.main_ppo"]
@@ -145,7 +145,7 @@ def test_the_command_survives_a_shell(tmp_path: Path) -> None:
     assert json.loads(ran.stdout) == words[5:]
 
 
-def test_without_a_validation_file_nothing_is_validated() -> None:
+def test_without_a_validation_file_nothing_is_validated():
     without = composed("grpo", data=some_data())
     assert without.value("trainer.test_freq") == -1
     assert without.value("trainer.val_before_train") is False
@@ -168,13 +168,13 @@ def test_without_a_validation_file_nothing_is_validated() -> None:
         ({}, ["trainer.val_before_train=true"], "no validation file"),
     ],
 )
-def test_data_that_do_not_fit_are_refused(changes: dict[str, Any], texts: list[str], message: str) -> None:
+def test_data_that_do_not_fit_are_refused(changes, texts, message):
     data = some_data(**changes)
     with pytest.raises(InputError, match=message):
         check_fit(composed("ta_grpo", *texts, data=data), data)
 
 
-def test_rows_are_counted_as_verl_takes_them() -> None:
+def test_rows_are_counted_as_verl_takes_them():
     """Of a flat export neighbors have rows of their own; `train_max_samples` leaves rows out."""
     flat = some_data(layout="flat", questions=100, neighbors_per_question={3: 100})
     composition = composed("grpo", "model=Qwen/Qwen3-4B", data=flat)
@@ -187,7 +187,7 @@ def test_rows_are_counted_as_verl_takes_them() -> None:
     assert fewer.count_steps(7498) == 4 == fewer.value("trainer.total_training_steps")
 
 
-def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
+def test_a_run_is_what_it_was_told_not_where_it_lies():
     def spec(*texts: str, folder: str = "/runs/a", resume: bool = False, **changes: Any) -> dict[str, Any]:
         data, own = some_data(**changes), ("gpus=4", "model=Qwen/Qwen3-4B")
         composition = composed(
@@ -214,7 +214,7 @@ def test_a_run_is_what_it_was_told_not_where_it_lies() -> None:
     assert spec(constant[0]) != spec(constant[0], *longer)
 
 
-def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs() -> None:
+def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs():
     by_verl = "run.trainer=verl"
     made = composed("dr_grpo", by_verl, data=some_data())
     assert made.value(f"{ACTOR}.loss_scale_factor") == made.value("data.max_response_length")
@@ -229,7 +229,7 @@ def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs() -> None:
 USUAL = ("ta_grpo", "gpus=4", "model=Qwen/Qwen3-4B")
 
 
-def test_the_queue_has_room_for_a_large_step() -> None:
+def test_the_queue_has_room_for_a_large_step():
     """verl's own takes 100,000 responses, and fails with more."""
     key = "transfer_queue.backend.SimpleStorage.total_storage_size"
     assert composed(*USUAL).value(key) is None
@@ -237,7 +237,7 @@ def test_the_queue_has_room_for_a_large_step() -> None:
     assert composed(*USUAL, "data.train_batch_size=2048", f"{key}=70000").value(key) == 70_000
 
 
-def test_without_flash_attention_pytorchs_is_taken() -> None:
+def test_without_flash_attention_pytorchs_is_taken():
     model = "actor_rollout_ref.model"
     with_it, without = composed(*USUAL), composed(*USUAL, flash_attention=False)
     assert with_it.value(f"{model}.use_remove_padding") is None
@@ -272,7 +272,7 @@ def test_without_flash_attention_pytorchs_is_taken() -> None:
     ("log_mean", "spread", "longest"),
     [(6.5, 0.6, 25), (6.0, 0.8, 5), (7.2, 0.5, 60), (5.5, 0.3, 2), (5.5, 0.8, 2), (5.0, 0.5, 10)],
 )
-def test_what_plans_count_for_padding_is_enough(log_mean: float, spread: float, longest: int) -> None:
+def test_what_plans_count_for_padding_is_enough(log_mean, spread, longest):
     """512 sequences of lengths around exp(`log_mean`), of which `longest` were cut off at 3,072."""
     import torch
     from tensordict import TensorDict

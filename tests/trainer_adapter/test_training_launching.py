@@ -51,7 +51,7 @@ def ran(
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_a_child_that_listens(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_stops_a_child_that_listens(tmp_path, number):
     before = signal.getsignal(number)
     ended, _ = ran(WAITS, tmp_path, on_line={"ready": [number]})
     assert ended.returncode == -signal.SIGTERM
@@ -59,7 +59,7 @@ def test_a_signal_stops_a_child_that_listens(tmp_path: Path, number: signal.Sign
     assert signal.getsignal(number) is before
 
 
-def test_a_signal_that_is_ignored_stays_so(tmp_path: Path) -> None:
+def test_a_signal_that_is_ignored_stays_so(tmp_path):
     """`nohup` ignores SIGHUP, so that the terminal may close."""
     before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
     try:
@@ -81,7 +81,7 @@ print(left.pid, flush=True)
 """
 
 
-def test_no_other_process_is_touched(tmp_path: Path) -> None:
+def test_no_other_process_is_touched(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", WAITS],
         stdout=subprocess.PIPE,
@@ -97,7 +97,7 @@ def test_no_other_process_is_touched(tmp_path: Path) -> None:
             other.kill()
 
 
-def test_rays_processes_are_known_by_their_files(tmp_path: Path) -> None:
+def test_rays_processes_are_known_by_their_files(tmp_path):
     """Some of them write their title over their environment."""
     ray_folder = make_ray_folder()
     assert len(str(ray_folder)) < 40
@@ -116,7 +116,7 @@ def test_rays_processes_are_known_by_their_files(tmp_path: Path) -> None:
         process.communicate()
 
 
-def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
+def test_a_folder_is_trained_in_by_one_process_only(tmp_path):
     folder = RunFolder(tmp_path / "run")
     with folder.locked():
         refused = pytest.raises(InputError, match="another process is training this run")
@@ -126,7 +126,7 @@ def test_a_folder_is_trained_in_by_one_process_only(tmp_path: Path) -> None:
         assert not folder.exists()
 
 
-def test_attempts_are_numbered_and_a_line_cut_short_is_left_out(tmp_path: Path) -> None:
+def test_attempts_are_numbered_and_a_line_cut_short_is_left_out(tmp_path):
     folder = RunFolder(tmp_path)
     assert (folder.attempts(), folder.next_attempt(), folder.checkpoint()) == ([], 1, None)
     first = folder.end_attempt(1, "2026-01-01T00:00:00Z", TrainEnd(5.0, 0))
@@ -151,7 +151,7 @@ ValueError: a value
 """
 
 
-def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path: Path) -> None:
+def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path):
     log = tmp_path / "log"
     assert (last_step(log), last_errors(log), hints(log)) == (None, [], [])
     log.write_text(LOG)

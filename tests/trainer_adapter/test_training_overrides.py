@@ -15,7 +15,7 @@ ACTOR = "actor_rollout_ref.actor"
 pytestmark = pytest.mark.usefixtures("quick_hydra")
 
 
-def test_axes_and_settings_of_the_plug_in_are_changed_in_passing() -> None:
+def test_axes_and_settings_of_the_plug_in_are_changed_in_passing():
     made = composed("ta_grpo", "loss.kl_coef=0", "anchor=own", "run.seed=7", "run.kl_on=question")
     assert made.recipe.name == "ta_grpo[anchor=own,loss.kl_coef=0]"
     assert made.recipe.anchor == "own"
@@ -93,11 +93,11 @@ NO_NUMBERS = (
         *((text, re.escape(f"{text}: give a number above 0")) for text in NO_NUMBERS),
     ],
 )
-def test_changes_that_cannot_be_are_refused_with_the_way_out(texts: str, message: str) -> None:
+def test_changes_that_cannot_be_are_refused_with_the_way_out(texts, message):
     with pytest.raises(InputError, match=message):
         composed("ta_grpo", *texts.split())
 
 
-def test_a_key_that_verl_does_not_have_is_refused_before_the_start() -> None:
+def test_a_key_that_verl_does_not_have_is_refused_before_the_start():
     with pytest.raises(InputError, match=r"Could not override 'trainer.saev_freq'\.$"):
         compose_with_hydra(composed("grpo", "trainer.saev_freq=5"), Path("/runs/x"))

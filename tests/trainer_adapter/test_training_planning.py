@@ -1,7 +1,6 @@
 """Sizes, memory, responses and hours, each against numbers worked out by hand or by transformers."""
 
 import json
-from pathlib import Path
 
 import pytest
 from training_configs import composed as composed_on
@@ -23,7 +22,7 @@ def composed(recipe: str, gpus: int, *changes: str) -> Composition:
 
 @pytest.mark.parametrize("family", ["qwen2", "qwen3", "llama", "mistral"])
 @pytest.mark.parametrize("tied", [True, False])
-def test_parameters_agree_with_transformers(family: str, tied: bool) -> None:
+def test_parameters_agree_with_transformers(family, tied):
     import torch
     import transformers
 
@@ -43,7 +42,7 @@ def test_parameters_agree_with_transformers(family: str, tied: bool) -> None:
     assert read_shape(config.to_dict(), "here").parameters == model.num_parameters()
 
 
-def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Path) -> None:
+def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"config\.json: No such file"):
         find_shape(str(tmp_path))
     file = tmp_path / "config.json"
@@ -61,7 +60,7 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path: Pat
     assert find_shape(str(tmp_path)).kv_heads == 2
 
 
-def test_work_of_the_papers_training() -> None:
+def test_work_of_the_papers_training():
     """7,498 questions in batches of 256 are 29 steps an epoch; (N+1)G = 32 responses a question."""
     plans = plan_compute(composed("ta_grpo", 4), MODELS["Qwen/Qwen3-4B"], 7498, Speed(2500.0, 150.0, 900.0))
     assert [plan.method for plan in plans] == [
@@ -88,7 +87,7 @@ def test_work_of_the_papers_training() -> None:
     assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
 
 
-def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
+def test_the_forecast_knows_the_groups_of_every_recipe():
     import numpy as np
 
     from evaluator.signal.groups import GroupCounts
@@ -105,7 +104,7 @@ def test_the_forecast_knows_the_groups_of_every_recipe() -> None:
     assert dead["ta_grpo_star"] == pytest.approx(dead["grpo"], abs=0.05)
 
 
-def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
+def test_dynamic_sampling_draws_more_and_may_run_dry():
     composition = composed("grpo_ds", 1, "run.max_gen_batches=5")
     [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.75)
     assert plan.drawn == plan.responses * 4
@@ -130,7 +129,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry() -> None:
     assert "sample inf times as many groups" in warnings(composition, plan)[0]
 
 
-def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
+def test_replayed_groups_are_not_drawn_and_cost_a_pass():
     speed = Speed(training_tflops=100.0)
     composition = composed("grpo_replay", 1)
     [plain] = plan_compute(composed("grpo", 1), SMALL, 512, speed, lambda _: 0.6)
@@ -144,7 +143,7 @@ def test_replayed_groups_are_not_drawn_and_cost_a_pass() -> None:
     assert warnings(composition, plan)[0].endswith("; they are only 50% of a step")
 
 
-def test_memory_by_hand() -> None:
+def test_memory_by_hand():
     parameters = SMALL.parameters
     memory = plan_memory(composed("ta_grpo", 4), SMALL, 80.0)
     sizes = {(part.phase, part.what): part.gib * GIB for part in memory.parts}
@@ -168,7 +167,7 @@ def test_memory_by_hand() -> None:
 LORA = "actor_rollout_ref.model.lora_rank=2"
 
 
-def test_memory_of_an_adapter_by_hand() -> None:
+def test_memory_of_an_adapter_by_hand():
     """A block's seven layers have in and out 8, 6, 6, 8, 12, 12 and 12; there are two, of rank 2: 256."""
     held, adapter = SMALL.parameters + 256, 256
     memory = plan_memory(composed("ta_grpo", 4, LORA), SMALL, 80.0)
@@ -189,7 +188,7 @@ def test_memory_of_an_adapter_by_hand() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("gpus", [1, 4, 8])
-def test_the_ready_configurations_fit_80_gib(model: str, gpus: int) -> None:
+def test_the_ready_configurations_fit_80_gib(model, gpus):
     memory = plan_memory(composed("ta_grpo", gpus), MODELS[model], 80.0)
     assert memory.fits is not ("-7B" in model and gpus < 4)
     assert memory.concurrent > 50

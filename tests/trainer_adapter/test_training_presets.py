@@ -28,15 +28,8 @@ pytestmark = pytest.mark.usefixtures("quick_hydra")
     ],
 )
 def test_verl_is_told_the_settings_of_the_paper(
-    preset: str,
-    recipe: str,
-    batch: int,
-    update: int,
-    response: int,
-    temperature: float,
-    responses: int,
-    kl: float,
-) -> None:
+    preset, recipe, batch, update, response, temperature, responses, kl
+):
     config = compose_with_hydra(composed(recipe, f"preset={preset}"), Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
     assert config["data"]["train_batch_size"] == batch
@@ -47,7 +40,7 @@ def test_verl_is_told_the_settings_of_the_paper(
     assert actor["optim"]["lr"] == 1e-6
 
 
-def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say() -> None:
+def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say():
     of_success = {"w_reinforce", "max_rl", "pass_k", "hard_focused", "easy_focused"}
     for name, preset in PRESETS.items():
         for recipe in RECIPES.values():
@@ -62,7 +55,7 @@ def test_every_recipe_goes_with_every_preset_or_says_what_else_to_say() -> None:
             assert made.name == recipe.name
 
 
-def test_what_a_user_says_wins() -> None:
+def test_what_a_user_says_wins():
     changed = composed("ta_cw_grpo", "preset=cw", "responses=4", "reward=binary", "loss.kl_coef=0")
     assert (changed.recipe.responses, changed.recipe.reward, changed.recipe.loss.kl_coef) == (4, "binary", 0)
     assert changed.recipe.name == "ta_cw_grpo[responses=4,reward=binary,loss.kl_coef=0]"
@@ -75,12 +68,12 @@ def test_what_a_user_says_wins() -> None:
     assert "actor_rollout_ref.actor.optim.lr=1e-06" not in " ".join(told.arguments())
 
 
-def test_another_reward_function_cannot_give_the_reward_of_the_preset() -> None:
+def test_another_reward_function_cannot_give_the_reward_of_the_preset():
     with pytest.raises(InputError, match="Set reward=binary to use another"):
         composed("cw_grpo", "preset=cw", "reward.custom_reward_function.path=/mine.py")
 
 
-def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path: Path) -> None:
+def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path):
     file = tmp_path / "words.txt"
     file.write_text("\n Box it.\n", encoding="utf-8")
     words = read_words(file)
@@ -103,7 +96,7 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("name", ["a_grae-geo3k", "a_grae-medical"])
-def test_images_have_their_alpha_and_a_reward_that_can_be_turned_round(name: str) -> None:
+def test_images_have_their_alpha_and_a_reward_that_can_be_turned_round(name):
     composition = composed("a_grae", f"preset={name}")
     assert (composition.recipe.settings, composition.recipe.reward) == (
         {"alpha": 0.5},

@@ -27,12 +27,12 @@ SMALL = ("verl.data.train_batch_size=2", "verl.actor_rollout_ref.actor.ppo_mini_
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     return save_tiny_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
 @pytest.fixture
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path, monkeypatch):
     """A folder with a database that has the set math@1, and verl's entry point replaced for children."""
     put_in_place(monkeypatch, tmp_path / "fake")
     monkeypatch.chdir(tmp_path)
@@ -60,7 +60,7 @@ def trained(asked: TrainConfig, *, echo: Callable[[str], None] = lambda line: No
     return train(asked, opened, announce=lambda prepared: None, echo=echo, **more)
 
 
-def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, model: Path) -> None:
+def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place, model):
     held = place / "held"
     held.mkdir()
     (held / "thesis.tex").write_text("years of work")
@@ -76,7 +76,7 @@ def test_a_folder_that_is_no_run_s_is_refused_and_left_as_it_was(place: Path, mo
 
 
 @pytest.mark.slow
-def test_a_stopped_run_goes_on(place: Path, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_goes_on(place, model, monkeypatch):
     monkeypatch.setenv("FAKE_VERL", "stubborn")
 
     def stop(line: str) -> None:
@@ -92,7 +92,7 @@ def test_a_stopped_run_goes_on(place: Path, model: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
-def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> None:
+def test_going_on_with_other_settings_is_refused(place, model):
     trained(wanted(model))
     with pytest.raises(InputError) as refused:
         trained(wanted(model, "run.seed=7", "loss.kl_coef=0"))
@@ -109,9 +109,7 @@ def test_going_on_with_other_settings_is_refused(place: Path, model: Path) -> No
 
 
 @pytest.mark.slow
-def test_workers_of_a_cluster_find_what_the_run_needs(
-    place: Path, model: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_workers_of_a_cluster_find_what_the_run_needs(place, model, monkeypatch):
     monkeypatch.setenv("VERL_USE_EXTERNAL_MODULES", "mine")
     monkeypatch.setenv("VLLM_USE_V2", "1")
     monkeypatch.setenv("HF_TOKEN", "not to be kept")
@@ -130,13 +128,13 @@ def test_workers_of_a_cluster_find_what_the_run_needs(
     assert "not to be kept" not in prepared.shell
 
 
-def test_a_missing_set_is_reported_before_the_tokenizer_is_loaded(place: Path) -> None:
+def test_a_missing_set_is_reported_before_the_tokenizer_is_loaded(place):
     with pytest.raises(NotFoundError, match="absent"):
         trained(wanted(place / "no-model", set="absent"))
 
 
 @pytest.mark.slow
-def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
+def test_a_finished_run_is_not_started_again(place, model):
     steps = "trainer.total_training_steps=2"
     first = trained(wanted(model, steps))
     again = trained(wanted(model, steps))
@@ -149,7 +147,7 @@ def test_a_finished_run_is_not_started_again(place: Path, model: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_machine_without_gpus_is_told_so(place: Path, model: Path) -> None:
+def test_a_machine_without_gpus_is_told_so(place, model):
     with pytest.raises(PrerequisiteError, match=r"vllm.*--cpu|has no GPU"):
         trained(wanted(model, cpu=None, gpus=16))
     assert not (place / "runs" / "x" / "config.json").exists()
@@ -178,14 +176,14 @@ SPOILED: tuple[tuple[str, Callable[[Path], object], str], ...] = (
 
 
 @pytest.fixture
-def words(place: Path, model: Path) -> tuple[object, ...]:
+def words(place, model):
     """Return the command that trains on an export in `out`."""
     run_here.ok("sets", "export", "math", "--format", "verl", "--out", "out", "validation_share=0.3")
     return ("train", "run", "ta_grpo", "--data", "out", "--model", model, "--cpu", "--name", "x", *SMALL)
 
 
 @pytest.mark.slow
-def test_a_spoiled_export_is_refused(place: Path, words: tuple[object, ...]) -> None:
+def test_a_spoiled_export_is_refused(place, words):
     whole = (place / "out").rename(place / "whole")
     for name, spoil, message in SPOILED:
         path = shutil.copytree(whole, place / "out") / f"{name}.parquet"
@@ -198,7 +196,7 @@ def test_a_spoiled_export_is_refused(place: Path, words: tuple[object, ...]) -> 
         shutil.rmtree(place / "out")
 
 
-def test_a_manifest_without_a_part_is_refused(place: Path, words: tuple[object, ...]) -> None:
+def test_a_manifest_without_a_part_is_refused(place, words):
     path = place / "out" / "manifest.json"
     manifest = json.loads(path.read_text())
     for spoiled, said in (

@@ -25,7 +25,7 @@ QUESTIONS, GROUP = 8, 8
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory):
     world = World(tmp_path_factory.mktemp("study"), "A")
     world.prepare()
     return world
@@ -80,13 +80,13 @@ class Step:
 
 
 @pytest.fixture(scope="module")
-def step(world: World) -> Step:
+def step(world):
     step = Step(world)
     step.made = step.batch()
     return step
 
 
-def test_a_group_is_drawn_for_the_question_and_each_neighbor_and_anchored_to_the_question(step: Step) -> None:
+def test_a_group_is_drawn_for_the_question_and_each_neighbor_and_anchored_to_the_question(step):
     for first in range(0, len(step.rows), GROUP):
         row = step.rows[first]
         phrasings = [messages[0]["content"] for messages in (row["prompt"], *row["neighbors"])]
@@ -98,7 +98,7 @@ def test_a_group_is_drawn_for_the_question_and_each_neighbor_and_anchored_to_the
         assert ids[mask > 0].tolist() == wanted
 
 
-def test_advantages_loss_and_gradient_are_those_of_the_plug_in(step: Step) -> None:
+def test_advantages_loss_and_gradient_are_those_of_the_plug_in(step):
     made = step.made
     assert 0 < sum(step.rewards) < len(step.rewards)  # type: ignore[arg-type]
     groups = [row // GROUP for row in range(len(step.rows))]
@@ -147,7 +147,7 @@ def assert_same_gradients(step: Step, gradients: dict[str, Any], loss: Any) -> N
 
 
 @pytest.mark.parametrize("anchor", ["tapered", "dropped", "corrected"])
-def test_responses_to_neighbors_are_weighed_as_the_plug_in_weighs_them(world: World, anchor: Any) -> None:
+def test_responses_to_neighbors_are_weighed_as_the_plug_in_weighs_them(world, anchor):
     step = Step(world, anchor, weighs=True)
     step.made = made = step.batch()
     groups = [row // GROUP for row in range(len(step.rows))]
@@ -194,7 +194,7 @@ def test_responses_to_neighbors_are_weighed_as_the_plug_in_weighs_them(world: Wo
         assert logged["tagrpo/response_weights/mean"] == [0.0]
 
 
-def test_an_answer_that_cannot_be_graded_is_left_out_of_its_group(world: World) -> None:
+def test_an_answer_that_cannot_be_graded_is_left_out_of_its_group(world):
     step = Step(world)
     nested = "\\sqrt{" * 400 + "2" + "}" * 400
     for row in step.rows[:GROUP]:
@@ -206,7 +206,7 @@ def test_an_answer_that_cannot_be_graded_is_left_out_of_its_group(world: World) 
     assert made["advantages"][left_out].abs().max() == 0
 
 
-def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
+def test_rollouts_are_recorded_as_by_verl(world, tmp_path):
     from trl import GRPOTrainer
 
     class Trainer(NeighborWeights, Recorded, GRPOTrainer):
@@ -242,7 +242,7 @@ def test_rollouts_are_recorded_as_by_verl(world: World, tmp_path: Path) -> None:
     assert "reward" in record.metrics()[2]
 
 
-def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: Path) -> None:
+def test_settings_that_would_not_be_ta_grpo_are_refused(world, tmp_path):
     with pytest.raises(InputError, match="must be a multiple of 4"):
         Step(world, num_generations=2).batch()
     step = Step(world)
@@ -259,7 +259,7 @@ def test_settings_that_would_not_be_ta_grpo_are_refused(world: World, tmp_path: 
         load_export(tmp_path)
 
 
-def test_the_script_of_the_page_trains(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_script_of_the_page_trains(world, tmp_path, monkeypatch):
     page = (Path(__file__).parents[2] / "docs" / "trl.md").read_text(encoding="utf-8")
     script = page.split("```python no-run\n")[1].split("```")[0]
     for written, here in (

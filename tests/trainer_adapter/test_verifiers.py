@@ -43,7 +43,7 @@ def answer(messages: Sequence[Mapping[str, Any]], n: int, seed: int | None) -> l
 
 
 @pytest.fixture(scope="module")
-def exported(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def exported(tmp_path_factory):
     """A set of three questions, with two neighbors, one, none; `bad.jsonl` has one more, of an empty gold."""
     folder = tmp_path_factory.mktemp("exported")
     for name, asked in (("set", ASKED), ("bad", [*ASKED, ("Nobody knows.", "\\boxed{}", [])])):
@@ -91,7 +91,7 @@ def evaluate(
 
 
 @pytest.fixture(scope="module")
-def traces(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def traces(exported, tmp_path_factory):
     """What `vf-eval` wrote, with two episodes a question and two responses a phrasing; and what it asked."""
     folder = tmp_path_factory.mktemp("evaluated")
     asked: list[str] = []
@@ -115,9 +115,7 @@ def traces(exported: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Pa
     return folder / "outputs" / "first" / "traces.jsonl", asked
 
 
-def test_an_episode_holds_a_question_and_its_neighbors_with_the_grader_s_rewards(
-    traces: tuple[Path, list[str]],
-) -> None:
+def test_an_episode_holds_a_question_and_its_neighbors_with_the_grader_s_rewards(traces):
     path, asked = traces
     episodes = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     assert len(episodes) == 2 * len(ASKED)
@@ -142,7 +140,7 @@ def test_an_episode_holds_a_question_and_its_neighbors_with_the_grader_s_rewards
             assert trace["agent"]["trainable"] == (known != "unknown")
 
 
-def test_the_mean_that_verifiers_prints_leaves_unknown_grades_out(traces: tuple[Path, list[str]]) -> None:
+def test_the_mean_that_verifiers_prints_leaves_unknown_grades_out(traces):
     import verifiers.v1 as vf
     from rich.console import Console
     from verifiers.v1.cli.dashboard.eval import Progress, TraceStats
@@ -157,7 +155,7 @@ def test_the_mean_that_verifiers_prints_leaves_unknown_grades_out(traces: tuple[
     assert re.search(r"reward 0\.60\b", capture.get())  # 3 of 5 right, the sixth response has no grade
 
 
-def test_what_it_drew_is_recorded_as_by_verl(traces: tuple[Path, list[str]], tmp_path: Path) -> None:
+def test_what_it_drew_is_recorded_as_by_verl(traces, tmp_path):
     from trainer_adapter.verifiers import record_traces
 
     record_traces(traces[0], tmp_path / "record", "prime", episodes_a_step=2 * len(ASKED))
@@ -178,7 +176,7 @@ def test_what_it_drew_is_recorded_as_by_verl(traces: tuple[Path, list[str]], tmp
         record_traces(tmp_path / "other.jsonl", tmp_path / "other", "x", episodes_a_step=1)
 
 
-def test_the_page_s_script_counts_what_has_no_grade(traces: tuple[Path, list[str]]) -> None:
+def test_the_page_s_script_counts_what_has_no_grade(traces):
     page = (Path(__file__).parents[2] / "docs" / "verifiers.md").read_text(encoding="utf-8")
     scripts = re.findall(r"^```python no-run\n(.*?)^```$", page, re.M | re.S)
     (script,) = [script for script in scripts if "have no grade" in script]
@@ -189,9 +187,7 @@ def test_the_page_s_script_counts_what_has_no_grade(traces: tuple[Path, list[str
     assert done.stdout == "4.0 of 24 responses have no grade\n"
 
 
-def test_the_first_neighbor_without_an_instruction_and_answers_outside_of_boxes(
-    exported: Path, tmp_path: Path
-) -> None:
+def test_the_first_neighbor_without_an_instruction_and_answers_outside_of_boxes(exported, tmp_path):
     episodes, asked = evaluate(
         exported, tmp_path, neighbors=1, instruction="", task={**LIMIT, "answers": "all"}
     )
@@ -202,9 +198,7 @@ def test_the_first_neighbor_without_an_instruction_and_answers_outside_of_boxes(
     assert (rewards["Halve 8."], rewards["What is 8 through 2?"], rewards["Add 1 to 1."]) == (1.0, 1.0, 0.0)
 
 
-def test_a_refusal_for_now_is_asked_again_and_a_lasting_one_is_no_reward(
-    exported: Path, tmp_path: Path
-) -> None:
+def test_a_refusal_for_now_is_asked_again_and_a_lasting_one_is_no_reward(exported, tmp_path):
     busy = fault_sequence("rate_limit", "unavailable")
     episodes, asked = evaluate(exported, tmp_path / "busy", busy, neighbors=0, instruction="")
     assert set(asked) == {"Add 1 to 1.", "Halve 8."}
@@ -219,7 +213,7 @@ def test_a_refusal_for_now_is_asked_again_and_a_lasting_one_is_no_reward(
     assert all("maximum context length" in trace.last_error.message for trace in members)
 
 
-def test_what_no_set_can_be_made_of_is_refused(exported: Path) -> None:
+def test_what_no_set_can_be_made_of_is_refused(exported):
     from trainer_adapter.verifiers import GradingConfig, NeighborTaskset, NeighborTasksetConfig
 
     def load(**settings: Any) -> list[Any]:
@@ -237,7 +231,7 @@ def test_what_no_set_can_be_made_of_is_refused(exported: Path) -> None:
     ]
 
 
-def test_prime_rl_s_way_through_server_and_wire_keeps_what_is_left_out(exported: Path) -> None:
+def test_prime_rl_s_way_through_server_and_wire_keeps_what_is_left_out(exported):
     """prime-rl loads the tasks, ships each one's data to an env server, and trains on what comes back."""
     import verifiers.v1 as vf
     from verifiers.v1.serve import EnvClient, EnvServer

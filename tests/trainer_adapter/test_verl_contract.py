@@ -35,7 +35,7 @@ def calls_of_super(module: ast.Module) -> set[str]:
     }
 
 
-def test_the_installed_verl_and_ray_have_every_hook() -> None:
+def test_the_installed_verl_and_ray_have_every_hook():
     folders = installed_folders()
     if "verl" not in folders:
         pytest.skip("needs verl: pip install 'tagrpo[train]'")
@@ -43,7 +43,7 @@ def test_the_installed_verl_and_ray_have_every_hook() -> None:
     assert differences(folders) == []
 
 
-def test_no_more_internals_of_verl_are_used() -> None:
+def test_no_more_internals_of_verl_are_used():
     groups = {
         "tier 1": TIER_1,
         "rescue": RESCUE,
@@ -59,7 +59,7 @@ def test_no_more_internals_of_verl_are_used() -> None:
     assert {name: len(held) for name, held in places.items()} == MOST_INTERNALS
 
 
-def test_every_import_of_verl_has_a_hook() -> None:
+def test_every_import_of_verl_has_a_hook():
     known = {hook.name for hook in HOOKS}
     missing = [
         f"{file}: from {node.module} import {name.name}"
@@ -72,14 +72,14 @@ def test_every_import_of_verl_has_a_hook() -> None:
     assert missing == []
 
 
-def test_one_file_calls_the_queue() -> None:
+def test_one_file_calls_the_queue():
     imports = re.compile(r"^\s*(from|import) transfer_queue\b", re.M)
     files = [path.name for path in OURS.rglob("*.py") if imports.search(path.read_text(encoding="utf-8"))]
     assert files == ["transfer.py"]
 
 
 @pytest.mark.slow
-def test_every_method_of_verl_that_is_overridden_or_called_by_super_has_a_hook() -> None:
+def test_every_method_of_verl_that_is_overridden_or_called_by_super_has_a_hook():
     known = {hook.name.rpartition(".")[2] for hook in HOOKS}
     missing = [
         f"{file}: {name}"
@@ -90,7 +90,7 @@ def test_every_method_of_verl_that_is_overridden_or_called_by_super_has_a_hook()
     assert missing == []
 
 
-def test_no_hook_outlives_its_use() -> None:
+def test_no_hook_outlives_its_use():
     paths = [path for path in OURS.rglob("*.py") if path.name != "hooks.py"]
     code = "\n".join(path.read_text(encoding="utf-8") for path in paths)
     stale = [hook.place for hook in HOOKS if hook.text[0] != "`" and hook.name.rpartition(".")[2] not in code]
@@ -129,7 +129,7 @@ def register(name, kind):
         ("`self.queue = config", "has no such line"),
     ],
 )
-def test_what_differs_is_named(tmp_path: Path, text: str, problem: str | None) -> None:
+def test_what_differs_is_named(tmp_path, text, problem):
     (tmp_path / "base.py").write_text(SOURCE, encoding="utf-8")
     hook = Hook("verl", "base.py", text)
     expected = [f"{hook.place}: {problem}"] if problem else []
@@ -139,7 +139,7 @@ def test_what_differs_is_named(tmp_path: Path, text: str, problem: str | None) -
     assert differences({}, (gone,)) == [f"{gone.place}: the package is not installed"]
 
 
-def test_recipes_of_tier_1_run_without_the_parts_that_only_the_trainer_needs(tmp_path: Path) -> None:
+def test_recipes_of_tier_1_run_without_the_parts_that_only_the_trainer_needs(tmp_path):
     folders = installed_folders()
     assert {each.runs for each in recipe_support(folders)} == {"yes"}
     del folders["transfer_queue"]

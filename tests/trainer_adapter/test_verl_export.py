@@ -17,7 +17,7 @@ from service.errors import InputError, PrerequisiteError
 from service.questions import make_question
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport
-from trainer_adapter.verl.export_rows import AnswerForm, Layout
+from trainer_adapter.verl.export_rows import AnswerForm
 from trainer_adapter.verl.prompts import PromptTemplate
 from trainer_adapter.verl.reward import compute_score
 
@@ -55,7 +55,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
     return list(pq.read_table(path).to_pylist())
 
 
-def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path: Path) -> None:
+def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path):
     report = export(tmp_path / "out")
     first, second = rows(tmp_path / "out" / "train.parquet")
     assert first == {
@@ -90,7 +90,7 @@ def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path: Path
     assert export(tmp_path / "again").files[0].read_bytes() == report.files[0].read_bytes()
 
 
-def test_only_neighbors_of_the_strategies_are_exported(tmp_path: Path) -> None:
+def test_only_neighbors_of_the_strategies_are_exported(tmp_path):
     harder = Neighbor("c_h", "Add 2, 3 and 0.", "file", "harder", "h", "file", "accepted", None, False)
     mixed = (replace(SUM, neighbors=(*SUM.neighbors, harder)), LONE)
     report = export(tmp_path / "e", mixed, strategies=("harder",))
@@ -101,7 +101,7 @@ def test_only_neighbors_of_the_strategies_are_exported(tmp_path: Path) -> None:
         export(tmp_path / "f", mixed, strategies=("easier",))
 
 
-def test_flat_has_one_row_a_prompt(tmp_path: Path) -> None:
+def test_flat_has_one_row_a_prompt(tmp_path):
     report = export(tmp_path / "out", layout="flat")
     written = rows(tmp_path / "out" / "train.parquet")
     assert [row["prompt"][0]["content"] for row in written] == [
@@ -123,7 +123,7 @@ def graded(response: str, gold: str, about: dict[str, Any]) -> float:
 
 
 @pytest.mark.parametrize("layout", ["grouped", "flat"])
-def test_kind_and_tolerance_travel_to_the_reward(tmp_path: Path, layout: Layout) -> None:
+def test_kind_and_tolerance_travel_to_the_reward(tmp_path, layout):
     answers = AnswerForm(AnswerKind.TOLERANCE, "0.1")
     export(tmp_path / "out", layout=layout, answer_kind="tolerance", tolerance="0.1", validation_share=0.5)
     for file in ("train.parquet", "validation.parquet"):
@@ -136,7 +136,7 @@ def test_kind_and_tolerance_travel_to_the_reward(tmp_path: Path, layout: Layout)
     assert read_data(tmp_path / "out", verify=True).answers == answers
 
 
-def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path: Path) -> None:
+def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path):
     long_one = entry("Add " + "1, " * 300, "300", neighbor("c_lost", "Count to 300."))
     mixed = entry(
         "Halve 6.", "3", neighbor("c_long", "Halve " + "6 " * 300), neighbor("c_ok", "What is 6/2?")
@@ -156,7 +156,7 @@ def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path: Path) ->
     ]
 
 
-def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighbors(tmp_path: Path) -> None:
+def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighbors(tmp_path):
     many = tuple(
         entry(f"Double {number}.", str(2 * number), neighbor(f"c{number}", "x")) for number in range(20)
     )
@@ -189,15 +189,13 @@ def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighb
         ((LONE,), {"validation_share": 0.1}, "leaves none of 1 questions"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_and_nothing_is_left(
-    tmp_path: Path, entries: tuple[SetEntry, ...], changes: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_exported_is_refused_and_nothing_is_left(tmp_path, entries, changes, message):
     with pytest.raises(InputError, match=message):
         export(tmp_path / "out", entries, **changes)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_an_older_export_is_overwritten_and_only_when_asked(tmp_path: Path) -> None:
+def test_only_an_older_export_is_overwritten_and_only_when_asked(tmp_path):
     export(tmp_path / "out", (SUM,), validation_share=0.0)
     with pytest.raises(InputError, match="--overwrite"):
         export(tmp_path / "out")
@@ -213,14 +211,14 @@ def test_only_an_older_export_is_overwritten_and_only_when_asked(tmp_path: Path)
 
 
 @pytest.fixture
-def tokenizer(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def tokenizer(tmp_path_factory, monkeypatch):
     from tiny_model import save_tiny_tokenizer
 
     monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
     return save_tiny_tokenizer(tmp_path_factory.mktemp("tokenizer"))
 
 
-def test_lengths_are_those_of_the_chat_template(tmp_path: Path, tokenizer: Path) -> None:
+def test_lengths_are_those_of_the_chat_template(tmp_path, tokenizer):
     # One token a byte and one a special token: "user\n" + text + "\n" and "assistant\n" with three marks.
     asked = len("What is 2+3?\n\nBox it.")
     expected = 1 + len("user\n") + asked + 1 + len("\n") + 1 + len("assistant\n")
@@ -233,7 +231,7 @@ def test_lengths_are_those_of_the_chat_template(tmp_path: Path, tokenizer: Path)
 
 
 @pytest.mark.slow
-def test_verls_own_data_set_reads_a_flat_export(tmp_path: Path, tokenizer: Path) -> None:
+def test_verls_own_data_set_reads_a_flat_export(tmp_path, tokenizer):
     from omegaconf import OmegaConf
     from transformers import AutoTokenizer
     from verl.utils.dataset.rl_dataset import RLHFDataset
@@ -247,9 +245,7 @@ def test_verls_own_data_set_reads_a_flat_export(tmp_path: Path, tokenizer: Path)
             assert row[name] == written[name]
 
 
-def test_a_tokenizer_that_cannot_be_loaded_says_what_to_do(
-    tmp_path: Path, tokenizer: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tokenizer_that_cannot_be_loaded_says_what_to_do(tmp_path, tokenizer, monkeypatch):
     absent = PromptTemplate(tokenizer=str(tmp_path / "nowhere"))
     with pytest.raises(
         PrerequisiteError, match=r"could not be loaded .*`tagrpo sets export` without --tokenizer"

@@ -3,7 +3,6 @@
 import math
 import shutil
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,7 +94,7 @@ REAL = range(PADDING)
 EQ_4 = Loss(kl_coef=0.0)
 
 
-def test_the_mean_is_over_real_responses() -> None:
+def test_the_mean_is_over_real_responses():
     batch = MiniBatch()
     loss, metrics = batch.loss(EQ_4)
     expected = sum(batch.surrogate(row).mean() for row in REAL) / 5
@@ -104,7 +103,7 @@ def test_the_mean_is_over_real_responses() -> None:
     assert "kl_loss" not in metrics
 
 
-def test_the_penalty_looks_at_the_responses_it_is_told_to() -> None:
+def test_the_penalty_looks_at_the_responses_it_is_told_to():
     batch = MiniBatch()
     loss, metrics = batch.loss(Loss(kl_coef=0.5))
     penalty = (batch.divergence(0).mean() + batch.divergence(2).mean()) / 2
@@ -118,7 +117,7 @@ def test_the_penalty_looks_at_the_responses_it_is_told_to() -> None:
     torch.testing.assert_close(loss, expected)
 
 
-def test_importance_weights_multiply_the_surrogate() -> None:
+def test_importance_weights_multiply_the_surrogate():
     batch = MiniBatch(weighted=True)
     loss, _ = batch.loss(EQ_4)
     expected = sum((batch.surrogate(row) * batch.weights[row]).mean() for row in REAL) / 5
@@ -126,7 +125,7 @@ def test_importance_weights_multiply_the_surrogate() -> None:
 
 
 @pytest.mark.parametrize("aggregation", ["seq-mean-token-mean", "token-mean", "seq-mean-token-sum-norm"])
-def test_micro_batches_add_up_to_the_whole(aggregation: Any) -> None:
+def test_micro_batches_add_up_to_the_whole(aggregation):
     loss = Loss(kl_coef=0.5, aggregation=aggregation)
     batch = MiniBatch()
     whole, whole_metrics = batch.loss(loss)
@@ -137,14 +136,14 @@ def test_micro_batches_add_up_to_the_whole(aggregation: Any) -> None:
         assert total == pytest.approx(whole_metrics[name].aggregate(), abs=1e-6)
 
 
-def test_ranks_average_to_the_whole() -> None:
+def test_ranks_average_to_the_whole():
     batch = MiniBatch()
     whole, _ = batch.loss(Loss())
     ranks = [batch.loss(Loss(), rows, ranks=2)[0] for rows in ([0, 1, 2], [3, 4, 5])]
     torch.testing.assert_close(sum(ranks) / 2, whole)
 
 
-def test_rows_are_counted_by_mini_batch_and_rank() -> None:
+def test_rows_are_counted_by_mini_batch_and_rank():
     from trainer_adapter.verl.plugin.loss import scale_rows
 
     mask = torch.tensor([[1, 1], [1, 0], [0, 0], [1, 1], [1, 1], [0, 0], [1, 0], [1, 1]])
@@ -162,7 +161,7 @@ def test_rows_are_counted_by_mini_batch_and_rank() -> None:
         scale_rows(mask, kl, mini_batch=3, ranks=1)
 
 
-def test_the_estimator_hands_out_what_the_trainer_left() -> None:
+def test_the_estimator_hands_out_what_the_trainer_left():
     from trainer_adapter.verl.plugin.steps.advantages import estimate_advantages, hand_over
 
     rewards, mask = torch.zeros(2, 3), torch.ones(2, 3)
@@ -220,7 +219,7 @@ def settings(level: str, **more: Any) -> RunSettings:
     return RunSettings(engine_correction=level, **more)  # type: ignore[arg-type]
 
 
-def test_a_gap_is_weighed_by_tokens_up_to_the_threshold() -> None:
+def test_a_gap_is_weighed_by_tokens_up_to_the_threshold():
     weighed = importance(step(GAPS), TA, settings("token"), OWN)
     expected = torch.tensor(
         [[math.exp(0.5), math.exp(-0.25), 2.0], [math.exp(-1.0), 0, 0], [math.exp(0.25), math.exp(0.5), 0]]
@@ -229,7 +228,7 @@ def test_a_gap_is_weighed_by_tokens_up_to_the_threshold() -> None:
     assert weighed.compared_B.all()
 
 
-def test_a_token_is_weighed_with_the_least_likely_before_it() -> None:
+def test_a_token_is_weighed_with_the_least_likely_before_it():
     log_ratio = torch.tensor([[0.2, -1.0, 0.5, 0.1], [0.5, 0.25, 3.0, 0.0], [-0.5, 0.0, 0.0, 0.0]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]])
     weights = truncated_weights(log_ratio, mask, "min_prefix", 5.0)
@@ -247,7 +246,7 @@ def test_a_token_is_weighed_with_the_least_likely_before_it() -> None:
     torch.testing.assert_close(weighed.prompt_BT[2], torch.tensor([math.exp(-1.5), math.exp(-1.0), 0.0]))
 
 
-def test_it_is_what_verl_computes_for_a_recipe_without_neighbors() -> None:
+def test_it_is_what_verl_computes_for_a_recipe_without_neighbors():
     from verl.trainer.ppo.rollout_corr_helper import compute_rollout_correction_and_rejection_mask
 
     alone = step(GAPS)
@@ -266,7 +265,7 @@ def test_it_is_what_verl_computes_for_a_recipe_without_neighbors() -> None:
         torch.testing.assert_close(ours, of_verl.batch["rollout_is_weights"])
 
 
-def test_engine_and_prompt_are_weighed_apart_with_anchor_corrected() -> None:
+def test_engine_and_prompt_are_weighed_apart_with_anchor_corrected():
     weighed = importance(step(GAPS), CORRECTED, settings("token"), OWN)
     on_prompt = torch.tensor([[1.0, 1, 1], [1, 0, 0], [math.exp(-1.5), math.exp(0.5), 0]])
     torch.testing.assert_close(weighed.prompt_BT, on_prompt)
@@ -274,7 +273,7 @@ def test_engine_and_prompt_are_weighed_apart_with_anchor_corrected() -> None:
     torch.testing.assert_close(weighed.log_ratio_B, torch.tensor([0.0, 0.0, -1.0]).double())
 
 
-def test_an_engine_without_log_probs_is_refused_where_weights_are_wanted() -> None:
+def test_an_engine_without_log_probs_is_refused_where_weights_are_wanted():
     assert importance(step(None), TA, settings("none")).weights_BT is None
     for recipe, level in ((TA, "token"), (CORRECTED, "none")):
         with pytest.raises(RuntimeError, match="returned no log-probs for"):
@@ -289,7 +288,7 @@ def named(groups: Sequence[MixedGroup]) -> list[str]:
     return [row for each in groups for row in each.rows]
 
 
-def test_the_latest_groups_come_first_and_a_question_has_one() -> None:
+def test_the_latest_groups_come_first_and_a_question_has_one():
     memory = MixedGroups(steps=3, most=9)
     assert memory.choose(2, 1) == []
     memory.keep([group("a", 1), group("b", 1)])
@@ -302,14 +301,14 @@ def test_the_latest_groups_come_first_and_a_question_has_one() -> None:
     assert len(memory) == 2
 
 
-def test_a_token_weighs_what_the_page_derives() -> None:
+def test_a_token_weighs_what_the_page_derives():
     """By hand in docs/reference/methods.md: .3 / .2, .3 / .6, and .9 / .3 cut at 2."""
     old, drawn = torch.tensor([0.3, 0.3, 0.9]).log(), torch.tensor([0.2, 0.6, 0.3]).log()
     torch.testing.assert_close(replay_weights(old, drawn, 2.0), torch.tensor([1.5, 0.5, 2.0]))
     assert (replay_weights(old, old, 2.0) == 1).all()
 
 
-def test_what_was_kept_goes_with_a_checkpoint_that_verl_has_removed(tmp_path: Path) -> None:
+def test_what_was_kept_goes_with_a_checkpoint_that_verl_has_removed(tmp_path):
     """verl (0.9.1, `checkpoint_manager.py`) removes `actor` of an earlier step, and leaves the rest."""
     replaying = ReplayStep(steps=5, most=4, threshold=2.0)
     for step in (1, 2, 3):

@@ -26,7 +26,7 @@ from trainer_adapter.verl.plugin.steps.updates import order_rows
 
 
 @given(prompts=st.integers(1, 9), rollouts=st.integers(1, 64))
-def test_responses_are_split_evenly_and_the_question_takes_the_rest(prompts: int, rollouts: int) -> None:
+def test_responses_are_split_evenly_and_the_question_takes_the_rest(prompts, rollouts):
     of_session = [prompt_of(session, prompts, rollouts) for session in range(rollouts)]
     assert of_session == sorted(of_session)
     sizes = Counter(of_session)
@@ -35,7 +35,7 @@ def test_responses_are_split_evenly_and_the_question_takes_the_rest(prompts: int
     assert sizes[0] == rollouts - share * (prompts - 1)
 
 
-def test_seeds_differ_by_every_part_and_stay_the_same() -> None:
+def test_seeds_differ_by_every_part_and_stay_the_same():
     parts = [(42, 1, "q", 0, 0), (43, 1, "q", 0, 0), (42, 2, "q", 0, 0), (42, 1, "r", 0, 0)]
     parts += [(42, 1, "q", 1, 0), (42, 1, "q", 0, 1), (42, 11, "q", 0, 0), (42, 1, "1q", 0, 0)]
     seeds = [seed_of(*each) for each in parts]
@@ -57,7 +57,7 @@ def config_of(recipe: Recipe, settings: RunSettings | None = None, **changes: An
 
 
 @pytest.mark.parametrize("name", list(RECIPES))
-def test_every_recipes_own_overrides_are_accepted(name: str) -> None:
+def test_every_recipes_own_overrides_are_accepted(name):
     check_config(config_of(RECIPES[name]), RECIPES[name])
 
 
@@ -90,12 +90,12 @@ ACTOR, ROLLOUT, CORRECTION = (
         ("grpo_ds", "algorithm.filter_groups.metric", "reward", "metric is reward, but the recipe has acc"),
     ],
 )
-def test_what_would_train_something_else_is_refused(name: str, key: str, value: Any, message: str) -> None:
+def test_what_would_train_something_else_is_refused(name, key, value, message):
     with pytest.raises(InputError, match=f"recipe {name}: .*{message}"):
         check_config(config_of(RECIPES[name], **{key: value}), RECIPES[name])
 
 
-def test_an_engine_that_would_cut_responses_short_is_refused() -> None:
+def test_an_engine_that_would_cut_responses_short_is_refused():
     lengths = {"data.max_prompt_length": 512, "data.max_response_length": 3072}
     config = config_of(RECIPES["grpo"], **lengths, **{f"{ROLLOUT}.max_model_len": 2048})
     with pytest.raises(InputError, match=r"max_model_len=2048 truncates responses, .* 3584 tokens"):
@@ -118,7 +118,7 @@ def batch(recipe: Recipe, seed: int = 0) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", [name for name in RECIPES if not RECIPES[name].whole_batch_axes])
-def test_verls_own_trainer_gets_the_advantages_of_a_recipe_of_tier_1(name: str) -> None:
+def test_verls_own_trainer_gets_the_advantages_of_a_recipe_of_tier_1(name):
     from trainer_adapter.methods.step_advantages import step_advantages
     from trainer_adapter.verl.plugin.steps.advantages import estimate_advantages
 
@@ -137,7 +137,7 @@ def test_verls_own_trainer_gets_the_advantages_of_a_recipe_of_tier_1(name: str) 
     torch.testing.assert_close(advantages_AT[2:], made.advantages_BT.float())
 
 
-def test_verls_own_trainer_is_refused_what_it_would_train_otherwise() -> None:
+def test_verls_own_trainer_is_refused_what_it_would_train_otherwise():
     settings = RunSettings(trainer="verl")
     with pytest.raises(InputError, match=r"run\.trainer=verl does not support weights=cw_grpo\. Set"):
         recipe_overrides(RECIPES["cw_grpo"], settings)
@@ -221,9 +221,7 @@ def buffer_on(
 
 
 @pytest.mark.parametrize("waves", [False, True])
-def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, waves: bool
-) -> None:
+def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(monkeypatch, caplog, waves):
     drawn = {f"1-{number:02d}": [float(number % 4 == 0)] * 2 for number in range(40)}
     queue = FakeQueue(drawn | {"1-07": [1.0, 0.0]})
     queue.submit(4)
@@ -241,7 +239,7 @@ def test_at_its_limit_dynamic_sampling_makes_a_step_of_the_groups_there_are(
     assert len(buffer.dead) == 11  # those that filled the step for a moment too
 
 
-def test_a_question_is_drawn_with_p_to_the_power_of_its_dead_groups_in_a_row() -> None:
+def test_a_question_is_drawn_with_p_to_the_power_of_its_dead_groups_in_a_row():
     groups = SkipPolicy(0.7, 3)
     groups.count(["q", "q", "r"], [])
     groups.count([], ["r"])
@@ -250,7 +248,7 @@ def test_a_question_is_drawn_with_p_to_the_power_of_its_dead_groups_in_a_row() -
     assert drawn["r"] == 4000
 
 
-def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path: Path) -> None:
+def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_path):
     skipping = SkipPolicy(0.5, 1)
     for number in range(40):
         skipping.draw(f"1-{number:02d}", "dead")
@@ -276,9 +274,7 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     assert later.skips("dead", 1)
 
 
-def test_a_question_whose_responses_all_failed_counts_as_short(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_question_whose_responses_all_failed_counts_as_short(monkeypatch, caplog):
     """verl takes such a group into the step, where it has no rows."""
     import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
 
@@ -304,7 +300,7 @@ def test_a_question_whose_responses_all_failed_counts_as_short(
     assert metrics["tagrpo/groups/short"] == 1
 
 
-def test_verls_weight_updates_have_a_limit() -> None:
+def test_verls_weight_updates_have_a_limit():
     from verl.trainer.ppo.v1 import (
         trainer_base,
     )  # first, since the plug-in registers itself when it is imported
@@ -334,7 +330,7 @@ def test_verls_weight_updates_have_a_limit() -> None:
     assert updated == [0, 1]
 
 
-def test_a_step_that_fails_leaves_its_rollouts_on_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_step_that_fails_leaves_its_rollouts_on_the_disk(monkeypatch):
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
 
     from trainer_adapter.verl.plugin.trainer import NeighborTrainer
@@ -359,7 +355,7 @@ def updates_of(parts: list[list[int]], mini_batch: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4, 8])
-def test_an_update_has_the_same_whole_questions_on_any_number_of_ranks(ranks: int) -> None:
+def test_an_update_has_the_same_whole_questions_on_any_number_of_ranks(ranks):
     draw = random.Random(0)
     questions = [f"q{row // 8:02d}" for row in range(128)]
     workloads = [draw.randrange(10, 2000) for _ in questions]
@@ -372,7 +368,7 @@ def test_an_update_has_the_same_whole_questions_on_any_number_of_ranks(ranks: in
         assert max(loads) - min(loads) < 2000  # no more than one response's
 
 
-def test_padding_is_shared_by_the_updates_and_cuts_no_question() -> None:
+def test_padding_is_shared_by_the_updates_and_cuts_no_question():
     questions = [f"q{row // 4}" for row in range(20)]  # 5 questions of 8
     parts = order_rows([*questions, *[None] * 12], [1] * 32, mini_batch=16, ranks=2)
     updates = updates_of(parts, 16)
@@ -401,7 +397,7 @@ def hydra_config(arguments: list[str]) -> dict[str, Any]:
 
 
 @pytest.mark.slow
-def test_hydra_reads_every_recipe_back() -> None:
+def test_hydra_reads_every_recipe_back():
     odd = Recipe("mine", "a summary: 'quoted', {braced}, ${interpolated}, a\\'b, = and null", neighbors=1)
     numbered = compose(RECIPES["grpo"], {"name": "1e3", "summary": "null", "loss": {"dual_clip": 3.0}})
     ends = compose(RECIPES["grpo"], {"name": "x\\", "summary": "\\\\'\\${y}\\\\ two\nlines \\boxed{}\\"})
@@ -414,7 +410,7 @@ def test_hydra_reads_every_recipe_back() -> None:
         assert config["actor_rollout_ref"]["actor"]["clip_ratio_high"] == recipe.loss.clip_high
 
 
-def test_a_configuration_without_a_recipe_is_refused() -> None:
+def test_a_configuration_without_a_recipe_is_refused():
     with pytest.raises(InputError, match=r"has no tagrpo_recipe\. Start with"):
         recipe_of({"trainer": {}})
     with pytest.raises(InputError, match=r"tagrpo_recipe: .* argument 'colour'"):
@@ -434,12 +430,12 @@ def test_a_configuration_without_a_recipe_is_refused() -> None:
         ({"poll_interval_s": 0.0}, "poll_interval_s is 0.0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(values: dict[str, Any], message: str) -> None:
+def test_settings_that_cannot_be_are_refused(values, message):
     with pytest.raises(InputError, match=message):
         settings_of({"tagrpo_run": values})
 
 
-def test_a_resume_measures_against_the_first_step_of_the_first_start(tmp_path: Path) -> None:
+def test_a_resume_measures_against_the_first_step_of_the_first_start(tmp_path):
     import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
 
     from trainer_adapter.verl.plugin.trainer import NeighborTrainer

@@ -27,7 +27,7 @@ def run_code(code: str, folder: Path, **environment: str) -> subprocess.Complete
     )
 
 
-def test_another_platform_next_to_the_plug_in_is_refused(tmp_path: Path) -> None:
+def test_another_platform_next_to_the_plug_in_is_refused(tmp_path):
     code = "import trainer_adapter.verl.cpu.registration"
     loaded = run_code(code, tmp_path, VERL_PLATFORM="nvidia")
     assert loaded.returncode != 0
@@ -35,7 +35,7 @@ def test_another_platform_next_to_the_plug_in_is_refused(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_verl_learns_of_the_plugin_only_where_it_needs_it(tmp_path: Path) -> None:
+def test_verl_learns_of_the_plugin_only_where_it_needs_it(tmp_path):
     code = """
 import sys
 import verl
@@ -57,9 +57,7 @@ print("tagrpo" in ADV_ESTIMATOR_REGISTRY)
     assert done.stdout.splitlines()[-4:] == ["[False, False]", "NeighborTrainer", "NeighborAgentLoop", "True"]
 
 
-def test_an_untested_verl_with_every_hook_is_taken_and_named_and_another_refused(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_untested_verl_with_every_hook_is_taken_and_named_and_another_refused(monkeypatch, tmp_path):
     assert checks.untested_version() is None
     monkeypatch.setattr(metadata, "version", lambda name: "0.9.7")
     checks.check_version(TIER_2)
@@ -126,7 +124,7 @@ ray.get(queue.__ray_ready__.remote(), timeout=60)
 
 
 @pytest.mark.slow
-def test_a_second_training_on_a_ray_cluster_is_refused() -> None:
+def test_a_second_training_on_a_ray_cluster_is_refused():
     from ray.cluster_utils import Cluster
 
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})

@@ -13,7 +13,7 @@ PROMPTS = [[5, 6, 7], [40], [70, 71, 72, 73]]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     return save_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
@@ -48,7 +48,7 @@ async def ask(server: Any, prompt: list[int], images: Any = None, **params: Any)
     )
 
 
-def test_responses_come_back_to_those_who_asked(folder: Path) -> None:
+def test_responses_come_back_to_those_who_asked(folder):
     async def together(server: Any) -> list[Any]:
         first = [asyncio.create_task(ask(server, prompt, seed=n)) for n, prompt in enumerate(PROMPTS)]
         await asyncio.sleep(0.05)
@@ -74,14 +74,12 @@ def test_responses_come_back_to_those_who_asked(folder: Path) -> None:
         ({"logit_bias": {5: -100.0}}, "supports logit_bias only as -100.0 for image tokens"),
     ],
 )
-def test_parameters_that_would_be_ignored_are_refused(
-    folder: Path, sent: dict[str, Any], message: str
-) -> None:
+def test_parameters_that_would_be_ignored_are_refused(folder, sent, message):
     with pytest.raises(ValueError, match=message):
         serve(folder, lambda server: ask(server, PROMPTS[0], **sent))
 
 
-def test_a_failure_reaches_those_who_wait_and_nobody_after_them(folder: Path) -> None:
+def test_a_failure_reaches_those_who_wait_and_nobody_after_them(folder):
     from trainer_adapter.verl.cpu.rollout import ResponseServer
 
     with pytest.raises(RuntimeError, match="no weights yet"):

@@ -122,7 +122,7 @@ DEAD = 3
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("training")
     save_tiny_model(folder / "tiny", heads=2, spread=0.1)
     publish_sums(folder, DEAD)
@@ -130,16 +130,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def whole(place: Path) -> Path:
+def whole(place):
     return train(place, "whole", *train_words("whole", ("ta_grpo",), place / "tiny", 2, *SUMS))
 
 
 @pytest.fixture(scope="module")
-def drawn(whole: Path) -> Rollouts:
+def drawn(whole):
     return recorded(whole)
 
 
-def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole: Path, drawn: Rollouts) -> None:
+def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole, drawn):
     logged = metrics(whole)
     for step in (1, 2):
         of_step = [each for each in drawn.values() if each.step == step]
@@ -155,9 +155,7 @@ def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole: Pa
         assert sorted(foreign)[len(foreign) // 2] > 0.1
 
 
-def test_a_resumed_run_draws_from_its_checkpoint_what_it_had_drawn(
-    place: Path, whole: Path, drawn: Rollouts
-) -> None:
+def test_a_resumed_run_draws_from_its_checkpoint_what_it_had_drawn(place, whole, drawn):
     shutil.rmtree(whole / "checkpoints" / "global_step_2")
     resumed = recorded(train(place, "whole", "resume", "whole", "--json"))
     assert drawn.keys() == resumed.keys()
@@ -169,7 +167,7 @@ def test_a_resumed_run_draws_from_its_checkpoint_what_it_had_drawn(
             assert getattr(again, name) == pytest.approx(getattr(rollout, name), abs=1e-4)
 
 
-def test_dead_groups_are_drawn_anew_and_neighbors_weighed(place: Path) -> None:
+def test_dead_groups_are_drawn_anew_and_neighbors_weighed(place):
     recipe = ("ta_grpo_corrected", "filter=dynamic")
     refilled = train(place, "refilled", *train_words("refilled", recipe, place / "tiny", 1, *SUMS))
     (logged,) = metrics(refilled).values()
@@ -182,7 +180,7 @@ def test_dead_groups_are_drawn_anew_and_neighbors_weighed(place: Path) -> None:
     assert logged["actor/grad_norm"] > 0
 
 
-def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path: Path) -> None:
+def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path):
     # each has a Ray cluster of its own, and the first job of both is 01000000
     program = ROOT / "tests" / "support" / "weight_ends.py"
     ends = []
@@ -207,9 +205,7 @@ def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path: Path) -
     assert received == [["1.0"] * 8, ["2.0"] * 8]
 
 
-def test_questions_that_the_policy_fails_on_are_asked_by_their_neighbors(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_questions_that_the_policy_fails_on_are_asked_by_their_neighbors(tmp_path, monkeypatch):
     """The policy that comes with tagrpo, trained by `ta_rescue` in its world."""
     world = sandbox_world.World(tmp_path, "A")
     monkeypatch.setattr(sandbox_world, "tagrpo", lambda log, *words: run_here.ok(*words))

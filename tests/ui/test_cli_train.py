@@ -247,7 +247,7 @@ def test_a_run_shows_the_log_and_says_what_came_of_it(
         {
             "resume x anchor=own": "anchor=own: this setting affects the results",
             "resume x run.seed=7": "run.seed=7: this setting affects the results",
-            "resume x verl.data.seed=7": "data.seed: 42 in the run, but 7 given",
+            "resume x verl.data.seed=7": "data.seed (42 stored, 7 given)",
         }
     )
     # a run of training is none of neighbors: there is one of those, which needs no name
