@@ -13,7 +13,7 @@ from benchmarks.studies.real_model_report import tables
 from benchmarks.studies.real_model_stages import Study
 
 
-def test_a_folder_travels_in_pieces_and_a_damaged_piece_is_named(
+def test_folders_travel_in_pieces_and_damage_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(real_model_pack, "PIECE", 4096)

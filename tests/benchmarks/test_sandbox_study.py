@@ -1,18 +1,28 @@
-"""The study of recipes: what it runs, what it keeps, and what its tables say."""
+"""The study of recipes: what it runs and keeps, what its tables say; its plain loop beside the project."""
 
 import argparse
+import json
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+import torch
 
+from benchmarks.studies import sandbox_plain as plain
 from benchmarks.studies import sandbox_study as study
 from benchmarks.studies import sandbox_study_table as tables
-from benchmarks.studies.sandbox_study import Point
-from benchmarks.studies.sandbox_study_plan import TUNING, Stage
+from benchmarks.studies.sandbox_plain import Policy, Question, Response
+from benchmarks.studies.sandbox_study import Cell, Point
+from benchmarks.studies.sandbox_study_plan import ALL, TUNING, Stage
 from benchmarks.studies.sandbox_world import World
+from sandbox.policy import write_shipped_policy
+from trainer_adapter.methods.advantages.grpo import grpo_advantages
+from trainer_adapter.methods.advantages.max_rl import max_rl_advantages
+from trainer_adapter.methods.step_advantages import anchor_weights
 
 ROOT = Path(__file__).parents[2]
 
@@ -55,7 +65,7 @@ def train(place, world, cell):
 
 
 @pytest.mark.slow
-def test_a_training_that_is_killed_is_named_and_ends_no_other(
+def test_a_killed_training_is_named_and_ends_no_other(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(World, "prepare", lambda world: None)
@@ -95,3 +105,92 @@ def test_the_page_has_the_table_of_the_csv() -> None:
         for k in study.KS:
             share = float(tables.values([each], k).mean())
             assert share == pytest.approx(float(each[f"pass@{k}"]), rel=1e-4)
+
+
+QUESTIONS = [Question([[5, 6], [7], [8], [9]], "1"), Question([[10], [11], [12], [13]], "2")]
+
+
+class Scripted(Policy):
+    """Responds with the prompt itself and is right where that is in a list; likes a prompt's own tokens."""
+
+    def __init__(self, right: list[list[int]]) -> None:
+        super().__init__(model=None, tokenizer=None)
+        self._right = right
+
+    def draw(self, prompts: list[list[int]]) -> list[list[int]]:
+        return [list(prompt) for prompt in prompts]
+
+    def right(self, response: list[int], answer: str) -> float:
+        return float(response in self._right)
+
+    def log_probs(
+        self, prompts: list[list[int]], responses: list[list[int]]
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        own = torch.tensor([[-0.5 if p == r else -2.0] for p, r in zip(prompts, responses, strict=True)])
+        return own, torch.ones_like(own)
+
+
+def test_neighbors_are_asked_only_where_half_of_the_responses_are_wrong() -> None:
+    policy = Scripted(right=[[5, 6], [12]])
+    groups = plain.draw_groups(policy, QUESTIONS, ALL["ta_rescue"].plain, np.random.default_rng(0))
+    assert [response.prompt for response in groups[0]] == [0] * 8
+    assert [response.prompt for response in groups[1][:4]] == [0] * 4
+    assert {1, 2, 3} == {response.prompt for response in groups[1][4:]}
+    assert [len(group) for group in groups] == [8, 8]
+    for group, question in zip(groups, QUESTIONS, strict=True):
+        assert all(response.tokens == question.prompts[response.prompt] for response in group)
+    split = plain.draw_groups(policy, QUESTIONS, ALL["ta_grpo_2"].plain, np.random.default_rng(0))
+    assert [response.prompt for response in split[0]] == [0, 0, 1, 1, 2, 2, 3, 3]
+
+
+def test_advantages_and_weights_are_those_of_the_project() -> None:
+    rewards = np.array([[1.0, 0, 0, 1, 0, 0, 0, 0], [0.0] * 8, [1.0] * 8, [0.0, 0, 0, 0, 0, 1, 0, 1]])
+    groups = np.repeat(np.arange(4), 8).tolist()
+    for recipe, formula in (("grpo", grpo_advantages), ("max_rl", max_rl_advantages)):
+        ours = plain.advantages(rewards, ALL[recipe].plain).reshape(-1)
+        np.testing.assert_allclose(ours, formula(rewards.reshape(-1), groups).numpy(), atol=1e-5)
+    drawn = [Response([5, 6], 0, 0.0), Response([7], 1, 0.0), Response([8], 2, 1.0)]
+    rows = [(QUESTIONS[0], response, gain) for response, gain in zip(drawn, (-0.5, -0.4, 0.9), strict=True)]
+    gains, foreign = torch.tensor([-0.5, -0.4, 0.9]), torch.tensor([False, True, True])
+    for name, anchor in (("ta_rescue", "tapered"), ("rescue_dropped", "dropped")):
+        log_ratio = torch.tensor([0.0, -1.5, -1.5])
+        weights = anchor_weights(anchor, gains, foreign, log_ratio)  # type: ignore[arg-type]
+        assert weights is not None
+        weighed = plain.weigh(Scripted([]), rows, ALL[name].plain)
+        assert weighed == pytest.approx((weights * gains).tolist(), abs=1e-6)
+    assert plain.weigh(Scripted([]), rows, ALL["rescue_untapered"].plain) == [-0.5, -0.4, 0.9]
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world of 17 questions to train on and two held-out ones, with the shipped policy."""
+    world = World(tmp_path_factory.mktemp("study"), "A")
+    write_shipped_policy(world.policy)
+    world.export.mkdir()
+    world.heldout.parent.mkdir()
+
+    def asked(number: int) -> list[dict[str, str]]:
+        return [{"role": "user", "content": f"Ann buys {number} pens at 3 dollars each."}]
+
+    numbers = range(2, 19)
+    neighbors = [[asked(number + 20 * n) for n in (1, 2, 3)] for number in numbers]
+    truths = [{"ground_truth": str(3 * number)} for number in numbers]
+    columns = {"prompt": [*map(asked, numbers)], "neighbors": neighbors, "reward_model": truths}
+    pq.write_table(pa.table(columns), world.export / "train.parquet")
+    lines = [json.dumps({"question": asked(n)[0]["content"], "answer": str(3 * n)}) for n in (30, 31)]
+    world.heldout.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return world
+
+
+@pytest.mark.slow
+def test_a_training_is_kept_by_its_points_and_is_the_same_again(world: World, tmp_path: Path) -> None:
+    cell = Cell("A", "ta_rescue", 1e-2, 1, (1, 2))
+    study.run_cell(tmp_path, world, cell, study.train_plainly)
+    rows = study.read_results(tmp_path)
+    assert list(rows) == cell.rows()
+    again = plain.train(world.folder, "ta_rescue", 1e-2, 1, [1, 2])
+    for row, second in zip(rows.values(), again, strict=True):
+        assert row["correct"] == " ".join(map(str, second["correct"]))
+        assert (row["drawn"], row["dead"]) == (128 * row["steps"], second["dead"])
+    (base,) = plain.train(world.folder, "base", 0.0, 1, [0])
+    assert len(base["correct"]) == 2

@@ -68,9 +68,7 @@ def test_ratios_on_the_question_are_1_for_it_and_for_a_neighbor_that_says_the_sa
     assert float(apart[kept["variant_B"] == 2].abs().max()) > 1e-2
 
 
-def test_replayed_groups_have_the_images_of_their_questions(
-    place: Path, trained: VerlRun, seeing: Seeing
-) -> None:
+def test_replayed_groups_have_their_questions_images(place: Path, trained: VerlRun, seeing: Seeing) -> None:
     replayed = 0
     for step, name in enumerate(NAMES, 1):
         rows = verl_rows(place, "run", step)

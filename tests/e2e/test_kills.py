@@ -145,9 +145,7 @@ def test_a_process_that_nobody_forked_is_killed_and_resumes(tmp_path: Path) -> N
 
 @pytest.mark.timeout(300)
 @PLACES_AND_COMMANDS
-def test_two_processes_share_a_run_and_its_cap(
-    make: Callable[[Path], Command], place: str, tmp_path: Path
-) -> None:
+def test_two_processes_share_run_and_cap(make: Callable[[Path], Command], place: str, tmp_path: Path) -> None:
     words, calm = make(tmp_path), str(tmp_path / "calm.db")
     with world_server("--model", "test-model") as url:
         assert run_here(*words(calm, url)).code == 0

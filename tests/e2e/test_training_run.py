@@ -7,8 +7,8 @@ that can be made to wait: verl is killed in the middle of its fourth step, tagrp
 import contextlib
 import json
 import signal
-from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
@@ -78,23 +78,10 @@ def finished(place: Path) -> Path:
     return folder
 
 
-@dataclass
-class Killed:
-    """What was seen of the run that was killed twice."""
-
-    folder: Path
-    after_verl: dict[str, Any] = field(default_factory=dict)
-    errors: list[str] = field(default_factory=list)
-    rollouts: list[int] = field(default_factory=list)
-    marks: list[tuple[str, Path]] = field(default_factory=list)
-    outlived: list[psutil.Process] = field(default_factory=list)
-    still_there: list[psutil.Process] = field(default_factory=list)
-
-
 @pytest.fixture(scope="module")
-def killed(place: Path) -> Killed:
-    """The run that is killed, goes on, is killed again, and comes to its end."""
-    seen = Killed(place / "runs" / "second")
+def killed(place: Path) -> SimpleNamespace:
+    """What was seen of the run that is killed, goes on, is killed again, and comes to its end."""
+    seen = SimpleNamespace(folder=place / "runs" / "second", errors=[], rollouts=[], marks=[])
     given = words("second", "tiny", STEPS, f"verl.reward.custom_reward_function.path={REWARD}")
     half_a_step = 3 * RESPONSES  # the first call after it belongs to the fourth step that a start trains
 
@@ -119,7 +106,7 @@ def killed(place: Path) -> Killed:
     assert process.returncode == 1, errors[-3000:]
     seen.after_verl = json.loads(out)
     seen.errors.append(errors)
-    seen.still_there += find_processes(*seen.marks[0])
+    seen.still_there = find_processes(*seen.marks[0])
     # what a kill in the middle of writing leaves of the fourth step
     left = seen.folder / "rollouts" / ".step-00000004.parquet.1.partial"
     left.mkdir()
@@ -168,7 +155,7 @@ def test_metrics_of_a_step_are_recorded_before_its_checkpoint(finished: Path) ->
     assert [row["step"] for row in rows if row not in early] == list(range(1, STEPS + 1))
 
 
-def test_no_process_of_a_run_is_left(finished: Path, killed: Killed) -> None:
+def test_no_process_of_a_run_is_left(finished: Path, killed: SimpleNamespace) -> None:
     for folder in (finished, killed.folder):
         assert not (folder / ".process.json").exists()
         assert not [
@@ -211,7 +198,7 @@ def test_hostile_responses_are_graded_recorded_and_trained_on(finished: Path) ->
     assert any(each.truncated and len(each.response) > 1_000_000 for each in rollouts)
 
 
-def test_verl_killed_in_the_middle_of_a_step_is_reported_and_each_start_is_kept(killed: Killed) -> None:
+def test_verl_killed_in_a_step_is_reported_and_each_start_is_kept(killed: SimpleNamespace) -> None:
     ended = killed.after_verl
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
     assert (ended["step"], ended["checkpoint"]) == (3, 2)
@@ -226,7 +213,7 @@ def test_verl_killed_in_the_middle_of_a_step_is_reported_and_each_start_is_kept(
     assert [json.loads(path.read_text().splitlines()[0])["step"] for path in logs] == [1, 3, 5]
 
 
-def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: Killed) -> None:
+def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: SimpleNamespace) -> None:
     assert len(killed.outlived) > 5  # verl and Ray go on when tagrpo alone is killed
     assert not [one for one in killed.outlived if alive(one)]
     assert "stopped leftover processes of a killed run" in killed.errors[1]
@@ -253,7 +240,7 @@ def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
     assert not ray_folder.exists()
 
 
-def test_a_killed_run_ends_as_one_that_was_not(place: Path, finished: Path, killed: Killed) -> None:
+def test_a_killed_run_ends_as_one_that_was_not(place: Path, finished: Path, killed: SimpleNamespace) -> None:
     first, second = recorded(finished), recorded(killed.folder)
     assert first.keys() == second.keys()
     for at, one in first.items():

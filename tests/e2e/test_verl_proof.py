@@ -131,9 +131,7 @@ def test_the_loss_is_equation_4_over_real_responses(
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=[f"{n + 1}-{name}" for n, name in enumerate(NAMES)])
-def test_advantages_in_verls_batch_are_the_pure_functions(
-    place: Path, long_run: VerlRun, number: int
-) -> None:
+def test_advantages_in_verls_batch_are_pure_functions(place: Path, long_run: VerlRun, number: int) -> None:
     from trainer_adapter.methods.step_advantages import step_advantages
 
     recipe, step = fitted(NAMES[number]), number + 1
@@ -255,9 +253,7 @@ def test_the_corrected_anchor_weighs_by_the_truncated_ratio(place: Path, long_ru
 
 
 @pytest.mark.parametrize("name", ["ta_grpo", "ta_grpo_v1", "ta_grpo_corrected", "grpo"])
-def test_engine_and_trainer_agree_on_the_prompts_that_were_asked(
-    place: Path, long_run: VerlRun, name: str
-) -> None:
+def test_engine_and_trainer_agree_on_the_asked_prompts(place: Path, long_run: VerlRun, name: str) -> None:
     number = NAMES.index(name) + 1
     kept = step_of(place, "long", number)
     assert kept["compared_B"].all()
@@ -304,9 +300,7 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(
         assert one == pytest.approx(other, rel=1e-5, abs=1e-7)
 
 
-def test_groups_without_a_gradient_give_way_to_mixed_ones_of_earlier_steps(
-    place: Path, long_run: VerlRun
-) -> None:
+def test_groups_without_a_gradient_give_way_to_earlier_mixed_ones(place: Path, long_run: VerlRun) -> None:
     """Each replayed response has the advantage of its step, old log-probs and a weight of this one."""
     steps = [number for number, name in enumerate(RESUMED, 1) if name == "grpo_replay"]
     replayed, weighed = 0, []
@@ -348,9 +342,7 @@ def test_neighbors_that_repeat_the_question_on_two_ranks_are_matched_grpo_on_one
     assert one["actor/grad_norm"] == pytest.approx(other["actor/grad_norm"], rel=1e-4)
 
 
-def test_words_that_only_neighbors_use_are_left_alone_but_for_anchor_own(
-    place: Path, long_run: VerlRun
-) -> None:
+def test_words_of_neighbors_alone_are_left_alone_but_for_anchor_own(place: Path, long_run: VerlRun) -> None:
     first, anchored, before, own = (embeddings(model_of(place, step)) for step in (2, 4, 6, 8))
 
     def tokens(*steps: int) -> tuple[set[int], set[int]]:

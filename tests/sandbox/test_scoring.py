@@ -42,9 +42,7 @@ def score(cli: CommandLine) -> dict[str, Any]:
     return found
 
 
-def test_a_run_without_a_solver_catches_what_shows_in_the_numbers_and_other_files_are_refused(
-    cli: CommandLine,
-) -> None:
+def test_a_run_without_a_solver_sees_numbers_alone_and_other_files_are_refused(cli: CommandLine) -> None:
     prepare(cli)
     found = score(cli)
     assert sum(found["broken"]["outcomes"].values()) == 30

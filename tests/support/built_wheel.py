@@ -23,12 +23,8 @@ def build_sdist(folder: Path) -> Path:
 def _build(kind: str, folder: Path, source: Path) -> Path:
     """Without hatchling here, `build` fetches it into an environment of its own."""
     here = ["--no-isolation"] if importlib.util.find_spec("hatchling") else []
-    done = subprocess.run(
-        [sys.executable, "-m", "build", f"--{kind}", *here, "--outdir", str(folder), str(source)],
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
+    call = [sys.executable, "-m", "build", f"--{kind}", *here, "--outdir", str(folder), str(source)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=280)
     assert done.returncode == 0, done.stdout + done.stderr
     (built,) = folder.glob("*.whl" if kind == "wheel" else "*.tar.gz")
     return built
@@ -42,9 +38,8 @@ def install_wheel(wheel: Path, folder: Path) -> Path:
     """
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder)], check=True, timeout=120)
     pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin" / "python"), "install", "--quiet"]
-    done = subprocess.run(
-        [*pip, "--no-deps", "--no-index", str(wheel)], capture_output=True, text=True, timeout=120
-    )
+    call = [*pip, "--no-deps", "--no-index", str(wheel)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     (packages,) = folder.glob("lib/python*/site-packages")
     borrowed = dict.fromkeys(sysconfig.get_path(kind) for kind in ("purelib", "platlib"))
@@ -52,21 +47,12 @@ def install_wheel(wheel: Path, folder: Path) -> Path:
     return folder / "bin"
 
 
-def environment(home: Path) -> dict[str, str]:
-    """Return the environment without what names this tree."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TAGRPO"))}
-    return {**kept, "HOME": str(home), "HF_HUB_OFFLINE": "1"}
-
-
 def run_installed(
     installed: Path, folder: Path, *arguments: str, timeout: float = 120
 ) -> subprocess.CompletedProcess[str]:
-    """Run the installed command in `folder`."""
+    """Run the installed command in `folder`, without what names this tree in the environment."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TAGRPO"))}
+    call, home = [str(installed / "tagrpo"), *arguments], {"HOME": str(folder), "HF_HUB_OFFLINE": "1"}
     return subprocess.run(
-        [str(installed / "tagrpo"), *arguments],
-        capture_output=True,
-        text=True,
-        cwd=folder,
-        env=environment(folder),
-        timeout=timeout,
+        call, capture_output=True, text=True, cwd=folder, env={**kept, **home}, timeout=timeout
     )

@@ -1,9 +1,10 @@
-"""Two questions with candidates of every verdict, for commands that list, show and review them."""
+"""Questions with candidates of every verdict, to list, show and review; two versions of a set of apples."""
 
 from pathlib import Path
 
-from runs import Asked, Proposed, add_run, make_spec
+from runs import Asked, Proposed, add_run, make_spec, open_empty
 
+from rephraser import sets
 from rephraser.tables import candidate_id
 from service.database import Database
 from service.models.settings import Sampling
@@ -29,10 +30,20 @@ HALVED, PENDING = (candidate_id(HALF.id, item.text) for item in ASKED[1][2])
 
 def add_candidates(path: Path) -> Run:
     """Store them as the run "run"."""
+    spec = make_spec(sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=100))
     with Database.open(path) as database:
-        return add_run(
-            database,
-            "run",
-            ASKED,
-            spec=make_spec(sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=100)),
-        )
+        return add_run(database, "run", ASKED, spec=spec)
+
+
+def publish_apples(path: Path, questions: int) -> Database:
+    """Publish `ta@1` and `ta@2` of the run `r`; return the open database."""
+    db = open_empty(path)
+    asked = []
+    for n in range(questions):
+        add = Proposed(f"Add one to ${n}$ apples.")
+        ask = Proposed(f"${n}$ and one apples are how many?", strategy="format", model="other/model")
+        asked.append((f"How many apples are ${n}$ and one?", str(n + 1), [add, ask]))
+    add_run(db, "r", asked)
+    sets.publish(db, "ta", run="r", n=1)
+    sets.publish(db, "ta", run="r", n=2)
+    return db

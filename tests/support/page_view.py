@@ -4,8 +4,10 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -29,14 +31,8 @@ def chromium() -> str | None:
 @contextmanager
 def served(command: Sequence[str], *, folder: Path | None = None, **environment: str) -> Iterator[str]:
     """Run a server (in `folder`) until the block ends; yield the address that it prints."""
-    process = subprocess.Popen(
-        command,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=folder,
-        env={**os.environ, "OMP_NUM_THREADS": "1", **environment},
-    )
+    pipe, variables = subprocess.PIPE, {**os.environ, "OMP_NUM_THREADS": "1", **environment}
+    process = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, cwd=folder, env=variables)
     assert process.stdout is not None
     assert process.stderr is not None
     try:
@@ -138,3 +134,39 @@ class View:
         rows = self.tab.locator(TABLE).filter(visible=True).nth(table).locator("tbody tr")
         rows.first.locator("td").nth(1).click()
         self.tab.wait_for_function("name => new URLSearchParams(location.search).has(name)", arg=named)
+
+
+class FetchCounter:
+    """A server that answers and remembers who asked: hostile text must never make a browser ask it.
+
+    Use as a context manager; `url` is where it listens, `fetched` the paths that were asked for.
+    """
+
+    def __init__(self) -> None:
+        self.fetched: list[str] = []
+        fetched = self.fetched
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                fetched.append(self.path)
+                self.send_response(200)
+                self.send_header("content-type", "image/gif")
+                self.send_header("access-control-allow-origin", "*")
+                self.end_headers()
+                self.wfile.write(b"GIF89a")
+
+            do_POST = do_HEAD = do_OPTIONS = do_GET
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> "FetchCounter":
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()

@@ -42,27 +42,13 @@ for place in range(0, len(texts) - 1, 2):
         show_difference(difference.original, f"original{place}")
     with right:
         show_difference(difference.neighbor, f"neighbor{place}")
-page_table(
-    [{"text": text, "length": len(text), "share": 0.125, "usd": 1.5} for text in texts],
-    [
-        Column("text", "text"),
-        Column("length", "characters", "whole"),
-        Column("share", "share", "share"),
-        Column("usd", "cost", "usd"),
-    ],
-    "table",
-    name="texts",
-    on_choose=lambda place: None,
-)
+rows = [{"text": text, "length": len(text), "share": 0.125, "usd": 1.5} for text in texts]
+columns = [Column("text", "text"), Column("length", "characters", "whole")]
+columns += [Column("share", "share", "share"), Column("usd", "cost", "usd")]
+page_table(rows, columns, "table", name="texts", on_choose=lambda place: None)
 values = [{"k": 2**i, "value": 0.2 + i * 0.1, "run": run} for i in range(6) for run in ("a", "b")]
-chart = (
-    alt.Chart(alt.Data(values=values), title="A chart")
-    .mark_line()
-    .encode(
-        x=alt.X("k:Q", scale=alt.Scale(type="log", base=2)),
-        y="value:Q",
-        color=alt.Color("run:N", scale=alt.Scale(range=list(PALETTE[:2])), legend=None),
-    )
-)
+runs = alt.Color("run:N", scale=alt.Scale(range=list(PALETTE[:2])), legend=None)
+log = alt.X("k:Q", scale=alt.Scale(type="log", base=2))
+chart = alt.Chart(alt.Data(values=values), title="A chart").mark_line().encode(x=log, y="value:Q", color=runs)
 show_chart(apply_theme(chart).to_dict(), "chart", "chart", rows=values)
 layout.empty_state("Nothing here yet.", "Do this:", commands=("tagrpo questions list",))

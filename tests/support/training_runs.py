@@ -62,14 +62,8 @@ def start(place: Path, *arguments: str, **environment: str) -> subprocess.Popen[
     inherited["RAY_worker_niceness"] = (
         "0"  # of 15 by default, which starves a run on a machine that does more
     )
-    return subprocess.Popen(
-        [*_COMMAND, *arguments],
-        cwd=place,
-        env={**inherited, **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    call, pipe, variables = [*_COMMAND, *arguments], subprocess.PIPE, {**inherited, **environment}
+    return subprocess.Popen(call, cwd=place, env=variables, stdout=pipe, stderr=pipe, text=True)
 
 
 def run(place: Path, *arguments: str, limit_s: float) -> subprocess.CompletedProcess[str]:

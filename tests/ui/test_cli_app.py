@@ -244,9 +244,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
 
 @pytest.mark.slow
 @pytest.mark.sqlite  # db backup copies a file
-def test_json_is_one_object_and_all_that_stands_on_stdout(
-    cli: CommandLine, demo: Path, tmp_path: Path
-) -> None:
+def test_json_is_one_object_and_all_of_stdout(cli: CommandLine, demo: Path, tmp_path: Path) -> None:
     own = Path(shutil.copytree(demo, tmp_path / "demo"))
     listed = cli.json("rephrase", "list", "--db", own / "tagrpo.db")
     calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])

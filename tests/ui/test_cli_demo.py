@@ -36,16 +36,11 @@ def cli(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLi
 
 def cheap_steps(plan: DemoPlan) -> list[Step]:
     db = ("--db", str(plan.database))
-    source = f"{plan.folder}.jsonl"
+    importing = ("questions", "import", f"{plan.folder}.jsonl", "--name", "own", *db)
+    proposing = ("rephrase", "run", "own", "--name", "rules", "proposer=rules", *db)
     return [
-        Step("First", "Import", "Questions.", ("questions", "import", source, "--name", "own", *db)),
-        Step(
-            "Second",
-            "Propose",
-            "By rules.",
-            ("rephrase", "run", "own", "--name", "rules", "proposer=rules", *db),
-            attention="rules find little here",
-        ),
+        Step("First", "Import", "Questions.", importing),
+        Step("Second", "Propose", "By rules.", proposing, attention="rules find little here"),
     ]
 
 

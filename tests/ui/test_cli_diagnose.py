@@ -4,6 +4,7 @@ import json
 import random
 import shutil
 from collections.abc import Callable
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -75,19 +76,13 @@ def make_database(folder: Path) -> None:
 
 
 def rollouts(path: Path, *, responses: bool = True) -> Path:
-    rng = random.Random(1)
-    with path.open("w", encoding="utf-8") as file:
-        for step in (1, 2):
-            for q in range(12):
-                for variant in range(2):
-                    for _ in range(4):
-                        row: dict[str, Any] = {"question_id": f"q{q}", "step": step, "tokens": 50}
-                        row["reward"] = int(rng.random() < (q + variant) / 13)
-                        row["neighbor_id"] = f"c{q}" if variant else None
-                        if responses:
-                            row["response"] = f"add {rng.randint(0, 3)} to {q}"
-                        file.write(json.dumps(row) + "\n")
-    return path
+    rng, rows = random.Random(1), []
+    for step, q, variant, _ in product((1, 2), range(12), range(2), range(4)):
+        row: dict[str, Any] = {"question_id": f"q{q}", "step": step, "tokens": 50}
+        row["reward"] = int(rng.random() < (q + variant) / 13)
+        row["neighbor_id"] = f"c{q}" if variant else None
+        rows.append(row | ({"response": f"add {rng.randint(0, 3)} to {q}"} if responses else {}))
+    return write_rows(path, *rows)
 
 
 def test_zero_gradient_by_checkpoint_as_text_and_json(cli: CommandLine, db: Path) -> None:
@@ -156,17 +151,13 @@ def test_odd_neighbors_go_back_to_review(cli: CommandLine, db: Path, tmp_path: P
     assert "exists" in cli.refused("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet)
 
 
-def test_flagged_ids_of_rollouts_that_are_no_candidates_make_no_sheet(
-    cli: CommandLine, db: Path, tmp_path: Path
-) -> None:
-    path = tmp_path / "r.jsonl"
-    with path.open("w", encoding="utf-8") as file:
-        for q in range(20):
-            for variant in range(3):
-                for ordinal in range(16):
-                    reward = int(ordinal < (0 if (q, variant) == (19, 2) else min(16, q)))
-                    id = f"other{q}_{variant}" if variant else None
-                    file.write(json.dumps({"question_id": q, "neighbor_id": id, "reward": reward}) + "\n")
+def test_flagged_ids_that_are_no_candidates_make_no_sheet(cli: CommandLine, db: Path, tmp_path: Path) -> None:
+    rows = []
+    for q, variant, ordinal in product(range(20), range(3), range(16)):
+        reward = int(ordinal < (0 if (q, variant) == (19, 2) else q))
+        neighbor = f"other{q}_{variant}" if variant else None
+        rows.append({"question_id": q, "neighbor_id": neighbor, "reward": reward})
+    path = write_rows(tmp_path / "r.jsonl", *rows)
     asked = ("diagnose", "--rollouts", path, "--only", "difficulty")
     assert "none of the 1 flagged neighbors is a candidate in this database" in cli.refused(
         *asked, "--review-sheet", tmp_path / "s.jsonl"

@@ -63,7 +63,7 @@ def cli(cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Co
 
 
 @pytest.mark.slow
-def test_a_judge_decides_what_no_rule_did_and_counts_where_asked_for(
+def test_a_judge_decides_what_no_rule_did_and_counts_on_demand(
     cli: CommandLine, server: OpenAIServer
 ) -> None:
     done = cli("import", "rows.jsonl", "--model", "m", "--grader", "doubting:grade", "--json")

@@ -1,12 +1,18 @@
-"""`tagrpo eval run` against the test server."""
+"""`tagrpo eval run` against the test server: what it draws, refuses and resumes, and how it asks models."""
 
 import json
+import signal
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import world
 from command_line import CommandLine, squeezed, words
+from eval_sampling import running_server
+from forked import Forked
+from openai_faults import always
+from openai_server import server_process
 from runs import Proposed, add_run
 from world_runs import MODEL, SAMPLES, evaluate, rows, set_faults, stats, world_server, write_sums
 
@@ -35,9 +41,7 @@ def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> Non
 
 
 @pytest.mark.slow
-def test_verbose_tells_the_fate_of_each_request_and_quiet_tells_errors_alone(
-    cli: CommandLine, server: str
-) -> None:
+def test_verbose_names_each_request_and_quiet_errors_alone(cli: CommandLine, server: str) -> None:
     loud = cli(*evaluate(server, "-v"))
     fates = [line for line in loud.err.splitlines() if "sample request to hosted_vllm/test-model, id" in line]
     assert len(fates) == 6
@@ -113,11 +117,6 @@ def test_what_a_server_says_of_failed_requests_is_shown(cli: CommandLine) -> Non
         cli.ok("runs", "show", "test-model.sums")
 
 
-def test_open_requests_of_an_evaluation_need_attention(cli: CommandLine, server: str) -> None:
-    cli.warned(*evaluate(server, "max_requests=4"))
-    assert "16 samples missing; `tagrpo resume" in cli.warned("runs", "show").err
-
-
 def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
     write_sums(tmp_path / "more.jsonl", 3)
     done = cli.ok(*evaluate(server, "more.jsonl", "--name", "base", n=4))
@@ -159,9 +158,7 @@ def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLin
     assert trial == whole
 
 
-def test_golds_that_fail_against_themselves_stop_the_run(
-    cli: CommandLine, server: str, tmp_path: Path
-) -> None:
+def test_golds_that_are_graded_wrong_stop_the_run(cli: CommandLine, server: str, tmp_path: Path) -> None:
     row = {**world.questions(1)[0], "answer": "maybe", "kind": "integer"}
     (tmp_path / "bad.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     before = stats(server)["requests"]
@@ -235,9 +232,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
 
 
 @pytest.mark.slow
-def test_a_dry_run_says_what_runs_will_take_and_touches_nothing(
-    cli: CommandLine, server: str, tmp_path: Path
-) -> None:
+def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: str, tmp_path: Path) -> None:
     sent = stats(server)["requests"]
     dry = ("price=[10,30]", "max_tokens=1000", "--dry-run", "--json")
 
@@ -306,6 +301,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
 ) -> None:
     given = ("--name", "r", "max_requests=2", "price=[1,1]", "samples_per_request=1")
     cli.warned(*evaluate(server, *given, n=2))
+    assert "10 samples missing; `tagrpo resume" in cli.warned("runs", "show").err
     (tmp_path / "elsewhere").mkdir()
     monkeypatch.chdir(tmp_path / "elsewhere")  # sums.jsonl is looked for where it was
     resumed = ("resume", "r.sums", "--db", tmp_path / "tagrpo.db")
@@ -321,3 +317,67 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     cli.ok("runs", "rename", "r.sums", "other", "--db", tmp_path / "tagrpo.db")
     assert "was renamed" in cli.refused("resume", "other", "--db", tmp_path / "tagrpo.db")
     assert "there is no run 'n=3'" in cli.refused("resume", "n=3", "--db", tmp_path / "tagrpo.db")
+
+
+def test_failures_in_a_row_end_an_evaluation_where_it_is_told_to(cli: CommandLine) -> None:
+    with running_server(faults=always("bad_request")) as server:
+        done = cli(*evaluate(server.url, "max_concurrency=1", "samples_per_request=1", "halt_after=3"))
+    assert (done.code, sum(server.asked.values())) == (1, 3)
+    assert "3 consecutive requests failed, last: Invalid value for 'temperature'" in words(done.err)
+
+
+@pytest.mark.slow
+def test_a_warning_names_the_server_that_does_not_answer(cli: CommandLine) -> None:
+    with running_server(latency_s=2.5) as server:
+        done = cli(*evaluate(server.url, "--limit", 1, "stall_s=1"))
+    assert done.code == 0, done.err
+    warning = f"no answer for 1 s: 1 request in flight. 1 request at {server.url}"
+    assert words(done.err).count(warning) == 1
+
+
+@pytest.mark.slow
+def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
+    with world_server("--latency", "60") as url:
+        process = Forked(*map(str, evaluate(url, "grace_s=0.5")))
+        while stats(url)["in_flight"] < 6 and process.poll() is None:
+            time.sleep(0.02)
+        began = time.monotonic()
+        code, _, errors = process.end(signal.SIGTERM)
+    assert code == 143, errors
+    assert time.monotonic() - began < 20
+    assert "Traceback" not in errors
+
+
+def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli: CommandLine) -> None:
+    with running_server(answer=world.answer) as server:
+        done = cli.ok(*evaluate(server.url, "seed=none"))
+        assert not any("seed" in seen.body for seen in server.requests)
+        assert "no seed is sent, so the run cannot be repeated exactly" in words(done.err)
+        assert rows("tagrpo.db", "SELECT DISTINCT seed FROM samples") == [(None,)]
+        cli.ok(*evaluate(server.url, "seed=3", "--name", "seeded"))
+        seeds = [seen.body["seed"] for seen in server.requests[6:]]
+    assert len(set(seeds)) == 6
+
+
+@pytest.mark.slow
+def test_profiles_stand_in_a_file_beside_the_database_and_keys_in_no_file(
+    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "team").mkdir()
+    profiles = tmp_path / "team" / "tagrpo.toml"
+    (tmp_path / "few.toml").write_text("n = 4\nlimit = 2\n")
+    (tmp_path / "more.toml").write_text("n = 2\n")
+    asked = ("eval", "run", "sums.jsonl", "--db", "team/tagrpo.db", "-c", "few.toml", "-c", "more.toml")
+    monkeypatch.setenv("TEST_SERVER_KEY", "lab-credential-4711")
+    with server_process() as url:
+        monkeypatch.delenv("TEST_SERVER_KEY")
+        profile = f'[endpoint.lab]\nbase_url = "{url}"\nmodel = "hosted_vllm/test-model"\n'
+        monkeypatch.setenv("LAB_CREDENTIAL", "lab-credential-4711")
+        profiles.write_text(profile + 'api_key_env = "LAB_CREDENTIAL"\n')
+        cli.ok(*asked, "endpoint=lab", "--limit", 1)
+        assert rows("team/tagrpo.db", "SELECT count(*) FROM samples") == [(2,)]
+        monkeypatch.setenv("LAB_CREDENTIAL", "another-credential")
+        wrong = cli(*asked, "endpoint=lab", "--name", "wrong")
+        assert (wrong.code, "another-credential" in wrong.err) == (2, False), wrong.err
+    assert "[endpoint.other] does not exist. Available: lab." in cli.refused(*asked, "endpoint=other")
+    assert b"lab-credential-4711" not in (tmp_path / "team" / "tagrpo.db").read_bytes()

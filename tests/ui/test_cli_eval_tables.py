@@ -113,7 +113,7 @@ def test_csv_and_json_hold_every_value_at_full_precision(cli: CommandLine) -> No
     assert found["notes"]
 
 
-def test_other_metrics(cli: CommandLine) -> None:
+def test_other_metrics_and_pooled_seeds(cli: CommandLine) -> None:
     def value(*arguments: str) -> float:
         found = cli.json("eval", "report", "base.own", "--k", "2", *arguments)
         return float(next(row["value"] for row in found["scores"] if row["k"] == 2))
@@ -123,13 +123,9 @@ def test_other_metrics(cli: CommandLine) -> None:
     assert value("--metric", "g-pass@k:1") == pytest.approx(all_right)
     assert value("--metric", "g-pass@k") == pytest.approx(value())
     assert value("--metric", "maj@k") == pytest.approx(41 / 128)  # a tie counts half
-
-
-def test_seeds_are_pooled_with_a_plus(cli: CommandLine) -> None:
-    assert "model ('Qwen/Qwen3-4B-base' in base.own" in cli.refused(
-        "eval", "report", "Both=base.own+tuned.own"
-    )
-    row = cli.json("eval", "report", "Both=base.own+tuned.own", "--allow", "pooling")["scores"][0]
+    both = ("eval", "report", "Both=base.own+tuned.own")
+    assert "model ('Qwen/Qwen3-4B-base' in base.own" in cli.refused(*both)
+    row = cli.json(*both, "--allow", "pooling")["scores"][0]
     assert (row["samples"], row["run"], row["value"]) == (64, "base.own+tuned.own", 98 / 256)
 
 

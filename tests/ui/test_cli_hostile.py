@@ -54,30 +54,16 @@ def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path)
     listed = cli.json("rephrase", "list", "--db", db)["candidates"][0]
     assert listed["text"] == CANDIDATE
     rollout = cli.json("train", "rollouts", "--db", db)["rollouts"][0]["id"]
-    for words in (
-        ("questions", "list"),
-        ("questions", "list", "q"),
-        ("questions", "show", listed["question_id"]),
-        ("questions", "list", "--suspects"),
-        ("rephrase", "list"),
-        ("rephrase", "show", listed["candidate"], "--raw"),
-        ("rephrase", "audit", "run"),
-        ("runs", "list"),
-        ("runs", "show", "run"),
-        ("sets", "list"),
-        ("sets", "show", "set", "--limit", 5),
-        ("sets", "show", "set", "--diff", "set"),
-        ("runs", "list", "--kind", "eval"),
-        ("runs", "show", "eval"),
-        ("eval", "show", "eval", 0, "--full"),
-        ("eval", "report", "eval"),
-        ("eval", "report", "eval", "--format", "csv"),
-        ("runs", "list", "--kind", "train"),
-        ("train", "metrics", "--metric", "*"),
-        ("train", "rollouts"),
-        ("train", "rollouts", rollout),
-        ("diagnose", "eval", "--only", "zero-gradient"),
+    candidate, question = listed["candidate"], listed["question_id"]
+    for line in (
+        *("questions list", "questions list q", "questions list --suspects", f"questions show {question}"),
+        *("rephrase list", f"rephrase show {candidate} --raw", "rephrase audit run", "runs list"),
+        *("runs show run", "sets list", "sets show set --limit 5", "sets show set --diff set"),
+        *("runs list --kind eval", "runs show eval", "eval show eval 0 --full", "eval report eval"),
+        *("eval report eval --format csv", "runs list --kind train", "train metrics --metric *"),
+        *("train rollouts", f"train rollouts {rollout}", "diagnose eval --only zero-gradient"),
     ):
+        words = line.split()
         for form in ((), ("--json",)):
             if form and "--format" in words:
                 continue

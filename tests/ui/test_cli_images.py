@@ -1,5 +1,6 @@
-"""Questions with images, from their rows to an evaluation of a set; the server looks at what it gets."""
+"""Questions with images, and such that ask for programs, from their rows to evaluations and rewards."""
 
+import asyncio
 import base64
 import json
 import os
@@ -8,17 +9,21 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import program_world
+import pyarrow.parquet as pq
 import pytest
-from command_line import run_here, squeezed
+from command_line import CommandLine, run_here, squeezed
 from eval_sampling import running_server
 from json_rows import write_rows
 from openai_faults import Fault
-from openai_server import OpenAIServer
+from openai_server import OpenAIServer, server_process
 from pictures import picture, pixels
 from sqlalchemy import select, text
+from world_runs import rows
 
 from service.asks.tables import AskBodyRow
 from service.database import Database
+from trainer_adapter.verl.reward import compute_score
 
 COLORS = {"red": (255, 0, 0), "blue": (0, 0, 255), "lime": (0, 255, 0)}
 NUMBERS = {"red": 12, "blue": 30, "lime": 45}
@@ -149,3 +154,60 @@ def test_a_benchmark_brings_its_pictures(place: Path, server: OpenAIServer) -> N
     write_rows(place / "own.jsonl", *rows)
     asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url, "--db", "own.db"]
     assert run_here.json("eval", "run", "own.jsonl", *asking, "--n", 2)["runs"][0]["correct"] == 2
+
+
+MODEL = "hosted_vllm/test-model"
+
+
+@pytest.fixture(scope="module")
+def programmer() -> Iterator[str]:
+    with server_process("--answer", f"{program_world.__file__}:answer") as url:
+        yield url
+
+
+@pytest.mark.slow
+@pytest.mark.bubblewrap
+def test_programs_from_questions_to_rewards(
+    cli: CommandLine, programmer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_rows(tmp_path / "programs.jsonl", *program_world.ROWS)
+    cli.ok("questions", "import", "programs.jsonl", "--kind", "code")
+    listed = cli.json("questions", "list", "programs")
+    assert "code" in str(listed)
+
+    models = ("--model", MODEL, "--base-url", programmer, "--solver", MODEL, f"solver.base_url={programmer}")
+    done = cli("rephrase", "run", "programs", "--name", "run", "--n", 3, "rounds=1", *models)
+    assert done.code in (0, 3), done.err
+    of_candidates = "FROM {} s JOIN candidates c ON c.id = s.candidate_id"
+    verdicts = dict(rows("tagrpo.db", "SELECT c.text, s.status " + of_candidates.format("standings")))
+    shout, digits = program_world.REWRITES["shout"], program_world.REWRITES["digits"]
+    assert [verdicts[text] for text in shout] == ["accepted", "rejected", "rejected"]
+    assert [verdicts[text] for text in digits[:2]] == ["accepted", "rejected"]
+    reasons = dict(rows("tagrpo.db", "SELECT c.text, s.reason " + of_candidates.format("verdicts")))
+    assert "does not have `def shout(text):`" in reasons[shout[2]]
+
+    cli.ok("sets", "publish", "code", "--run", "run", "--n", 1)
+    cli.ok("sets", "show", "code", "--verify")
+    cli.ok("eval", "run", "programs.jsonl", "--n", 8, "--model", MODEL, "--base-url", programmer)
+    grades = rows("tagrpo.db", "SELECT value, reason, extracted FROM grades")
+    wrong = {("wrong", "tests failed"), ("wrong", "no answer found")}
+    assert {grade[:2] for grade in grades} <= {("correct", "tests passed")} | wrong
+    assert sum(grade[0] == "correct" for grade in grades) > 10
+    cli.ok("eval", "run", "neighbors=code", "--n", 2, "--model", MODEL, "--base-url", programmer)
+    assert "one block of code" in str(rows("tagrpo.db", "SELECT spec FROM runs WHERE kind = 'eval'"))
+    cli.refused("eval", "report", "test-model.programs", "--k", "1", "--metric", "maj@k")
+
+    cli.ok("sets", "export", "code", "--format", "verl", "--out", "verl")
+    exported = pq.read_table("verl/train.parquet").to_pylist()
+    assert exported[0]["extra_info"]["answer_kind"] == "code"
+    assert "one block of code" in exported[0]["prompt"][-1]["content"]
+    right = "```python\ndef shout(text): return text.upper() + '!'\n```"
+    row = next(row for row in exported if "shout" in str(row["prompt"]))
+    truth, about = row["reward_model"]["ground_truth"], row["extra_info"]
+    rewards = [
+        asyncio.run(compute_score("x", response, truth, about))
+        for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
+    ]
+    assert [reward["score"] for reward in rewards] == [1.0, 0.0, 0.0]
+    assert [reward["reason"] for reward in rewards] == ["tests passed", "tests failed", "tests failed"]

@@ -305,9 +305,7 @@ def solved(url: str, *more: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_stored_answers_are_judged_again_and_a_published_set_stays(
-    cli: CommandLine, server: str, db: Path
-) -> None:
+def test_stored_answers_are_judged_again_published_sets_stay(cli: CommandLine, server: str, db: Path) -> None:
     cli.ok(*solved(server))
     cli.ok("sets", "publish", "s", "--run", "r")
     published = rows(db, "SELECT * FROM neighbor_set_members ORDER BY 1, 2, 3")

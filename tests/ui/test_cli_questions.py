@@ -97,21 +97,17 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
     ]
 
 
-def test_golds_that_are_whole_solutions_are_reported(cli: CommandLine, mine: Path) -> None:
+def test_golds_that_are_whole_solutions_are_reported_and_of_many_held_back_the_first_are_listed(
+    cli: CommandLine, mine: Path
+) -> None:
     solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
     rows = [{"question": "How many pens?", "answer": solution}, {"question": "And bags?", "answer": "4"}]
     write_rows(mine, *rows)
+    assert cli.json("import", str(mine), code=3)["golds_that_are_solutions"] == 1
     err = cli.warned("import", str(mine)).err
     assert "gold answers that are whole solutions, which hardly any response matches: 1." in err
-    assert cli.json("import", str(mine), code=3)["golds_that_are_solutions"] == 1
-
-
-def test_of_many_rows_held_back_the_first_are_listed_and_how_to_list_all(
-    cli: CommandLine, mine: Path
-) -> None:
-    rows = [f'{{"question": "What is {n}?", "answer": "{1 if n == 30 else ""}"}}\n' for n in range(31)]
-    mine.write_text("".join(rows))
-    out = cli("import", str(mine))[1]
+    write_rows(mine, *({"question": f"What is {n}?", "answer": "1" * (n == 30)} for n in range(31)))
+    out = cli("import", str(mine), "--name", "held")[1]
     assert out.count("no answer") == 20
     assert "and 10 more (--json)" in out
 

@@ -186,9 +186,7 @@ def test_a_candidate_is_edited_and_its_origin_shown(cli: CommandLine, run: Run) 
     assert "--text" in cli.refused("edit", ODD)
 
 
-def test_a_comment_on_accepting_is_exported_with_the_reviews(
-    cli: CommandLine, run: Run, tmp_path: Path
-) -> None:
+def test_a_comment_on_accepting_is_exported_with_reviews(cli: CommandLine, run: Run, tmp_path: Path) -> None:
     cli("review", ADD, "--accept", "--reason", "by command")
     cli("review", ODD, "--accept", "--reason", "answered when asked")
     write_rows(tmp_path / "sheet.jsonl", {"candidate": HALVED, "decision": "accept", "reason": "in a sheet"})

@@ -63,7 +63,7 @@ def counted(cli: CommandLine) -> CommandLine:
     return cli
 
 
-def test_several_runs_and_a_preference(counted: CommandLine) -> None:
+def test_several_runs_a_preference_and_adaptive_neighbors(counted: CommandLine) -> None:
     text = counted.ok("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").out
     assert "easier=2, level=2, harder=0" in text
     shown = counted.json("show", "both", "--limit", "2")
@@ -73,8 +73,7 @@ def test_several_runs_and_a_preference(counted: CommandLine) -> None:
     assert "give each run exactly once" in counted.refused("publish", "both", "--run", "run", "--run", "run")
     assert "--pilot requires --adaptive" in counted.refused("publish", "x", "--run", "run", "--pilot", "p")
 
-
-def test_adaptive_gives_neighbors_where_the_question_alone_yields_none(counted: CommandLine) -> None:
+    # Adaptive: neighbors where the question alone yields none.
     counts = counted.json("publish", "some", "--run", "counted", "--adaptive", "8")["counts"]
     assert counts["questions_by_neighbors"] == {"0": 1, "1": 1, "2": 1}
     assert counts["adaptive"] == {"in need": 2, "alone": 1, "unknown": 0}

@@ -168,9 +168,7 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     )
 
 
-def test_a_checkpoint_is_merged_by_verls_tool(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_verl_merges_a_checkpoint(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shards = Path("runs/x/checkpoints/global_step_2/actor")
     assert "contains no verl checkpoint" in words(cli("train", "merge", "runs", "--out", "m").err)
     shards.mkdir(parents=True)

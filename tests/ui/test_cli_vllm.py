@@ -4,7 +4,11 @@ import json
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
 import time
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +17,7 @@ from command_line import CommandLine
 from forked import Forked
 from sqlalchemy import select
 from tiny_model import save_tiny_model
-from vllm_runs import survivors, use_cpu_build, vllm_processes
-from vllm_server import vllm_server
+from vllm_runs import DTYPE, survivors, use_cpu_build, vllm_processes
 from world_runs import rows
 
 from service.asks.request import read_reply
@@ -23,6 +26,9 @@ from service.database import Database
 
 pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 
+START_S = 420.0
+"""It starts in half a minute on two quiet cores."""
+_END_S = 20.0
 PROBLEMS, N = 16, 64
 REQUESTS = PROBLEMS * N // 2
 """Twice as many as are in flight at once, so that an interrupted run has requests left to send."""
@@ -36,6 +42,14 @@ TEXTS = (
 )
 
 
+def _answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     use_cpu_build()
@@ -44,23 +58,35 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with vllm_server(model, tmp_path_factory.mktemp("server") / "log") as url:
-        yield url
+    """Serve the model under the name of its folder; give the URL (`.../v1`)."""
+    log = tmp_path_factory.mktemp("server") / "log"
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        port = listening.getsockname()[1]
+    address = ("--host", "127.0.0.1", "--port", str(port), "--served-model-name", model.name)
+    call = [Path(sys.executable).with_name("vllm"), "serve", str(model), *DTYPE, *address]
+    with log.open("w") as written:
+        process = subprocess.Popen(call, stdout=written, stderr=subprocess.STDOUT, start_new_session=True)
+    try:
+        deadline = time.monotonic() + START_S
+        while not _answers(f"http://127.0.0.1:{port}/health"):
+            said = log.read_text(errors="replace")[-4000:]
+            assert process.poll() is None, f"vllm serve ended ({process.poll()}):\n{said}"
+            assert time.monotonic() < deadline, f"vllm serve is not up:\n{said}"
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        try:
+            process.wait(_END_S)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
 
 
 def write_problems(path: str, *questions: str) -> None:
     lines = [json.dumps({"question": each, "answer": str(place)}) for place, each in enumerate(questions, 1)]
     Path(path).write_text("\n".join(lines), encoding="utf-8")
-
-
-def import_question(cli: CommandLine) -> None:
-    write_problems("few.jsonl", "Ada has 12 apples and buys 5 more. How many apples does Ada have now?")
-    cli.ok("questions", "import", "few.jsonl", "--name", "few")
-
-
-def replies(db: str) -> list[str]:
-    with Database.open(db, read_only=True) as database, database.read() as session:
-        return [body for body in session.scalars(select(AskBodyRow.reply)) if body is not None]
 
 
 def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_that_another_server_draws(
@@ -97,13 +123,16 @@ def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_tha
 
 
 def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str) -> None:
-    import_question(cli)
+    write_problems("few.jsonl", "Ada has 12 apples and buys 5 more. How many apples does Ada have now?")
+    cli.ok("questions", "import", "few.jsonl", "--name", "few")
     done = cli(
         *("rephrase", "run", "few", "--name", "model", "--n", 1, "rounds=1"),
         *("--model", SERVED, "--base-url", server, "proposer.reply=json", "proposer.max_tokens=3000"),
     )
     assert done.code in (0, 3), done.err
-    choices = [choice for reply in replies("tagrpo.db") for choice in read_reply(reply).choices]
+    with Database.open("tagrpo.db", read_only=True) as database, database.read() as session:
+        replies = [body for body in session.scalars(select(AskBodyRow.reply)) if body is not None]
+    choices = [choice for reply in replies for choice in read_reply(reply).choices]
     whole = [
         json.loads(each.text)
         for each in choices

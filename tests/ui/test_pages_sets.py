@@ -1,7 +1,7 @@
 """The sets: versions with their numbers, what changed between two, verifying, commands."""
 
 import pytest
-from apple_sets import publish_apples
+from candidates import publish_apples
 from pages import numbers, open_page, tables
 from runs import Proposed, add_review, add_run, open_empty
 

@@ -19,7 +19,7 @@ def filled(built):
 opened = partial(open_page, "signal")
 
 
-def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):
+def test_runs_stand_beside_each_other_with_their_last_shares_and_keep_their_colours(filled):
     app = opened(filled)
     assert app.multiselect[0].value == ["plain", "joint"]
     table = tables(app)[0]
@@ -30,9 +30,7 @@ def test_all_runs_stand_beside_each_other_with_their_last_shares(filled):
     drawn = charts(app)
     assert len(drawn) == 3
     assert all(PALETTE[0] in chart.spec and PALETTE[1] in chart.spec for chart in drawn)
-
-
-def test_the_address_chooses_runs_and_their_colour_stays(filled):
+    # The address chooses runs, whose colours stay.
     app = opened(filled, run="joint", kind="all_wrong")
     assert app.multiselect[0].value == ["joint"]
     assert list(tables(app)[0]["run"]) == ["joint"]

@@ -109,17 +109,7 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     assert {name: count for name, count in rows(db).items() if count} == {"asks": 1, "ask_bodies": 1}
 
 
-def test_a_run_whose_process_was_killed_can_be_removed(db: Database) -> None:
-    run = add_run(db, "killed")
-    claim_task(db, run)
-    with db.write() as session:
-        ended = str(replace(this_process(), began="long ago"))
-        session.execute(update(WorkerRow).values(process=ended))
-    remove(db, "killed")
-    assert rows(db)["tasks"] == 0
-
-
-def test_what_is_needed_or_at_work_stays(db: Database) -> None:
+def test_what_is_needed_or_at_work_stays_until_its_process_is_gone(db: Database) -> None:
     run, _ = add_neighbor_run(db, "r")
     add_run(db, "later", "judge", eval_run=run.id)
     with pytest.raises(InputError, match="later depends on it"):
@@ -128,6 +118,10 @@ def test_what_is_needed_or_at_work_stays(db: Database) -> None:
     claim_task(db, busy)
     with pytest.raises(InputError, match="a process is working on it"):
         remove(db, "busy")
+    with db.write() as session:  # as if the process had been killed
+        session.execute(update(WorkerRow).values(process=str(replace(this_process(), began="long ago"))))
+    remove(db, "busy")
+    assert rows(db)["tasks"] == 1
     waiting = add_run(db, "waiting")
     job = {"tag": "job", "model": "m", "worker": 1, "remote_id": "j", "collected": False}
     with db.write() as session:

@@ -166,9 +166,7 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_a_training_on_a_cluster_is_sent_back_at_its_time_and_goes_on(
-    job: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_on_a_cluster_is_requeued_and_goes_on(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = f'#!/bin/bash\n[[ $1 == show ]] && printf "n1\\nn2\\n" || echo "$@" >> {job}/scontrol\n'
     programs = {
         "ray": RAY,

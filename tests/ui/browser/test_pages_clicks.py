@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 import pytest
 from active_runs import add_active_run, finish_tasks
-from apple_sets import publish_apples
+from candidates import publish_apples
 from eval_runs import add_eval_run
 from page_view import served, tagrpo_ui
 from runs import Proposed, add_run

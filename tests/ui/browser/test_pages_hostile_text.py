@@ -3,8 +3,7 @@
 import json
 import random
 
-from fetch_counter import FetchCounter
-from page_view import SUPPORT, script_server, served
+from page_view import SUPPORT, FetchCounter, script_server, served
 
 from service.database import Database
 

@@ -1,7 +1,7 @@
 """The password in a real browser: nothing before it, everything after it, for pages and sockets alike."""
 
 import pytest
-from page_view import locked_ui, served
+from page_view import FetchCounter, locked_ui, served
 
 from service.database import Database
 
@@ -47,8 +47,6 @@ def test_the_password_is_asked_for_and_opens_the_page_that_was_meant(url, view_o
 
 
 def test_who_has_signed_in_follows_links_opens_no_socket_from_elsewhere_and_signs_out(url, view_of):
-    from fetch_counter import FetchCounter
-
     view = view_of(url)
     view.tab.goto(url)
     view.tab.fill("#password", SECRET)

@@ -1,8 +1,9 @@
-"""State in the address, downloads and both themes, in a real browser on a script of the tests."""
+"""State in the address, downloads, both themes and failures, in a browser on scripts of the tests."""
 
 import csv
 import io
 import json
+import subprocess
 
 import pytest
 from page_view import SUPPORT, script_server, served
@@ -85,3 +86,39 @@ def test_charts_and_pages_take_the_theme_of_the_browser(url, view_of, dark, pape
     for part in (CHART, '[data-testid="stApp"]'):
         view.until(PAPER, part, paper)
     view.check()
+
+
+SECRET = "the text of a question that no log may hold"
+SCRIPT = f"""
+import streamlit as st
+from service.errors import InputError
+
+st.title("x")
+if "bug" in st.query_params:
+    raise RuntimeError(" ".join({SECRET.split()!r}))
+raise InputError('runs: "a" is no <b>run</b>; name one of `tagrpo runs list`.')
+"""
+
+
+def test_a_failing_page(view_of, tmp_path):
+    (tmp_path / "page.py").write_text(SCRIPT, encoding="utf-8")
+    Database.open(tmp_path / "t.db").close()
+    command, pipe = script_server(tmp_path / "page.py", tmp_path / "t.db"), subprocess.PIPE
+    server = subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True)
+    assert server.stdout is not None
+    url = server.stdout.readline().split()[-1]
+    shown = {}
+    for path in ("/", "/?bug=1"):
+        view = view_of(url).open(path)
+        view.check(errors=1)
+        shown[path] = view.text()
+    server.terminate()
+    out, error = server.communicate(timeout=20)
+    assert server.returncode == 0
+    said = "".join(shown.values())
+    assert SECRET not in said + out + error
+    assert "Traceback" not in said
+    assert 'runs: "a" is no <b>run</b>; name one of `tagrpo runs list`.' in shown["/"]
+    assert "Something went wrong on this page.\nRuntimeError." in shown["/?bug=1"].replace("\n\n", "\n")
+    assert f'File "{tmp_path}/page.py", line 7' in error
+    assert "InputError" not in error

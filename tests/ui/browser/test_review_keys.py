@@ -20,8 +20,10 @@ EYES = r"""() => {
 }"""
 
 
-def make_database(path):
-    """One question with formulas for each item; the neighbor says its number in words of its own."""
+@pytest.fixture(scope="module")
+def database(tmp_path_factory):
+    """A question with formulas for each item, whose neighbor says its number. Each test has own reviewers."""
+    path = tmp_path_factory.mktemp("keys") / "t.db"
     question = "Let $x_{{{n}}} = \\frac{{{n}}}{{7}}$ and $y = \\sqrt{{{n} + x^2}}$. Find $7x + {n}$."
     wording = "Wording {n} of it: what is $7x + {n}$ if $x = \\frac{{{n}}}{{7}}$?"
     verdicts = ["accepted" if n % 3 else "rejected" for n in range(ITEMS)]
@@ -33,13 +35,6 @@ def make_database(path):
     run = add_run(db, "fast", asked)
     open_audit(db, run, size=40, seed=1)
     db.close()
-
-
-@pytest.fixture(scope="module")
-def database(tmp_path_factory):
-    """One for all tests: each has reviewers of its own."""
-    path = tmp_path_factory.mktemp("keys") / "t.db"
-    make_database(path)
     return path
 
 
