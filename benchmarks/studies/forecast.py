@@ -22,9 +22,8 @@ from numpy.random import Generator, default_rng
 from numpy.typing import NDArray
 
 from benchmarks.harness import add_data, print_report, read_jsonl
-from evaluator.signal.forecast import forecast
 from evaluator.signal.groups import GroupCounts, Row, share_estimate
-from evaluator.signal.shapes import GroupShape, RescueShape, ends
+from evaluator.signal.shapes import GroupShape, RescueShape, ends, forecast
 from trainer_adapter.methods.skipping import DeadGroups
 
 LOG = "grpo_group_log_dsrsub.jsonl"

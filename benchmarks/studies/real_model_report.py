@@ -15,7 +15,7 @@ import numpy as np
 
 from benchmarks.harness import interval
 from benchmarks.studies.real_model_plan import BASE, BASELINE, PILOT_SEED, RECIPES, TRAINING, Row, best_rate
-from evaluator.passk.curves import values_over_k
+from evaluator.passk.counts import values_over_k
 
 KS = (1, 4, 8)
 BOTH = "all"

@@ -38,7 +38,7 @@ from benchmarks.harness import training_overrides
 from benchmarks.studies.sandbox_study_plan import ALL, RATES, STAGES, TUNING, Stage
 from benchmarks.studies.sandbox_world import SAMPLES, World, evaluate, tagrpo
 from evaluator.evals.results import load_result
-from evaluator.passk.curves import values_over_k
+from evaluator.passk.counts import values_over_k
 from sandbox.demo.steps import LONGEST_RESPONSE
 from service.database import Database
 from service.runs.store import list_runs

@@ -25,7 +25,7 @@ from benchmarks.harness import ROOT, interval
 from benchmarks.studies.sandbox_study import BASE, Point, read_summary
 from benchmarks.studies.sandbox_study_plan import TUNING
 from benchmarks.studies.sandbox_world import SAMPLES
-from evaluator.passk.curves import values_over_k
+from evaluator.passk.counts import values_over_k
 from ui.charts.building import apply_theme, data_of
 from ui.charts.saving import save_chart
 from ui.charts.theme import PALETTE

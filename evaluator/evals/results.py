@@ -31,8 +31,7 @@ from evaluator.grading import AnswerKind, Clustering, ClusterJob
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
 from evaluator.passk import maj_at_k
-from evaluator.passk.counts import Counts
-from evaluator.passk.curves import curve
+from evaluator.passk.counts import Counts, curve
 from evaluator.passk.estimators import Floats, pass_at_k
 from evaluator.passk.majority import AT_RANDOM
 from service.database import Database

@@ -13,7 +13,7 @@ from evaluator.evals.tables import GradeCountsRow, GradeRow, RunProblemRow, Samp
 from evaluator.grading import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, GraderRow, is_other_tool, other_tool
 from evaluator.passk.intervals import exact_interval
-from evaluator.reports.documents.document import Document, Table, Text, hundredths, table_of
+from evaluator.reports.document import Document, Table, Text, hundredths, table_of
 from service.runs.store import Run
 
 POINTS = (

@@ -4,8 +4,8 @@ from evaluator.passk.comparison import Comparison as Comparison
 from evaluator.passk.comparison import compare as compare
 from evaluator.passk.comparison import holm as holm
 from evaluator.passk.counts import Counts as Counts
+from evaluator.passk.counts import curve as curve
 from evaluator.passk.counts import pool as pool
-from evaluator.passk.curves import curve as curve
 from evaluator.passk.estimators import g_pass_at_k as g_pass_at_k
 from evaluator.passk.estimators import mg_pass_at_k as mg_pass_at_k
 from evaluator.passk.estimators import pass_at_k as pass_at_k

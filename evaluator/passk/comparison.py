@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from evaluator.passk.counts import Counts, named, with_enough
-from evaluator.passk.curves import check_ks, values_over_k
+from evaluator.passk.counts import Counts, check_ks, named, values_over_k, with_enough
 from evaluator.passk.estimators import Floats, Ints
 from evaluator.passk.intervals import NEW_PROBLEMS, SAME_PROBLEMS, UPPER_TAIL, same_problems_errors
 from service.errors import InputError
@@ -240,10 +239,7 @@ def is_fragile(differences: Floats) -> NDArray[np.bool_]:
 
 
 def _warning(
-    differences: Floats,
-    tested: Floats,
-    p_value: float,
-    bounds: tuple[float, float] | None,
+    differences: Floats, tested: Floats, p_value: float, bounds: tuple[float, float] | None
 ) -> str | None:
     """Warn of levels that may not hold; `tested` are the differences from equally many samples."""
     warnings = []

@@ -10,16 +10,8 @@ from evaluator.evals.problems import RunProblem, read_problems
 from evaluator.evals.tables import RunProblemRow
 from evaluator.passk import Comparison, compare, holm, pass_at_k
 from evaluator.passk.comparison import FLIPS, SEED
-from evaluator.passk.curves import check_ks
-from evaluator.reports.documents.document import (
-    Document,
-    Table,
-    hundredths,
-    joined,
-    points,
-    span,
-    table_of,
-)
+from evaluator.passk.counts import check_ks
+from evaluator.reports.document import Document, Table, hundredths, joined, points, span, table_of
 from evaluator.reports.layout import human_notes, judge_notes, run_notes
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.published import in_order

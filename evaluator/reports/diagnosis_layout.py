@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from evaluator.reports.documents.document import (
+from evaluator.reports.document import (
     Block,
     Document,
     Heading,

@@ -10,7 +10,7 @@ from evaluator.evals.runs import is_imported
 from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.passk.estimators import Ints
-from evaluator.reports.documents.document import ABSENT, Document, Table, hundredths, joined, span, table_of
+from evaluator.reports.document import ABSENT, Document, Table, hundredths, joined, span, table_of
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.published import PaperColumn, PublishedModel
 from evaluator.reports.report import MAJ_AT_K, PASS_AT_K, Metric, MetricScore, Report, ReportLine

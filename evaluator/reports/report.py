@@ -21,12 +21,11 @@ from evaluator.passk import (
     pass_at_k,
     pass_hat_k,
 )
-from evaluator.passk.counts import with_enough
-from evaluator.passk.curves import check_ks
+from evaluator.passk.counts import check_ks, with_enough
 from evaluator.passk.estimators import Floats
 from evaluator.passk.intervals import interval_around, same_problems_errors
 from evaluator.reports import published
-from evaluator.reports.documents.document import joined
+from evaluator.reports.document import joined
 from evaluator.reports.methods import Entry, Method
 from evaluator.reports.published import PaperColumn, PublishedModel
 from service.errors import InputError

@@ -6,10 +6,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from evaluator.signal.forecast import Forecast
 from evaluator.signal.groups import ORIGINAL, CheckpointGroups, QuestionGroup, Row, count_groups
 from evaluator.signal.rates import RATES, RateModel, make_pilot
-from evaluator.signal.shapes import JOINT_GROUP, MATCHED_GROUP, ORIGINAL_GROUP, GroupShape, RescueShape
+from evaluator.signal.shapes import (
+    JOINT_GROUP,
+    MATCHED_GROUP,
+    ORIGINAL_GROUP,
+    Forecast,
+    GroupShape,
+    RescueShape,
+)
 from service.errors import InputError
 
 ADAPTIVE = "adaptive"
@@ -200,8 +206,6 @@ def _question_tokens(predicted: Forecast, shape: GroupShape, tokens: TokenCosts)
 def _equal_share(predicted: Forecast, mixed: float) -> int | None:
     """Return the smallest G at which the original's mixed share reaches `mixed`; it grows with G."""
     below = bisect_left(
-        range(1, LARGEST_GROUP + 1),
-        mixed,
-        key=lambda g: 1 - predicted.share(GroupShape(BREAK_EVEN, 0, g)),
+        range(1, LARGEST_GROUP + 1), mixed, key=lambda g: 1 - predicted.share(GroupShape(BREAK_EVEN, 0, g))
     )
     return below + 1 if below < LARGEST_GROUP else None

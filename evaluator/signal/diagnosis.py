@@ -11,7 +11,6 @@ from evaluator.signal.cost import ASSUMPTIONS, TokenCosts, compare_choices, cost
 from evaluator.signal.cost import usd_per_token as token_price
 from evaluator.signal.difficulty import audit_difficulty
 from evaluator.signal.diversity import EMBEDDING, REMARK, Embed, diversity, fit_tf_idf
-from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import (
     ORIGINAL,
     CheckpointGroups,
@@ -23,7 +22,7 @@ from evaluator.signal.groups import (
     pool_visits,
 )
 from evaluator.signal.rates import Shift
-from evaluator.signal.shapes import paper_shapes, zero_gradient
+from evaluator.signal.shapes import Forecast, forecast, paper_shapes, zero_gradient
 from service.errors import InputError
 
 Part = Literal["zero_gradient", "forecast", "choices", "difficulty", "diversity", "cost"]

@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from evaluator.passk.comparison import holm
-from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import (
     ORIGINAL,
     CheckpointGroups,
@@ -21,6 +20,7 @@ from evaluator.signal.groups import (
     pool_visits,
 )
 from evaluator.signal.rates import RATES, USUAL_STRAY, RateModel, make_pilot, number_pairs
+from evaluator.signal.shapes import Forecast, forecast
 from service.errors import InputError
 
 FDR = 0.05

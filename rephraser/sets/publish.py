@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rates import fit_rates
-from evaluator.signal.sources.eval_runs import load_runs
+from evaluator.signal.sources import load_runs
 from rephraser.checks.text import choose_apart
 from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.store import find_neighbor_run

@@ -32,12 +32,7 @@ from service.runs.tables import PICO_PER_USD, RunRow
 
 
 def page_answers(
-    session: Session,
-    subject_id: str,
-    solver_id: str,
-    *,
-    kind: AnswerKind = AnswerKind.LATEX,
-    limit: int = 50,
+    session: Session, subject_id: str, solver_id: str, *, kind: AnswerKind = AnswerKind.LATEX, limit: int = 50
 ) -> list[dict[str, Any]]:
     """Return the first `limit` responses of a solver to a question or candidate, with their answers."""
     ask = AskRow

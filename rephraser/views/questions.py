@@ -233,8 +233,7 @@ def find_suspects(
         )
     names = ("question_id", "run")
     return sorted(
-        suspects,
-        key=lambda each: (-each["share"], -each["neighbor_drawn"], *(each[name] for name in names)),
+        suspects, key=lambda each: (-each["share"], -each["neighbor_drawn"], *(each[name] for name in names))
     )
 
 

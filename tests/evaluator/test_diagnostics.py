@@ -16,7 +16,6 @@ from benchmarks.studies.forecast import check_halves, read_visits
 from evaluator.signal.cost import BREAK_EVEN, RESCUE, TokenCosts, cost_report, usd_per_token
 from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.diversity import densities, diversity
-from evaluator.signal.forecast import Forecast, forecast
 from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rates import (
     RATES,
@@ -32,13 +31,15 @@ from evaluator.signal.shapes import (
     NEIGHBOR_GROUP,
     NEIGHBORS_GROUP,
     ORIGINAL_GROUP,
+    Forecast,
     GroupShape,
     ends,
+    forecast,
     paper_shapes,
     unknown_bounds,
     zero_gradient,
 )
-from evaluator.signal.sources.rollouts import file_source
+from evaluator.signal.sources import file_source
 from service.errors import InputError
 
 

@@ -22,7 +22,7 @@ from evaluator.evals.samples import grade_run
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob
 from evaluator.passk import curve
-from evaluator.signal.sources.eval_runs import load_runs
+from evaluator.signal.sources import load_runs
 from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database

@@ -12,7 +12,7 @@ from evaluator.evals.problems import PlacedProblem
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import published
 from evaluator.reports.comparing import MethodComparison, ahead, compare_methods, comparison_document
-from evaluator.reports.documents.document import (
+from evaluator.reports.document import (
     Commands,
     Document,
     Heading,

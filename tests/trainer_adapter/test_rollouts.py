@@ -5,7 +5,7 @@ import pyarrow.parquet as pq
 import pytest
 from rollout_shards import make_record, make_step, read_rollouts, write_run
 
-from evaluator.signal.sources.rollouts import file_source
+from evaluator.signal.sources import file_source
 from service.errors import InputError
 from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutWriter

@@ -90,9 +90,9 @@ def test_work_of_the_papers_training():
 def test_the_forecast_knows_the_groups_of_every_recipe():
     import numpy as np
 
-    from evaluator.signal.forecast import Forecast
     from evaluator.signal.groups import GroupCounts
     from evaluator.signal.rates import Mixture, RateModel, Shift, beta_cells
+    from evaluator.signal.shapes import Forecast
 
     mixture, shift = Mixture("free", beta_cells(0.4, 0.5)), Shift(0.0, 1.0, 0.1)
     model = RateModel(mixture, shift)

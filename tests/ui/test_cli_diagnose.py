@@ -27,7 +27,7 @@ QUESTIONS, N, SAMPLES = 20, 2, 8
 @pytest.fixture(autouse=True)
 def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intervals of forecasts need not be exact here."""
-    monkeypatch.setattr("evaluator.signal.forecast.REPLICATES", 4)
+    monkeypatch.setattr("evaluator.signal.shapes.REPLICATES", 4)
 
 
 @pytest.fixture

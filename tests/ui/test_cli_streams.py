@@ -10,7 +10,7 @@ from command_line import CommandLine, run_here
 from json_rows import write_rows
 from world_runs import command
 
-from evaluator.reports.documents.document import Commands, Document, Heading, Picture, Points, Table, Text
+from evaluator.reports.document import Commands, Document, Heading, Picture, Points, Table, Text
 from ui.cli import output
 from ui.cli.output import Terminal, say
 

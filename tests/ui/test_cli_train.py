@@ -34,7 +34,7 @@ def place(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     """A folder with a set math@1 of twelve questions with two neighbors each, and a pilot over it."""
     for name in ("FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr("evaluator.signal.forecast.REPLICATES", 4)
+    monkeypatch.setattr("evaluator.signal.shapes.REPLICATES", 4)
     rng = random.Random(1)
     asked = [(f"{q}+1=?", str(q + 1), [Proposed(f"Add 1 to {q}."), Proposed(f"1+{q}=?")]) for q in range(12)]
     with Database.open(tmp_path / "tagrpo.db") as database:

@@ -7,7 +7,7 @@ import pytest
 from pages import tables
 from streamlit.testing.v1 import AppTest
 
-from evaluator.reports.documents.document import guarded
+from evaluator.reports.document import guarded
 from ui.pages.widgets.tables import cell, csv_bytes
 
 

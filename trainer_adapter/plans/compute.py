@@ -12,8 +12,7 @@ from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import ModelShape
 
 if TYPE_CHECKING:
-    from evaluator.signal.forecast import Forecast
-    from evaluator.signal.shapes import GroupShape
+    from evaluator.signal.shapes import Forecast, GroupShape
 
 _HOUR = 3600.0
 

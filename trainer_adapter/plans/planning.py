@@ -22,7 +22,7 @@ from trainer_adapter.runs.data import read_data
 from trainer_adapter.runs.model_sizes import ModelShape, find_shape
 
 if TYPE_CHECKING:
-    from evaluator.signal.forecast import Forecast
+    from evaluator.signal.shapes import Forecast
     from service.database import Database
 
 
@@ -131,7 +131,7 @@ def _read_pilot(
     """Return the forecast of `tagrpo diagnose forecast` for the groups of a recipe."""
     from evaluator.signal.cost import mean_tokens
     from evaluator.signal.diagnosis import DiagnosisSettings, diagnose
-    from evaluator.signal.sources.eval_runs import eval_source
+    from evaluator.signal.sources import eval_source
 
     n = recipe.neighbors
     with database() as opened:

@@ -6,8 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from evaluator.signal.groups import CheckpointGroups, PromptSample, QuestionGroup, ResponseSource, Texts
-from evaluator.signal.sources.eval_runs import eval_source
-from evaluator.signal.sources.rollouts import file_source
+from evaluator.signal.sources import eval_source, file_source
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.runs.store import list_runs

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from evaluator.reports.documents.document import percent
+from evaluator.reports.document import percent
 from service.errors import InputError
 from trainer_adapter.record.groups import Array, TrainingCounts
 

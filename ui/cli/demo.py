@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from typer import Option
 
-from evaluator.reports.documents.document import Heading
+from evaluator.reports.document import Heading
 from service.errors import PrerequisiteError, TagrpoError
 from ui.cli import output
 from ui.cli.lazy import lazy_imports

@@ -24,7 +24,7 @@ with lazy_imports():
     from evaluator.evals import results, running, runs
     from evaluator.exchange import exporting, importing
     from evaluator.exchange import files as exchange_files
-    from evaluator.reports.documents import document
+    from evaluator.reports import document
     from rephraser.sets import problems as neighbor_problems
     from service.asks import request
     from service.database import engine

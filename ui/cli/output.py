@@ -20,7 +20,7 @@ from typing import Any, TextIO, TypeAlias
 
 import typer
 
-from evaluator.reports.documents import document as documents
+from evaluator.reports import document as documents
 from service.errors import InputError
 from service.models.stopping import deliver_signal
 from service.telling import TellStage, tell_nobody

@@ -18,10 +18,9 @@ with lazy_imports():
     from evaluator.benchmarks import catalogue
     from evaluator.evals import problems, results, runs, samples
     from evaluator.exchange import agreement
-    from evaluator.reports import comparing, layout
+    from evaluator.reports import comparing, document, layout
     from evaluator.reports import methods as pooling
     from evaluator.reports import report as reports
-    from evaluator.reports.documents import document
     from service import writing
     from service.questions import images as question_images
     from ui.charts import eval_curves, saving

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from typer import Argument, Option
 
-from evaluator.reports.documents.document import Heading
+from evaluator.reports.document import Heading
 from service.config import Reading, settings_of
 from service.errors import InputError, Interrupted, Terminated
 from service.telling import TellStage

@@ -11,7 +11,7 @@ from pathlib import Path
 from evaluator.evals.counts import BOX
 from evaluator.reports.comparing import MethodComparison, ahead, compare_methods
 from evaluator.reports.diagnosis_layout import diagnosis_document
-from evaluator.reports.documents.document import (
+from evaluator.reports.document import (
     Block,
     Commands,
     Document,
@@ -32,7 +32,7 @@ from evaluator.reports.layout import curve_rows
 from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
-from evaluator.signal.sources.eval_runs import eval_source
+from evaluator.signal.sources import eval_source
 from rephraser.run.store import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import resources
 from typing import Any, NamedTuple
 
-from evaluator.reports.documents.document import Document, Table
+from evaluator.reports.document import Document, Table
 
 FILES = ("ta_grpo", "a_grae", "cw_grpo")
 """The data files. The columns of the first are those of a report without a paper."""

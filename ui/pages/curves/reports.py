@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.exchange.agreement import agreement_notes
 from evaluator.reports.comparing import MethodComparison, compare_methods, comparison_notes
-from evaluator.reports.documents.document import Document, Table
+from evaluator.reports.document import Document, Table
 from evaluator.reports.layout import (
     contamination_notes,
     curve_rows,

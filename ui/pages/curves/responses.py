@@ -26,7 +26,7 @@ from evaluator.evals.samples import (
 )
 from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import PROGRAM_SOURCES, SOURCES, GradeValue
-from evaluator.reports.documents.document import hundredths
+from evaluator.reports.document import hundredths
 from evaluator.reports.published import in_order
 from service.errors import InputError, TagrpoError
 from service.runs.store import Run, find_run

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.overview import runs_overview
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
-from evaluator.signal.sources.eval_runs import eval_source
+from evaluator.signal.sources import eval_source
 from service.database import Database
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.reading import Record

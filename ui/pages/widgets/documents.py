@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from evaluator.reports.documents.document import Commands, Document, Heading, Points, Table, Text
+from evaluator.reports.document import Commands, Document, Heading, Points, Table, Text
 from evaluator.reports.published import printed_list
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout

@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from evaluator.reports.documents.document import guarded
+from evaluator.reports.document import guarded
 from ui.characters import one_line
 from ui.pages.state import links
 from ui.pages.text.markup import escaped

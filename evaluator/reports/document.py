@@ -133,9 +133,7 @@ def points(difference: float, digits: int = 1) -> str:
 
 
 def span(
-    low: float | None,
-    high: float | None,
-    end: Callable[[float], str] = lambda share: hundredths(share, 1),
+    low: float | None, high: float | None, end: Callable[[float], str] = lambda share: hundredths(share, 1)
 ) -> str:
     """Return an interval, `[1.2, 3.4]`; by default of shares in percent.
 
