@@ -304,6 +304,8 @@ class Reading(Generic[C]):
                 values = inner if isinstance(inner, dict) else {table.leading: inner}
                 self._take(table, items[key], (*at, key), values, place_of)
             else:
+                if key == table.leading and not items:  # after `none`
+                    several["each"] = None
                 self._take(table, several["all"], at, {key: inner}, place_of)
                 for item in items if key in table.model_fields else ():
                     self._take(table, item, at, {key: inner}, place_of)

@@ -20,6 +20,7 @@ def write_file(target: Path, write: Callable[[Path], object], *, overwrite: bool
         made = hidden / target.name
         write(made)
         _sync(made)
+        check_file_target(target, overwrite=overwrite)  # another process may have written it meanwhile
         os.replace(made, target)
 
 

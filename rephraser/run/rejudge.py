@@ -84,11 +84,14 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
 
 
 def _read_looks(session: Session, run_id: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the evidence of each look at a run's candidates, in order; judging again repeats its counts."""
-    looks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    """Return the evidence of each look at a run's candidates, in order; each has more answers."""
+    looks, drawn = defaultdict[str, list[dict[str, Any]]](list), Counter[str]()
     verdicts = select(VerdictRow.candidate_id, VerdictRow.evidence).where(VerdictRow.run_id == run_id)
     for candidate_id, evidence in session.execute(verdicts.order_by(VerdictRow.id)):
-        earlier = looks[candidate_id]
-        if "counts" in evidence and evidence["counts"] not in [each["counts"] for each in earlier]:
-            earlier.append(evidence)
+        if "counts" not in evidence:
+            continue
+        answers = _COUNTS.validate_python(evidence["counts"]).drawn("candidate")
+        if answers > drawn[candidate_id]:  # others repeat a look
+            drawn[candidate_id] = answers
+            looks[candidate_id].append(evidence)
     return looks

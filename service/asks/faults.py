@@ -151,10 +151,14 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the pause that a server asks for, in seconds or as an HTTP date (RFC 9110, 10.2.3), or None."""
-    asked = {name.lower(): value for name, value in headers.items()}.get("retry-after", "")
-    if re.fullmatch(r"\d+(\.\d+)?", asked):
-        return float(asked)
+    """Return the seconds that a server asks to wait, or None.
+
+    Reads `retry-after-ms`, and `retry-after` in seconds or as an HTTP date (RFC 9110, 10.2.3).
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if re.fullmatch(r"\d{1,12}(\.\d*)?", asked := lower.get(name, "").strip()):
+            return float(asked) * scale
     with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(lower.get("retry-after", "")).timestamp() - time.time())
     return None

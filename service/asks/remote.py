@@ -222,7 +222,7 @@ class RemoteEndpoint(ServedEndpoint):
                 if not self.learn_refused(request, without, classify(error)):
                     raise
             else:  # pydantic's own JSON cannot hold half of a surrogate pair
-                body = json.dumps(reply.model_dump(), ensure_ascii=False)
+                body = json.dumps(reply.model_dump(mode="json"), ensure_ascii=False)
                 return self.clean_reply(body, seeded="seed" not in without)
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:

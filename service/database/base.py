@@ -44,7 +44,8 @@ def add_counts(session: Session, sums: type["Base"], rows: Iterable[Mapping[str,
         if before := added.get(key):
             row = {name: value if name in keys else value + before[name] for name, value in row.items()}
         added[key] = row
-    session.connection().execute(statement, list(added.values()))
+    if added:
+        session.connection().execute(statement, list(added.values()))
 
 
 @cache

@@ -38,7 +38,7 @@ TABLES_GONE = (
     *("text_letters", "searched_texts", "question_labels", "question_set_counts", "run_spending"),
     *("standing_counts", "verdict_cache"),
 )
-"""What older revisions have more; `migrate` also makes indexes that they lack."""
+"""Triggers and tables of older revisions that `migrate` removes; it also makes missing indexes."""
 
 # As Alembic, which earlier versions migrated with, names and spells it.
 _VERSION_TABLE = """

@@ -248,7 +248,7 @@ def check_place(path: Path) -> None:
 
 
 def back_up(path: Path, target: Path) -> int:
-    """Copy a database of any revision as it is at one moment, whoever writes meanwhile; return its bytes.
+    """Copy a database of any revision consistently, even while others write; return its bytes.
 
     The copy appears under its name only when it is whole and sound.
     """

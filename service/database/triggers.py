@@ -35,7 +35,7 @@ def refusing(row: type[Base], name: str, when: str, words: str, condition: str |
 
 
 def write_once(row: Row) -> Row:
-    """Class decorator: the database refuses to change rows of the table; they go with their run."""
+    """Class decorator: the database refuses changed rows; only removing their run deletes rows."""
     name = row.__tablename__
     refusing(row, f"{name}_no_update", "BEFORE UPDATE", f"{name} is append-only")
     return row

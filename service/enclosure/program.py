@@ -5,11 +5,13 @@ Nothing here is trusted once the program has been loaded: the tests' process rea
 
 import builtins
 import contextlib
+import itertools
 import operator
 import socket
 import symtable
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 from service.enclosure.channel import Malformed, decode, encode, pack, receive
@@ -88,7 +90,7 @@ def _answer(request: dict[str, Any], objects: list[Any]) -> dict[str, Any]:
 
     try:
         do = request["do"]
-        function = getattr(builtins, do, None) or getattr(operator, do)
+        function = _take if do == "take" else getattr(builtins, do, None) or getattr(operator, do)
         sent = request["args"]
         args = [decode(each, objects.__getitem__) for each in sent]
         named = {name: decode(each, objects.__getitem__) for name, each in request["named"].items()}
@@ -104,6 +106,10 @@ def _answer(request: dict[str, Any], objects: list[Any]) -> dict[str, Any]:
         return {**answer, "changed": changed} if changed else answer
     except BaseException as error:
         return _raised(error)
+
+
+def _take(iterator: Iterator[Any], number: int) -> list[Any]:
+    return list(itertools.islice(iterator, number))
 
 
 def _raised(error: BaseException) -> dict[str, Any]:

@@ -8,13 +8,15 @@ import builtins
 import socket
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from service.enclosure.channel import Malformed, decode, encode, pack, receive
 
 _FILE = "<tests>"
 _MAX_TEXT = 300
+_SINGLE, _CHUNK = 200, 256
+"""After so many calls, items are asked for in chunks; before, the program computes none that is unused."""
 
 
 class _Ended(BaseException):
@@ -135,7 +137,6 @@ class _Remote:
     _session: _Session
     __hash__ = object.__hash__
     __call__ = _forward("call")
-    __iter__ = _forward("iter")
     __getattr__ = _forward("getattr")
     __setattr__ = _forward("setattr")
     __next__ = _forward("next")
@@ -156,8 +157,20 @@ class _Remote:
             return False
         return self is other or self._session.ask("eq", (self, other), {}) is True
 
+    def __iter__(self) -> Iterator[Any]:
+        return _items(self._session, self._session.ask("iter", (self,), {}))
+
     def __contains__(self, value: Any) -> bool:
         return value in list(self)  # as data, not as the object says
+
+
+def _items(session: _Session, iterator: Any) -> Iterator[Any]:
+    """Yield what an iterator of the program gives."""
+    items, number = [None], 1
+    while len(items) == number:
+        number = 1 if session.calls < _SINGLE else _CHUNK
+        items = session.ask("take", (iterator, number), {})
+        yield from items
 
 
 class _Scope(dict[str, Any]):

@@ -41,7 +41,7 @@ class Row:
     stop_reason: str | None = None
     is_dropped: bool = False
     shift: int = 0
-    """What images save in positions: they take fewer than tokens."""
+    """Positions saved by images, which use fewer positions than tokens."""
 
     def __post_init__(self) -> None:
         self.numbers = np.random.Generator(np.random.Philox(key=self.seed))

@@ -1,6 +1,6 @@
 """Texts of a set that repeat problems of a benchmark: exactly, nearly, or in long stretches.
 
-The database keeps what a check found, so that reports can say it.
+Checks are stored, so that reports can cite them.
 """
 
 import re

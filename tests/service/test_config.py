@@ -102,6 +102,7 @@ FOO = "solver.chat_template_kwargs.foo=1"
         (BOTH + "max_tokens = 4\n", ["solver.max_tokens=5"], [A | {"max_tokens": 5}, B | {"max_tokens": 5}]),
         (BOTH, ["solver=c"], [{"model": "c"}]),
         (BOTH, ["solver=none"], []),
+        (BOTH, ["solver=none", "solver.model=a"], [A]),
         ('solver = ["a", {model = "b", temperature = 0.0}]\n', [], [A, B | {"temperature": 0.0}]),
         (THINKING, [FOO], [A | {"chat_template_kwargs": {"thinking": False, "foo": 1}}]),
         (

@@ -72,7 +72,7 @@ def test_a_program_passes_or_says_where_it_failed():
 @pytest.mark.parametrize(
     ("program", "tests"),
     [
-        ("def f():\n    yield from range(10**3)", "assert sum(f()) == sum(range(10**3))"),
+        ("def f():\n    yield from range(10**5)", "assert sum(f()) == sum(range(10**5))"),
         (
             "def f():\n    yield from (1, 2, 3)\n    while True: pass",
             "g = f()\nassert [x for x, _ in zip(g, 'ab')] == [1, 2]",

@@ -11,8 +11,7 @@ from ui.pages.state import settings
 
 
 def main(script: str, database: str) -> None:
-    listening = bind(Address(port=0))
-    address = Address(port=listening.getsockname()[1])
+    listening, address = bind(Address(port=0))
     settings.use(settings.PageSettings(Path(database)))
     serving.serve(
         listening,

@@ -84,7 +84,8 @@ def copy(
 def upgrade(vacuum: bool = False) -> None:
     """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
 
-    Older versions cannot open it afterwards. Make a copy first: tagrpo db backup before.db
+    Stop all other commands on the database first. Older versions cannot open it afterwards. Make a copy
+    first: tagrpo db backup before.db
 
     Example: tagrpo db upgrade --vacuum
 
