@@ -46,7 +46,7 @@ from service.telling import TellStage
 PROMPT_VERSION = "1"
 
 LONGEST_SHOWN = 8_000
-"""Characters of a response that a judge is shown: its end, where the answer stands."""
+"""Characters of a response that a judge is shown: its end, where the answer is."""
 
 SYSTEM = (
     "You compare answers to problems with reference answers. You do not solve the problems, and you take the "
@@ -110,7 +110,7 @@ class JudgeQuestion:
 
 
 def shown_response(text: str) -> str:
-    """Return what a judge is shown of a response: behind its thought, and of that the end.
+    """Return what a judge is shown of a response: the end of what follows its thought.
 
     Empty where the thought was cut off, or nothing stands behind it: there is no answer to judge.
     """

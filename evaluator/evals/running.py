@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
@@ -375,6 +375,11 @@ def _store_blocks(
     finishing = update(TaskRow).where(TaskRow.run_id == run_id, items, TaskRow.state != DONE)
     finishing = finishing.values(state=DONE, worker=None, error=None)
     new = set(session.scalars(finishing.returning(TaskRow.item)))
+    # Earlier versions could be killed between the two; a block is stored as a whole.
+    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
+    firsts = [(block[0].run_problem_id, block[0].ordinal) for _, block in blocks]
+    stored = {tuple(row) for row in session.execute(select(*place.clauses).where(place.in_(firsts)))}
+    new -= {item for (item, _), first in zip(blocks, firsts, strict=True) if first in stored}
     samples = [sample for item, block in blocks if item in new for sample in block]
     if samples:
         insert_samples(session, samples, grader_row)

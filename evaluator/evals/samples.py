@@ -208,7 +208,7 @@ def add_human_grade(
 
 
 def withdraw_human_grade(session: Session, sample_id: int, *, reviewer: str) -> str | None:
-    """Take a person's newest grade of a sample back; return what it said, None where there is none of theirs.
+    """Take a person's newest grade of a sample back; return its value, None if there is none.
 
     It stays in the database, and what was said before counts again.
     """
@@ -305,10 +305,10 @@ def grade_run(
 
 def insert_grades(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:
     """Write rows of the table of grades and count them; a sample keeps the grade that it has."""
-    samples = GradeRow.sample_id.in_([row["sample_id"] for row in rows])
-    stored = {
-        tuple(key) for key in session.execute(select(GradeRow.sample_id, GradeRow.grader_id).where(samples))
-    }
+    stored = set[tuple[int, int]]()
+    for part in in_parts([row["sample_id"] for row in rows]):
+        keys = select(GradeRow.sample_id, GradeRow.grader_id).where(GradeRow.sample_id.in_(part))
+        stored |= {(sample_id, grader_id) for sample_id, grader_id in session.execute(keys)}
     new = [row for row in rows if (row["sample_id"], row["grader_id"]) not in stored]
     if new:
         table: Any = GradeRow.__table__

@@ -367,7 +367,7 @@ def import_responses(
 ) -> tuple[Run, int, int]:
     """Store the responses of a file as the run `name`; return it, how many are new, and how many were there.
 
-    A killed import is gone on with by the same call: responses of a problem are numbered in the file's order,
+    Run the same import again to resume a killed one: responses of a problem are numbered in the file's order,
     and those with a number are there. Requests that brought no response become samples that are missing for
     good, which every pass@k takes as unknown.
 

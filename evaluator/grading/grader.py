@@ -4,13 +4,14 @@ import asyncio
 import atexit
 import math
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import lru_cache, partial
+from functools import cache, partial
 from hashlib import blake2b
 
 from evaluator.grading.compare import Task, do_task, read_case, read_tolerance, with_answer
@@ -118,11 +119,12 @@ class Grader(AbstractContextManager["Grader"]):
         """Return what reading a case gives, remembered by a hash of its response, since these are long."""
         digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         key = (digest, case.gold, case.kind, case.tolerance, case.boxed_only)
-        if key not in self._reads:
+        read = self._reads.get(key) or _read(case)
+        if not isinstance(read, Grade) or read.is_lasting:
             if len(self._reads) >= _MAX_REMEMBERED:
                 self._reads.clear()
-            self._reads[key] = _read(case)
-        return self._reads[key]
+            self._reads[key] = read
+        return read
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
         """Grades the reference of each gold, given as (gold, reference).
@@ -293,8 +295,16 @@ def look(case: GradeCase) -> Grade | None:
     return None if grade is NEEDS_ALGEBRA else with_answer(grade, answer)
 
 
-@lru_cache(maxsize=1)
+_lock = threading.Lock()
+
+
 def _shared_grader() -> Grader:
+    with _lock:  # `cache` calls the function once for each thread that comes before the first is done
+        return _only_grader()
+
+
+@cache
+def _only_grader() -> Grader:
     grader = Grader(workers=1)
     atexit.register(grader.close)
     return grader

@@ -33,7 +33,7 @@ _MOST_CANDIDATES = 6
 
 
 class Programs(NamedTuple):
-    """Programs that a response may mean, the likeliest first, and where they stood, of `PROGRAM_SOURCES`."""
+    """Programs that a response may mean, the likeliest first, and where they were, of `PROGRAM_SOURCES`."""
 
     sources: tuple[str, ...]
     source: str
@@ -42,7 +42,7 @@ class Programs(NamedTuple):
 def find_programs(response: str, gold: ProgramGold) -> Programs | None:
     """Return the programs of a response; None where there is none.
 
-    The last fenced block that defines what is asked for comes first, behind those before it that define what
+    The last fenced block that defines what is asked for comes first, after those before it that define what
     it uses; then earlier ones, and the last block. A block, or a response without any, that goes on where the
     prompt ends is put behind it.
     """
@@ -123,7 +123,7 @@ def _completions(text: str, gold: ProgramGold) -> list[str]:
 
 
 PASSES = "passes the tests"
-"""What stands as the answer of a program that is right; other programs' say how they fail."""
+"""The answer shown for a correct program; others say how they fail."""
 _REASONS = {
     "passed": "tests passed",
     "failed": "tests failed",

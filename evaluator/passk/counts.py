@@ -119,8 +119,10 @@ def with_enough(
             f"{len(short)} of {len(fewest)} problems have fewer than {k} graded samples: {named(short)}. "
             "Sample more responses, choose a smaller k, or pass --allow missing to exclude these problems"
         )
-    kept = [counts.select(id for id in counts.problem_ids if fewest[id] >= k) for counts in several]
-    return kept, tuple(short)
+    kept = [[id for id in counts.problem_ids if fewest[id] >= k] for counts in several]
+    if not all(kept):
+        raise InputError(f"no problem of one of the methods has {k} graded samples")
+    return [counts.select(ids) for counts, ids in zip(several, kept, strict=True)], tuple(short)
 
 
 def named(ids: Sequence[str]) -> str:

@@ -189,8 +189,11 @@ def zero_gradient(checkpoint: CheckpointGroups, g: int, n: int) -> PartTables:
     # The joint figure needs every prompt that any of the others needs.
     usable = ~np.isnan(values[JOINT_GROUP if n else ORIGINAL_GROUP])
     if not usable.any():
+        known = counts.correct + counts.wrong
+        neighbors = int((known[:, 1:] >= g).sum(axis=1).max())
         raise InputError(
-            f"{label}: no question has {needed}. Give a smaller --g or --n, or sample more responses."
+            f"{label}: no question has {needed} (at most {known[:, 0].max()} for an original, {neighbors} "
+            f"neighbors with {g}). Give a smaller --g or --n, or sample more responses."
         )
     values = {name: np.where(usable, value, np.nan) for name, value in values.items()}
     values = {name: value for name, value in values.items() if not np.isnan(value).all()}

@@ -154,15 +154,17 @@ def file_source(path: Path, *, windows: int = WINDOWS, threshold: float | None =
     false, a grade (correct, wrong, unknown), or null for unknown. Any other number needs a `threshold`: above
     it the response is correct.
     """
-    visits: dict[Step, dict[str, list[PromptSample]]] = {}
+    visits: dict[Step, dict[str, dict[int, PromptSample]]] = {}
     by_prompt = False
     for _, step, group_id, sample, row in _read(path, threshold):
-        visits.setdefault(step, {}).setdefault(group_id, []).append(sample)
+        prompts = visits.setdefault(step, {}).setdefault(group_id, {})
+        before = prompts.get(sample.variant)
+        prompts[sample.variant] = sample if before is None else before + sample
         by_prompt = by_prompt or row.question is None
     if not visits:
         raise InputError(f"{path}: contains no rollouts.")
     groups = {
-        step: [QuestionGroup(group_id, tuple(samples)) for group_id, samples in by_question.items()]
+        step: [QuestionGroup(group_id, tuple(prompts.values())) for group_id, prompts in by_question.items()]
         for step, by_question in visits.items()
     }
     stretches = {_label(steps): steps for steps in _stretches(list(visits), windows)}

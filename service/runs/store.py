@@ -22,7 +22,7 @@ _PACKAGES = (
     *("torch", "transformers", "vllm"),
 )
 _NAME = re.compile(r"[^\W_][\w.-]{0,99}")
-_LONGEST_SHOWN = 60
+_LONGEST_SHOWN = 160
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,9 @@ def changed_settings(stored: Mapping[str, Any], given: Mapping[str, Any]) -> lis
     """Return the settings in which two specs differ, as `key (1 stored, 2 given)`."""
     old, new = dict(_settings(stored)), dict(_settings(given))
     return [
-        f"{key} ({_shorten(old.get(key, 'not set'))} stored, {_shorten(new.get(key, 'not set'))} given)"
+        f"{key} ({_shorten(old, key)} stored, {_shorten(new, key)} given)"
         for key in sorted({*old, *new})
-        if old.get(key) != new.get(key)
+        if key not in old or key not in new or old[key] != new[key]
     ]
 
 
@@ -201,7 +201,7 @@ def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question
     )
 
 
-def _settings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
+def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the single settings of a spec by path; ids and hashes, which only follow from them, are left."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
@@ -211,8 +211,9 @@ def _settings(value: Any, path: str = "") -> Iterator[tuple[str, str]]:
         for number, inner in enumerate(value, start=1):
             yield from _settings(inner, f"{path}.{number}")
     else:
-        yield path, repr(list(value) if isinstance(value, tuple) else value)
+        yield path, list(value) if isinstance(value, tuple) else value
 
 
-def _shorten(text: str) -> str:
+def _shorten(settings: Mapping[str, Any], key: str) -> str:
+    text = repr(settings[key]) if key in settings else "not set"
     return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + "..."

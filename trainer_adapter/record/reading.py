@@ -204,16 +204,19 @@ class Record:
         return pruned
 
     def _refresh(self) -> None:
-        """Read counts and footers again if the folder or its counts have changed, or a file was damaged."""
+        """Read counts and footers again if the folder or its counts have changed, or a damaged file has."""
         with self._lock:
-            state = [file_state(self.folder), file_state(self.folder / COUNTS_FILE)]
-            if state == self._state and not self._problems:
+            damaged = bool(self._problems)  # a file may be copied again at any time
+            files = self.folder.glob("*.parquet") if damaged else [self.folder / COUNTS_FILE]
+            state = [file_state(each) for each in (self.folder, *sorted(files))]
+            if state == self._state:
                 return
             table, self._contents, problems = current_counts(self.folder, self.run.name)
             texts = set(steps_there(self.folder, "texts"))  # written before headers, so looked for later
             missing = [texts_path(self.folder, step) for step in self._contents if step not in texts]
             self._problems = (*problems, *(f"{path}: {_MISSING}" for path in missing))
-            self._counts, self._state = TrainingCounts(table), state
+            self._counts = TrainingCounts(table)
+            self._state = state if bool(self._problems) == damaged else []  # what to look at has changed
 
 
 def place_of(rollout_id: str) -> tuple[int, int]:

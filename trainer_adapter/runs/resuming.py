@@ -2,6 +2,7 @@
 
 import re
 import zipfile
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -114,17 +115,28 @@ def tracked_step(folder: Path) -> int | None:
         return None
 
 
-def fault_of(folder: Path, step: int, *, ended: bool = False) -> str | None:
-    """Return what the checkpoint of a step lacks, if anything; verl writes `data.pt` last.
+_FILES = {"model": "model", "optimizer": "optim", "extra": "extra_state"}
+"""What verl's FSDP engine calls the files of what it saves, one of each for every rank."""
 
-    An ended run needs no weights to resume from.
-    """
+
+def loaded_parts(composition: Composition) -> tuple[str, ...]:
+    """Return the parts of a checkpoint that verl loads, by the names of their files."""
+    key = "actor_rollout_ref.actor.checkpoint"
+    saved = str(composition.value(f"{key}.save_contents", ",".join(_FILES)))
+    loaded = str(composition.value(f"{key}.load_contents", saved))
+    contents = re.findall(r"\w+", saved if "${" in loaded else loaded)
+    return tuple(file for content, file in _FILES.items() if content in contents)
+
+
+def fault_of(folder: Path, step: int, parts: Collection[str]) -> str | None:
+    """Return what the checkpoint of a step lacks, if anything; verl writes `data.pt` last."""
     place = folder / f"global_step_{step}"
     if not place.is_dir():
         return "does not exist"
     held = sorted((place / "actor").glob("*_world_size_*.pt"))
-    if not ended and not any(path.name.startswith("model_") for path in held):
-        return "has no actor/model_world_size_*.pt"
+    for part in parts:
+        if not any(path.name.startswith(f"{part}_world_size_") for path in held):
+            return f"has no actor/{part}_world_size_*.pt"
     for path in (*held, place / "data.pt"):
         if not path.exists():
             return f"has no {path.name}"
@@ -133,24 +145,30 @@ def fault_of(folder: Path, step: int, *, ended: bool = False) -> str | None:
     return None
 
 
-def mend(folder: Path, *, ended: bool = False) -> str | None:
+def mend(folder: Path, parts: Collection[str], *, ended: bool = False) -> str | None:
     """Let verl's tracker name the last whole checkpoint; return what had to be done, None where nothing had.
 
-    verl stops at a tracker that a kill left empty and at a part that is missing, and begins at step 1 without
-    a word where the checkpoint it names is gone.
+    verl stops if the tracker is empty or a part is missing, and restarts at step 1 if its checkpoint is gone.
     """
     tracker, step = folder / TRACKER, tracked_step(folder)
     if not tracker.exists():
         return None
+    if ended:
+        parts = [part for part in parts if part == "model"]
+    elif "model" not in parts:
+        raise InputError(
+            f"{folder}: the checkpoints of this run contain no weights that verl can resume from. Only a "
+            "run whose checkpoint.save_contents and .load_contents include `model` can be resumed."
+        )
     fault = "does not contain a step number"
     if step is not None:
-        lack = fault_of(folder, step, ended=ended)
+        lack = fault_of(folder, step, parts)
         if lack is None:
             return None
         fault = f"points to step {step}, which {lack}"
     matches = [_STEP.fullmatch(path.name) for path in folder.glob("global_step_*")]
     steps = sorted((int(match[1]) for match in matches if match), reverse=True)
-    whole = (other for other in steps if fault_of(folder, other, ended=ended) is None)
+    whole = (other for other in steps if fault_of(folder, other, parts) is None)
     if (last := next(whole, None)) is not None:
         write_text(tracker, str(last), overwrite=True)
         return f"{tracker.name} {fault}; training resumes from the checkpoint at step {last}"

@@ -37,7 +37,7 @@ from trainer_adapter.runs.launching import (
 )
 from trainer_adapter.runs.model_sizes import known_shape
 from trainer_adapter.runs.presets import DEFAULT, PRESETS
-from trainer_adapter.runs.resuming import make_spec, mend
+from trainer_adapter.runs.resuming import loaded_parts, make_spec, mend
 from trainer_adapter.runs.run_folder import COMMAND, RunFolder, TrainAttempt
 from trainer_adapter.verl.export import export_verl
 from trainer_adapter.verl.hooks import hooks_of
@@ -253,7 +253,7 @@ def _finished(prepared: Prepared, notes: list[str]) -> Trained | None:
     """Return how the run ended where its last step is saved, else None; verl's tracker is mended before."""
     attempts, composition = prepared.folder.attempts(), prepared.composition
     ended = bool(attempts) and attempts[-1].finished
-    mended = mend(prepared.folder.checkpoints, ended=ended)
+    mended = mend(prepared.folder.checkpoints, loaded_parts(composition), ended=ended)
     saved = prepared.folder.checkpoint()
     if mended or saved is None:
         notes.append(mended or "the run has no checkpoint yet; training restarts from step 1")

@@ -5,6 +5,7 @@ that one grader serves all calls of a worker process; `reward_kwargs` has the ar
 """
 
 import atexit
+import threading
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -93,9 +94,17 @@ def to_reward(grade: Grade) -> dict[str, Any]:
     }
 
 
-@cache
+_lock = threading.Lock()
+
+
 def _desk(workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> Desk:
-    """Return this process's desk; it may be used from several event loops."""
+    """Return this process's desk; threads that come at the same time get the same."""
+    with _lock:
+        return _only_desk(workers, time_limit_s, memory_limit_mb, own)
+
+
+@cache
+def _only_desk(workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> Desk:
     desk = Desk(Grader(workers, time_limit_s, memory_limit_mb, own=own), time_limit_s + _SLACK_S)
     atexit.register(desk.close)
     return desk
