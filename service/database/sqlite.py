@@ -253,6 +253,8 @@ def back_up(path: Path, target: Path) -> int:
     The copy appears under its name only when it is whole and sound.
     """
     check_file(path, create=False)
+    if not target.parent.is_dir():  # perhaps a disk that is not mounted
+        raise DatabaseError(f"{target}: the folder {target.parent} does not exist. Create it first.")
     with explained(path):
         write_file(target, lambda part: _copy(path, part), overwrite=None)
     return target.stat().st_size

@@ -13,14 +13,16 @@ class _LazyModule(ModuleType):
         return getattr(import_module(self.__name__), name)
 
 
+_eager = builtins.__import__
+
+
 @contextmanager
 def lazy_imports() -> Iterator[None]:
     """Defer the imports in this block, all of the form `from package import module`."""
-    eager = builtins.__import__
 
     def defer(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        if not (globals and globals["__name__"].startswith("ui.cli.")):  # another thread imports
-            return eager(name, globals, locals, fromlist, level)
+        if not (globals and globals.get("__name__", "").startswith("ui.cli.")):  # another thread imports
+            return _eager(name, globals, locals, fromlist, level)
         package = ModuleType(name)
         vars(package).update({module: _LazyModule(f"{name}.{module}") for module in fromlist})
         return package
@@ -29,4 +31,4 @@ def lazy_imports() -> Iterator[None]:
     try:
         yield
     finally:
-        builtins.__import__ = eager
+        builtins.__import__ = _eager
