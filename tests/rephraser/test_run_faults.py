@@ -119,6 +119,26 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm, tmp_path, m
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
+def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm, tmp_path):
+    undisturbed, paid = calm
+    db = tmp_path / "capped.db"
+    import_world(db, QUESTIONS)
+    prices = ["proposer.price=[10,30]", "solver.price=[1,1]"]
+    with world_server("--model", "test-model") as url:
+        capped = run_here(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
+        assert capped.code == 3
+        assert "--max-usd 0.25" in capped.err
+        assert f"`tagrpo resume run max_usd=MORE --db {db}`" in capped.err
+        assert 0.03 < sum(line["usd"] for line in ledger(db)) <= 0.25
+        assert stats(url)["paid"] < paid
+        done = run_here("resume", "run", "--db", db, *prices, "max_usd=9")
+        assert done.code == 0, done.err
+        assert stats(url)["paid"] == paid
+    assert final_state(db) == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
 def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(tmp_path):
     db = tmp_path / "capped.db"
     import_world(db, QUESTIONS)

@@ -362,6 +362,21 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(db, ca
     assert states(db).count("lost") == len(endpoint.sent) - stored
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_lets_requests_in_flight_finish(db, number):
+    def script(request: Request) -> str:
+        if request.seed == 8:
+            os.kill(os.getpid(), number)
+        return "yes"
+
+    endpoint = ScriptedEndpoint(script, latency_s=0.02, max_concurrency=4)
+    outcome = work(db, make_run(db, tasks=50), endpoint)
+    assert (outcome.stopped, outcome.message) == ("interrupted", "interrupted")
+    assert 9 <= len(endpoint.sent) <= 17
+    assert states(db) == ["answered"] * len(endpoint.sent)
+    assert outcome.done == len(endpoint.sent)
+
+
 def test_progress_tells_tasks_rate_cost_and_what_is_left(db, monkeypatch):
     monkeypatch.setattr(working, "REPORT_S", 0.02)
     run, told = make_run(db, tasks=30), list[tuple[int, int, str]]()

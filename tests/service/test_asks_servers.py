@@ -17,10 +17,10 @@ from openai_server import OpenAIServer
 from pictures import picture
 
 from service.asks import servers as module
-from service.asks.money import Price, max_image_tokens, worst_pico
+from service.asks.money import Price, find_price, max_image_tokens, worst_pico
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import RATE_LIMITED, TIME_OUT, UNKNOWN_MODEL, Fault, Message
-from service.errors import PrerequisiteError
+from service.errors import BudgetError, PrerequisiteError
 from service.questions.images import read_image
 
 
@@ -165,6 +165,15 @@ def test_importing_loads_no_litellm_and_prices_need_no_network():
     done = subprocess.run([sys.executable, "-c", OFFLINE], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["10.0", "30.0"]
+
+
+def test_the_users_price_comes_before_litellms():
+    assert find_price("openai/gpt-4-turbo", (1.0, 2.0)) == Price(1.0, 2.0)
+    assert find_price("gpt-4-turbo") == Price(10.0, 30.0)
+    assert find_price("hosted_vllm/m") is None
+    assert find_price("hosted_vllm/m", (0.0, 0.0), required=True) == Price(0.0, 0.0)
+    with pytest.raises(BudgetError, match=r"hosted_vllm/m.*\[0,0\] if it is free"):
+        find_price("hosted_vllm/m", required=True)
 
 
 def test_the_worst_case_covers_prompt_images_and_all_responses():

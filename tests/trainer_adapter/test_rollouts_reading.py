@@ -9,7 +9,7 @@ import pytest
 from rescues import write_rescues
 from rollout_shards import add_training, make_record, make_step, write_run
 
-from service.errors import InputError
+from service.errors import InputError, NotFoundError
 from service.runs.store import Run, open_run
 from trainer_adapter.record import RolloutWriter, listing
 from trainer_adapter.record.diagnosing import training_source, windows_source
@@ -65,6 +65,15 @@ def test_groups_are_told_by_kind_and_paged_both_ways(tmp_path):
     assert counts.page_groups(after=(1, "q_~")) == every[4:]
     with pytest.raises(InputError, match="not a kind of group"):
         GroupFilters(kind="good")
+
+
+def test_what_is_not_there_is_named(record):
+    with pytest.raises(NotFoundError, match="step 4 has no responses"):
+        record.joint_group(4, QUESTION)
+    with pytest.raises(NotFoundError, match="no rollout 1:16: step 1 has 16"):
+        record.rollout("1:16")
+    with pytest.raises(InputError, match="'x' is not a rollout id"):
+        record.rollout("x")
 
 
 def test_a_list_stops_at_a_bound(record, monkeypatch):

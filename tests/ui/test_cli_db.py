@@ -64,6 +64,8 @@ def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     with Database.open(folder / "copy.db", read_only=True) as copy, copy.read() as session:
         assert session.execute(text("SELECT count(*) FROM ballast")).scalar() == 1
     assert "already exists" in cli.refused("db", "backup", folder / "copy.db", "--db", db)
+    refused = cli.refused("db", "backup", tmp_path / "no" / "copy.db", "--db", db)
+    assert "does not exist. Create it first" in refused
 
 
 def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLine, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from page_view import locked_ui, tagrpo_ui
 from service.database import Database
 from service.errors import InputError
 from service.web.listening import Address, read_secret
+from ui.pages.server import serving
 from ui.pages.server.serving import has_display, redirect_file
 from ui.shipped_demo.unpacking import demo_database
 
@@ -153,3 +154,16 @@ def test_a_missing_streamlit_says_what_to_install(database):
     assert done.returncode == 2
     assert "pip install 'tagrpo[ui]'" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_every_option_is_known_to_streamlit_and_nothing_is_left_open():
+    from streamlit import config
+
+    options = serving._options(Address(), {"localhost"})
+    config.get_config_options()
+    assert [name for name in options if name not in config._config_options_template] == []
+    assert options["browser.gatherUsageStats"] is False
+    assert options["server.enableCORS"] is True
+    assert options["server.enableXsrfProtection"] is True
+    assert options["server.address"] == "127.0.0.1"
+    assert options["server.fileWatcherType"] == "none"
