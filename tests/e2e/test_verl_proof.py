@@ -267,7 +267,7 @@ def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> 
     asked = [json.loads(line)["input"] for line in lines]
     assert len(asked) == 20
     assert all("What is" in text for text in asked)
-    assert "val-core/sums/acc/mean@1" in long_run.steps[-1]
+    assert "val-core/toy/acc/mean@1" in long_run.steps[-1]
 
 
 def test_every_step_changes_the_weights(long_run: VerlRun) -> None:
