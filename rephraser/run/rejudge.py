@@ -85,13 +85,13 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
 
 def _read_looks(session: Session, run_id: str) -> dict[str, list[dict[str, Any]]]:
     """Return the evidence of each look at a run's candidates, in order; each has more answers."""
-    looks, drawn = defaultdict[str, list[dict[str, Any]]](list), Counter[str]()
+    looks, drawn = defaultdict[str, list[dict[str, Any]]](list), dict[str, int]()
     verdicts = select(VerdictRow.candidate_id, VerdictRow.evidence).where(VerdictRow.run_id == run_id)
     for candidate_id, evidence in session.execute(verdicts.order_by(VerdictRow.id)):
         if "counts" not in evidence:
             continue
         answers = _COUNTS.validate_python(evidence["counts"]).drawn("candidate")
-        if answers > drawn[candidate_id]:  # others repeat a look
+        if answers > drawn.get(candidate_id, -1):  # others repeat a look
             drawn[candidate_id] = answers
             looks[candidate_id].append(evidence)
     return looks

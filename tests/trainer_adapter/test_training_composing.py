@@ -204,7 +204,7 @@ def test_a_run_is_what_it_was_told_not_where_it_lies():
         "recipe.name ('ta_grpo' stored, 'ta_grpo[loss.kl_coef=0]' given)",
     ]
     assert changed_settings(first, spec(content_hash="d" * 64)) == [
-        f"data.content_hash ('{'c' * 59}... stored, '{'d' * 59}... given)"
+        f"data.content_hash ('{'c' * 64}' stored, '{'d' * 64}' given)"
     ]
     # with a schedule over the whole length, a longer run is another one; at a constant rate it goes on
     longer = ["trainer.total_epochs=4"]
