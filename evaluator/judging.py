@@ -81,7 +81,7 @@ _WORDS = {
 
 @dataclass(frozen=True)
 class JudgeQuestion:
-    """What a judge is asked: of which problem, against which answer, and the end of a response."""
+    """What a judge is asked: the problem, the reference answer, and the end of a response."""
 
     problem: str
     gold: str
@@ -112,7 +112,7 @@ class JudgeQuestion:
 def shown_response(text: str) -> str:
     """Return what a judge is shown of a response: the end of what follows its thought.
 
-    Empty where the thought was cut off, or nothing stands behind it: there is no answer to judge.
+    Empty if the thought was cut off or nothing follows it: there is no answer to judge.
     """
     answer = (after_thinking(text) or "").strip()
     return answer if len(answer) <= LONGEST_SHOWN else f"[...] {answer[-LONGEST_SHOWN:]}"

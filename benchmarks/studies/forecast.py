@@ -37,7 +37,7 @@ Visits = list[list[tuple[int, int]]]
 
 @dataclass(frozen=True)
 class Simulated:
-    """Success rates [questions, 1 + N] of originals and their neighbors, drawn anew for each pilot."""
+    """Success rates [questions, 1 + N] of originals and their neighbors, drawn again for each pilot."""
 
     name: str
     draw: Callable[[Generator, int], Floats]
@@ -87,7 +87,7 @@ class AuditMember:
 
 
 def shifted(rates: Floats, shifts: Floats) -> Floats:
-    """Return the rates beside those that stand apart from them by these logits."""
+    """Return the rates, and next to them the rates shifted by these logits."""
     rates = np.clip(rates, 1e-12, 1 - 1e-12)
     logits = np.log(rates / (1 - rates))[:, None] + np.concatenate(
         [np.zeros((len(rates), 1)), shifts], axis=1

@@ -56,7 +56,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """The parts of a response, and the names under which each is looked for.
 
-Beside a gold of another name `answer` may be the model's own, so that it comes after these.
+If the gold has another name, `answer` may be the model's own answer, so it comes last.
 """
 _EXPORTED = frozenset({"copy", "group", "variant"})
 """The columns by which an export is known."""

@@ -51,9 +51,9 @@ from service.runs.store import Run, check_name, finish_run, package_versions
 from service.telling import TellProgress
 
 By: TypeAlias = Literal["text", "inside", "position"]
-"""How a question is found in a benchmark: its text is the same but for whitespace and places of images, the
-problem's text stands inside it (a prompt with instructions around), or its id counts the benchmark's rows
-from 0. The benchmark's own problem ids are always taken."""
+"""How to find a question in a benchmark: by the same text, except for whitespace and places of images; by the
+problem's text inside it (a prompt with instructions); or by its id as a row number from 0. The benchmark's
+own problem ids always match."""
 
 UNMATCHED, UNCLEAR = -1, -2
 """What a matcher gives instead of a problem's number: there is none, or several that differ."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
 
 from evaluator.grading.compare import Task, do_task, read_case, read_tolerance, with_answer
@@ -296,18 +296,15 @@ def look(case: GradeCase) -> Grade | None:
 
 
 _lock = threading.Lock()
+_graders: list[Grader] = []
 
 
 def _shared_grader() -> Grader:
-    with _lock:  # `cache` calls the function once for each thread that comes before the first is done
-        return _only_grader()
-
-
-@cache
-def _only_grader() -> Grader:
-    grader = Grader(workers=1)
-    atexit.register(grader.close)
-    return grader
+    with _lock:  # threads that come at the same time get the same
+        if not _graders:
+            _graders.append(Grader(workers=1))
+            atexit.register(_graders[0].close)
+        return _graders[0]
 
 
 Pair = tuple[str, str]
@@ -369,7 +366,7 @@ class Grouping:
         self._class_of.update(dict.fromkeys(same, len(self._classes) - 1))
         self._rest = [key for key in self._rest if key not in same]
         if doubtful and self._leader == self._gold and not same and not self._gold_seen:
-            # No answer stands behind the gold: one that may equal it can still represent a class.
+            # No answer equals the gold for certain: one that may equal it can still represent a class.
             self._gold = None
             self._classes.clear()
         else:

@@ -43,8 +43,8 @@ def find_programs(response: str, gold: ProgramGold) -> Programs | None:
     """Return the programs of a response; None where there is none.
 
     The last fenced block that defines what is asked for comes first, after those before it that define what
-    it uses; then earlier ones, and the last block. A block, or a response without any, that goes on where the
-    prompt ends is put behind it.
+    it uses; then earlier ones, and the last block. A block, or a response without any, that continues
+    where the prompt ends is appended to it.
     """
     text = after_thinking(response)
     if text is None or not text.strip():

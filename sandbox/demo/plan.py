@@ -64,7 +64,7 @@ class DemoPlan:
         if len(set(self.recipes)) < len(self.recipes):
             raise InputError(f"--recipes {','.join(self.recipes)}: a recipe appears twice. Remove one.")
         for name in set(self.recipes) - RECIPES.keys():
-            raise InputError(f"there is no recipe {name!r}; `tagrpo train recipes` shows them.")
+            raise InputError(f"there is no recipe {name!r}; `tagrpo train recipes` lists them.")
 
     @property
     def database(self) -> Path:

@@ -268,7 +268,7 @@ def _copy(path: Path, part: Path) -> None:
     ):
         reading.backup(writing)  # in one step: it reads one state, and keeps no writer waiting
         problems = writing.execute("PRAGMA quick_check(1)").fetchone()
-        # Else opening the copy where nothing can be written would need files beside it.
+        # Otherwise, opening the copy on a read-only disk would need files next to it.
         writing.execute("PRAGMA journal_mode = DELETE")
     if problems != ("ok",):
         raise DatabaseError(f"{path}: damaged ({problems[0]}); no copy was made. Run `tagrpo db check`.")

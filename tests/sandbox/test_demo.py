@@ -73,7 +73,7 @@ def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() ->
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"recipes": ("ta_grpo", "nope")}, "no recipe 'nope'; `tagrpo train recipes` shows them"),
+        ({"recipes": ("ta_grpo", "nope")}, "no recipe 'nope'; `tagrpo train recipes` lists them"),
         ({"recipes": ()}, "--recipes is empty"),
         ({"recipes": ("ta_grpo", "ta_grpo")}, "a recipe appears twice"),
     ],

@@ -7,7 +7,6 @@ that one grader serves all calls of a worker process; `reward_kwargs` has the ar
 import atexit
 import threading
 from collections.abc import Mapping
-from functools import cache
 from typing import Any
 
 from evaluator.evals.samples import shorten_answer
@@ -95,19 +94,18 @@ def to_reward(grade: Grade) -> dict[str, Any]:
 
 
 _lock = threading.Lock()
+_desks: dict[tuple[int, float, int, str | None], Desk] = {}
 
 
 def _desk(workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> Desk:
     """Return this process's desk; threads that come at the same time get the same."""
     with _lock:
-        return _only_desk(workers, time_limit_s, memory_limit_mb, own)
-
-
-@cache
-def _only_desk(workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> Desk:
-    desk = Desk(Grader(workers, time_limit_s, memory_limit_mb, own=own), time_limit_s + _SLACK_S)
-    atexit.register(desk.close)
-    return desk
+        settings = workers, time_limit_s, memory_limit_mb, own
+        if settings not in _desks:
+            grader = Grader(workers, time_limit_s, memory_limit_mb, own=own)
+            _desks[settings] = Desk(grader, time_limit_s + _SLACK_S)
+            atexit.register(_desks[settings].close)
+        return _desks[settings]
 
 
 def _case(response: str, gold: Any, extra: Mapping[str, Any], *, boxed_only: bool) -> GradeCase:
