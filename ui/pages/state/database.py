@@ -1,7 +1,11 @@
 """Access to the server's database: sessions, a stamp that changes with it, cached results, added reviews."""
 
+import hashlib
+import os
+import pickle
 import sqlite3
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -28,6 +32,8 @@ TASKS = "tasks"
 """A run's tasks: an edited text opens its task again, so that it is judged when the run is resumed."""
 
 _lock = threading.Lock()
+_MOST_KEPT = 500
+_kept: OrderedDict[bytes, bytes] = OrderedDict()  # the least recently used first
 _open: dict[tuple[Place, object], tuple[Database, sqlite3.Connection | None]] = {}
 
 
@@ -78,14 +84,19 @@ def stamp() -> str:
     return f"{id(database)}.{version}"
 
 
-@st.cache_data(show_spinner=False, max_entries=500)
-def _kept(key: str, _make: Callable[[], Any]) -> Any:
-    return _make()
-
-
 def keep(key: Any, make: Callable[[], R]) -> R:
-    """Return the result of `make`, made once for each `repr(key)`; callers get a copy each."""
-    result: R = _kept(repr(key), make)
+    """Return the result of `make`, kept for each `repr(key)`; callers get a copy each."""
+    name = hashlib.blake2b(repr(key).encode("utf-8", "replace")).digest()
+    with _lock:
+        written = _kept.get(name)
+    if written is None:
+        written = pickle.dumps(make())
+    with _lock:
+        _kept[name] = written
+        _kept.move_to_end(name)
+        if len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    result: R = pickle.loads(written)
     return result
 
 
@@ -146,7 +157,7 @@ def _opened(place: Place) -> tuple[Database, sqlite3.Connection | None]:
 
     A replaced file stays open, since another page may be reading from it.
     """
-    status = place.stat() if isinstance(place, Path) and place.exists() else None
+    status = os.stat(place) if isinstance(place, Path) and os.path.exists(place) else None
     key = place, status and (status.st_dev, status.st_ino)
     with _lock:
         if key not in _open:
