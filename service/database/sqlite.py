@@ -3,15 +3,15 @@
 import os
 import sqlite3
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.engine import Connection
-from sqlalchemy.exc import DatabaseError as SqlError
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
 
+from service.database.engine import Database
 from service.errors import DatabaseError
 from service.writing import write_file
 
@@ -28,10 +28,11 @@ WAYS_OUT = (
 )
 
 
-class SqliteDatabase:
-    """The connections to a database in a file."""
+class SqliteDatabase(Database):
+    """A database in a file."""
 
     VACUUM = ("VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)")
+    place: Path
 
     def __init__(self, place: Path, *, create: bool, read_only: bool) -> None:
         """Open a file, for reading alone if it cannot be written and need not be made."""
@@ -39,49 +40,31 @@ class SqliteDatabase:
         read_only = read_only or (not create and not can_be_written(place))
         if not read_only or is_open_elsewhere(place):
             check_place(place)
-        self.place, self.read_only = place, read_only
-        self.engine = _create_engine(place, read_only=read_only)
-
-    def explained(self) -> AbstractContextManager[None]:
-        """Turn SQLite errors into actionable messages."""
-        return explained(self.place)
+        super().__init__(place, _create_engine(place, read_only=read_only), read_only=read_only)
 
     @contextmanager
-    def connection(self, *, write: bool) -> Iterator[Connection]:
-        """One transaction; one that writes takes the write lock at once."""
+    def _transaction(self, *, write: bool) -> Iterator[Connection]:
         with self.engine.connect() as connection, connection.begin():
             # A deferred transaction that turns into a write can fail at once with "locked".
             connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
             yield connection
 
-    def run_alone(self, *statements: str) -> None:
-        """Run statements that cannot stand in a transaction, such as VACUUM."""
-        with self.explained(), closing(self.engine.raw_connection()) as connection:
+    def _describe(self, error: DBAPIError) -> Exception | None:
+        return describe_error(error.orig, self.place)
+
+    def integrity_report(self, *, whole: bool = False) -> list[str]:
+        with closing(self.engine.raw_connection()) as connection:
             cursor = connection.cursor()
-            for statement in statements:
-                cursor.execute(statement)
+            try:
+                cursor.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(20)")
+                if problems := [str(row[0]) for row in cursor if row[0] != "ok"]:
+                    return problems  # references cannot be followed over damaged pages
+            except sqlite3.DatabaseError as error:  # pages so bad that the check itself ends at them
+                return [str(error)]
+            broken = cursor.execute("PRAGMA foreign_key_check").fetchmany(20)
+            return [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]
 
-    def check_before_schema(self, connection: Connection) -> None:
-        """Nothing stands against tables in a file that is empty."""
-
-    def integrity_report(self, connection: Connection, *, whole: bool) -> list[str]:
-        """Return what SQLite's checks of pages and references complain about; empty when all is well.
-
-        `whole` compares indexes with their tables too.
-        """
-        check = "integrity_check" if whole else "quick_check"
-        problems: list[str] = []
-        try:
-            rows = connection.exec_driver_sql(f"PRAGMA {check}(20)")
-            problems += [str(row[0]) for row in rows if row[0] != "ok"]
-        except SqlError as error:  # pages so bad that the check itself ends at them
-            problems.append(str(error.orig))
-        if problems:
-            return problems  # references cannot be followed over damaged pages
-        broken: list[Any] = list(connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20))
-        return [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]
-
-    def size(self, connection: Connection) -> int:
+    def size(self) -> int:
         """Return the bytes of the file and of its write-ahead log."""
         whole = self.place.resolve()
         log = whole.with_name(f"{whole.name}-wal")
@@ -138,21 +121,9 @@ def _set_journal(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute(f"PRAGMA synchronous = {synchronous}")
 
 
-@contextmanager
-def explained(path: Path) -> Iterator[None]:
-    """Turn SQLite errors into actionable messages."""
-    try:
-        yield
-    except (SqlError, sqlite3.Error) as error:
-        description = describe_error(error, path)
-        if description is None:
-            raise
-        raise description from error
-
-
-def describe_error(error: SqlError | sqlite3.Error, path: Path) -> DatabaseError | None:
+def describe_error(error: BaseException | None, path: Path) -> DatabaseError | None:
     """Turn an SQLite error into one that says what to do, or None where it is a bug of ours."""
-    text = str(error.orig if isinstance(error, SqlError) else error)
+    text = str(error)
     kind = network_file_system(path)
     if "locking protocol" in text or ("disk I/O error" in text and kind is not None):
         where = f" on {kind}" if kind is not None else ""
@@ -255,8 +226,10 @@ def back_up(path: Path, target: Path) -> int:
     check_file(path, create=False)
     if not target.parent.is_dir():  # perhaps a disk that is not mounted
         raise DatabaseError(f"{target}: the folder {target.parent} does not exist. Create it first.")
-    with explained(path):
+    try:
         write_file(target, lambda part: _copy(path, part), overwrite=None)
+    except sqlite3.Error as error:
+        raise describe_error(error, path) or error from error
     return target.stat().st_size
 
 

@@ -45,7 +45,7 @@ def url(cluster: Cluster, file: Path) -> Iterator[str]:
     assert (record["from"], record["to"]) == (str(file), made)
     assert record["rows"]["samples"] > 1000
     with Database.open(made, read_only=True) as copied:
-        copied.connections.run_alone("ANALYZE")
+        copied.vacuum()
     yield made
     cluster.drop(made)
 
@@ -143,7 +143,7 @@ def walked(db: Database, statements: Iterable[tuple[str, Any]]) -> set[str]:
 
     PostgreSQL walks over what is small, so it is told not to where there is another way.
     """
-    on_sqlite = db.connections.engine.dialect.name == "sqlite"
+    on_sqlite = db.engine.dialect.name == "sqlite"
     explain = "EXPLAIN QUERY PLAN " if on_sqlite else "EXPLAIN "
     step = re.compile(r"SCAN (\w+?)(?:_\d+)?(?: |$)" if on_sqlite else r".*Seq Scan on (\w+)")
     found: set[str] = set()
