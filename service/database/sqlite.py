@@ -1,12 +1,13 @@
 """SQLite: pragmas, transaction modes, errors, and network file systems, which lack shared memory for WAL."""
 
 import os
+import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from sqlalchemy import Engine, create_engine
+from sqlalchemy import create_engine
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import QueuePool
@@ -40,7 +41,46 @@ class SqliteDatabase(Database):
         read_only = read_only or (not create and not can_be_written(place))
         if not read_only or is_open_elsewhere(place):
             check_place(place)
-        super().__init__(place, _create_engine(place, read_only=read_only), read_only=read_only)
+        # SQLAlchemy takes a URL without a file for an in-memory database and would share its connections.
+        engine = create_engine(
+            "sqlite://", creator=self._connect, poolclass=QueuePool, pool_size=8, max_overflow=56
+        )
+        super().__init__(place, engine, read_only=read_only)
+
+    def _connect(self) -> sqlite3.Connection:
+        """Return a connection with WAL, or with a rollback journal if `TAGRPO_JOURNAL` says so.
+
+        WAL with synchronous=NORMAL: a killed process loses nothing that was committed; a power cut may lose
+        the last commits but never damages the file.
+        """
+        path, mode = self.place, "ro" if self.read_only else "rwc"
+        needs_no_wal = self.read_only and not is_open_elsewhere(path)
+        if needs_no_wal and (not can_be_written(path) or network_file_system(path) is not None):
+            mode += "&immutable=1"  # otherwise SQLite would create the files of the WAL next to it
+        connection = sqlite3.connect(
+            f"{path.resolve().as_uri()}?mode={mode}",
+            uri=True,
+            timeout=BUSY_TIMEOUT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        connection.execute("PRAGMA foreign_keys = ON")
+        # Without it REPLACE deletes rows behind the back of the append-only triggers.
+        connection.execute("PRAGMA recursive_triggers = ON")
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute("PRAGMA cache_size = -65536")
+        if self.read_only:
+            return connection
+        journal, synchronous = ("delete", "FULL") if chosen_journal() == ROLLBACK else ("wal", "NORMAL")
+        (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
+        if mode != journal:
+            connection.close()
+            raise DatabaseError(
+                f"{path}: SQLite does not support the required journal here ({mode} instead of {journal}). "
+                f"{WAYS_OUT}."
+            )
+        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        return connection
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
@@ -71,87 +111,30 @@ class SqliteDatabase(Database):
         return whole.stat().st_size + (log.stat().st_size if log.exists() else 0)
 
 
-def _create_engine(path: Path, *, read_only: bool) -> Engine:
-    """Return an engine on `path`; connections use WAL, foreign keys and a busy time-out of 60 s.
-
-    With `TAGRPO_JOURNAL=rollback` it is a rollback journal, for file systems that know no WAL.
-
-    WAL with synchronous=NORMAL: a killed process loses nothing that was committed; a power cut may lose
-    the last commits but never damages the file.
-    """
-
-    on_network = network_file_system(path) is not None
-
-    def connect() -> sqlite3.Connection:
-        mode = "ro" if read_only else "rwc"
-        if read_only and not is_open_elsewhere(path) and (not can_be_written(path) or on_network):
-            mode += "&immutable=1"  # else SQLite would want to make the files of the WAL beside it
-        connection = sqlite3.connect(
-            f"{path.resolve().as_uri()}?mode={mode}",
-            uri=True,
-            timeout=BUSY_TIMEOUT_S,
-            isolation_level=None,
-            check_same_thread=False,
-        )
-        connection.execute("PRAGMA foreign_keys = ON")
-        # Without it REPLACE deletes rows behind the back of the append-only triggers.
-        connection.execute("PRAGMA recursive_triggers = ON")
-        connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute("PRAGMA cache_size = -65536")
-        if not read_only:
-            _set_journal(connection, path)
-        return connection
-
-    # SQLAlchemy takes a URL without a file for an in-memory database and would share its connections.
-    return create_engine("sqlite://", creator=connect, poolclass=QueuePool, pool_size=8, max_overflow=56)
-
-
-def _set_journal(connection: sqlite3.Connection, path: Path) -> None:
-    if chosen_journal() == ROLLBACK:
-        wanted, synchronous = "delete", "FULL"
-    else:
-        wanted, synchronous = "wal", "NORMAL"
-    (mode,) = connection.execute(f"PRAGMA journal_mode = {wanted}").fetchone()
-    if mode != wanted:
-        connection.close()
-        raise DatabaseError(
-            f"{path}: SQLite does not support the required journal here ({mode} instead of {wanted}). "
-            f"{WAYS_OUT}."
-        )
-    connection.execute(f"PRAGMA synchronous = {synchronous}")
-
-
 def describe_error(error: BaseException | None, path: Path) -> DatabaseError | None:
     """Turn an SQLite error into one that says what to do, or None where it is a bug of ours."""
-    text = str(error)
-    kind = network_file_system(path)
-    if "locking protocol" in text or ("disk I/O error" in text and kind is not None):
-        where = f" on {kind}" if kind is not None else ""
-        return DatabaseError(f"{path}: SQLite's locks do not work{where} ({text}). {WAYS_OUT}.")
-    if "unable to open" in text and is_open_elsewhere(path) and not can_be_written(path):
-        return DatabaseError(
-            f"{path}: its last changes are in {path.name}-wal, which SQLite cannot read in a read-only "
-            "folder. Copy the file and its -wal file to a writable folder."
-        )
-    described = (message for words, message in _DESCRIPTIONS.items() if any(word in text for word in words))
-    message = next(described, None)
-    return None if message is None else DatabaseError(f"{path}: {message.format(text=text)}")
+    for words, message in _DESCRIPTIONS.items():
+        if re.search(words, str(error)):
+            return DatabaseError(f"{path}: {message.format(text=error)}")
+    return None
 
 
 _DESCRIPTIONS = {
-    ("disk I/O error",): "{text}; the last step was not written. Free space on its disk or in your quota, or "
-    "check in `dmesg` whether the disk fails. Then run the same command again to resume. `tagrpo db check` "
-    "reports whether the file is intact.",
-    ("disk is full",): "{text}; the last step was not written. Free space on its disk and run the same "
+    "locking protocol": f"SQLite's locks do not work here ({{text}}). {WAYS_OUT}.",
+    "disk I/O error": "{text}; the last step was not written. Free space on its disk or in your quota, check "
+    "in `dmesg` whether the disk fails, or move the file from a network file system to a local disk. Then "
+    "run the same command again to resume. `tagrpo db check` reports whether the file is intact.",
+    "disk is full": "{text}; the last step was not written. Free space on its disk and run the same "
     "command again to resume.",
-    ("readonly", "read-only"): "the database cannot be written ({text}). Check the permissions of the file "
+    "readonly|read-only": "the database cannot be written ({text}). Check the permissions of the file "
     "and of its folder, or choose another one with --db.",
-    ("not a database",): "not an SQLite database. Choose another one with --db.",
-    ("malformed", "corrupt"): "the database is damaged ({text}). Keep a copy of the file and of its -wal "
+    "not a database": "not an SQLite database. Choose another one with --db.",
+    "malformed|corrupt": "the database is damaged ({text}). Keep a copy of the file and of its -wal "
     "file, and check the damage with `tagrpo db check`. Then restore a backup, or try "
     "`sqlite3 FILE .recover`.",
-    ("unable to open",): "the database cannot be opened ({text}). Check that its folder exists.",
-    ("locked", "busy"): f"another process has locked the database for {BUSY_TIMEOUT_S} s. Try again.",
+    "unable to open": "the database cannot be opened ({text}). Check that its folder exists. If a -wal file "
+    "is next to the database, copy both to a folder where you have write access.",
+    "locked|busy": f"another process has locked the database for {BUSY_TIMEOUT_S} s. Try again.",
 }
 """What SQLite's errors mean and what to do, by words in them."""
 
