@@ -97,7 +97,7 @@ class SqliteDatabase(Database):
             cursor = connection.cursor()
             try:
                 cursor.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(20)")
-                if problems := [str(row[0]) for row in cursor if row[0] != "ok"]:
+                if problems := [str(row[0]) for row in cursor.fetchall() if row[0] != "ok"]:
                     return problems  # references cannot be followed over damaged pages
             except sqlite3.DatabaseError as error:  # pages so bad that the check itself ends at them
                 return [str(error)]
