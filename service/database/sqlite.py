@@ -202,29 +202,20 @@ def check_place(path: Path) -> None:
 
 
 def back_up(path: Path, target: Path) -> int:
-    """Copy a database of any revision consistently, even while others write; return its bytes.
+    """Copy a database of any version consistently, even while others write; return the copy's bytes.
 
-    The copy appears under its name only when it is whole and sound.
+    The copy appears under its name only when it is complete.
     """
     check_file(path, create=False)
     if not target.parent.is_dir():  # perhaps a disk that is not mounted
         raise DatabaseError(f"{target}: the folder {target.parent} does not exist. Create it first.")
+    address = f"{path.resolve().as_uri()}?mode=ro"
     try:
-        write_file(target, lambda part: _copy(path, part), overwrite=None)
+        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+            (problem,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+            if problem != "ok":
+                raise DatabaseError(f"{path}: damaged ({problem}); no copy was made. Run `tagrpo db check`.")
+            write_file(target, lambda part: connection.execute("VACUUM INTO ?", (str(part),)), overwrite=None)
     except sqlite3.Error as error:
         raise describe_error(error, path) or error from error
     return target.stat().st_size
-
-
-def _copy(path: Path, part: Path) -> None:
-    source = f"{path.resolve().as_uri()}?mode=ro"
-    with (
-        closing(sqlite3.connect(source, uri=True, timeout=BUSY_TIMEOUT_S)) as reading,
-        closing(sqlite3.connect(part)) as writing,
-    ):
-        reading.backup(writing)  # in one step: it reads one state, and keeps no writer waiting
-        problems = writing.execute("PRAGMA quick_check(1)").fetchone()
-        # Otherwise, opening the copy on a read-only disk would need files next to it.
-        writing.execute("PRAGMA journal_mode = DELETE")
-    if problems != ("ok",):
-        raise DatabaseError(f"{path}: damaged ({problems[0]}); no copy was made. Run `tagrpo db check`.")
