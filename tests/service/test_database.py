@@ -164,7 +164,7 @@ def test_a_rollback_journal_is_used_there_on_request(path, monkeypatch):
     ("words", "way_out"),
     [
         ("locking protocol", "locks do not work .*local disk"),
-        ("disk I/O error", "quota, or check in `dmesg`"),
+        ("disk I/O error", "quota, check in `dmesg`"),
         ("database or disk is full", "Free space on its disk"),
         ("attempt to write a readonly database", "Check the permissions"),
         ("database disk image is malformed", "`tagrpo db check`"),
