@@ -22,10 +22,9 @@ NETWORK = frozenset(
     | {"orangefs", "panfs", "wekafs", "ocfs2", "gfs2", "ncpfs", "davfs", "fuse"}
 )
 JOURNAL = "TAGRPO_JOURNAL"
-ROLLBACK, WAL = "rollback", "wal"
 WAYS_OUT = (
     "Copy it to a local disk with `tagrpo db backup FILE` and pass the copy with --db, or set "
-    f"{JOURNAL}={ROLLBACK} to use it here with one process at a time"
+    f"{JOURNAL}=rollback to use it here with one process at a time"
 )
 
 
@@ -71,7 +70,7 @@ class SqliteDatabase(Database):
         connection.execute("PRAGMA cache_size = -65536")
         if self.read_only:
             return connection
-        journal, synchronous = ("delete", "FULL") if chosen_journal() == ROLLBACK else ("wal", "NORMAL")
+        journal, synchronous = ("wal", "NORMAL") if uses_wal() else ("delete", "FULL")
         (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
         if mode != journal:
             connection.close()
@@ -183,18 +182,15 @@ def network_file_system(path: Path) -> str | None:
     return kind if kind in NETWORK or kind.startswith("fuse.") else None
 
 
-def chosen_journal() -> str:
-    """Return `wal`, or `rollback` where the environment says so."""
-    journal = os.environ.get(JOURNAL, WAL).lower()
-    if journal not in (WAL, ROLLBACK):
-        raise DatabaseError(f"{JOURNAL}={journal}: give {WAL} (the default) or {ROLLBACK}.")
-    return journal
+def uses_wal() -> bool:
+    """Return whether files get a write-ahead log, as the environment says."""
+    return os.environ.get(JOURNAL) != "rollback"
 
 
 def check_place(path: Path) -> None:
     """Refuse WAL on a network file system, before SQLite writes anything there."""
     kind = network_file_system(path)
-    if kind is not None and chosen_journal() == WAL:
+    if kind is not None and uses_wal():
         raise DatabaseError(
             f"{path}: is on a network file system ({kind}), where SQLite's write-ahead log can lose or "
             f"damage data. {WAYS_OUT}."
