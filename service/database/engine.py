@@ -17,8 +17,6 @@ from service.errors import ConnectionLostError, DatabaseError
 
 R = TypeVar("R")
 
-_TRIES = 3
-
 
 class Database(ABC):
     """An open database. Use `with db.read() as s` and `with db.write() as s`; both are one transaction."""
@@ -74,19 +72,18 @@ class Database(ABC):
             )
         return self._session(write=True)
 
-    def repeat(self, transaction: Callable[[Session], R], *, write: bool) -> R:
+    def repeat(self, transaction: Callable[[Session], R], *, write: bool, tries: int = 3) -> R:
         """Run `transaction`, and again if a server ended the connection within it.
 
         A transaction that was cut off has written nothing, so it may run twice.
         """
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                with self.write() if write else self.read() as session:
-                    return transaction(session)
-            except ConnectionLostError:
-                if not tries_left:
-                    raise
-        raise AssertionError
+        try:
+            with self.write() if write else self.read() as session:
+                return transaction(session)
+        except ConnectionLostError:
+            if tries == 1:
+                raise
+        return self.repeat(transaction, write=write, tries=tries - 1)
 
     def vacuum(self) -> tuple[int, int]:
         """Return unused space to the disk; return the bytes of the database before and after."""
