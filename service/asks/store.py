@@ -37,7 +37,7 @@ from service.asks.tables import (
     WorkerRow,
 )
 from service.database import Database, in_parts, upsert
-from service.process import Process, this_process
+from service.process import has_ended, this_process
 from service.runs.tables import CapRow, RunRow
 
 SILENT_S = 900.0
@@ -352,7 +352,7 @@ def change_job(session: Session, tag: str, values: dict[str, Any]) -> None:
 
 def enter(session: Session) -> int:
     """Register this process; return its number."""
-    values = {"process": str(this_process()), "seen_at": time.time()}
+    values = {"process": this_process(), "seen_at": time.time()}
     return int(session.execute(insert(WorkerRow).returning(WorkerRow.id), values).scalar_one())
 
 
@@ -377,7 +377,7 @@ def dead_workers(session: Session, workers: Collection[int]) -> set[int]:
     long_ago, alive = time.time() - SILENT_S, set()
     query = select(WorkerRow.id, WorkerRow.process, WorkerRow.seen_at)
     for worker, process, seen_at in session.execute(query.where(WorkerRow.id.in_(workers))):
-        ended = Process.parse(process).has_ended()
+        ended = has_ended(process)
         if seen_at > (long_ago if ended is None else LEFT) and not ended:
             alive.add(worker)
     return set(workers) - alive

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Mapping
 
-from service.process import Process, this_process
+from service.process import has_ended, this_process
 
 _OWNER = "TAGRPO_ENGINE_OF"
 _CHECK_EVERY_S = 1.0
@@ -22,19 +22,19 @@ def owned_environment() -> Mapping[str, str]:
     vLLM must spawn its processes: a forked process does not load plug-ins again.
     """
     method = os.environ.get("VLLM_WORKER_MULTIPROC_METHOD", "spawn")
-    return {_OWNER: str(this_process()), "VLLM_WORKER_MULTIPROC_METHOD": method}
+    return {_OWNER: this_process(), "VLLM_WORKER_MULTIPROC_METHOD": method}
 
 
 def end_with_command() -> None:
     """Watch the tagrpo process that started this vLLM process, if any, and end with it."""
     owner = os.environ.get(_OWNER)
-    if owner is None or owner == str(this_process()):
+    if owner is None or owner == this_process():
         return
-    threading.Thread(target=_watch, args=(Process.parse(owner),), name="tagrpo-owner", daemon=True).start()
+    threading.Thread(target=_watch, args=(owner,), name="tagrpo-owner", daemon=True).start()
 
 
-def _watch(owner: Process) -> None:
-    while not owner.has_ended():  # None on another host, where Ray ends the workers
+def _watch(owner: str) -> None:
+    while not has_ended(owner):  # None on another host, where Ray ends the workers
         time.sleep(_CHECK_EVERY_S)
     if os.getpgrp() == os.getpid():  # the server leads the group of its processes
         os.killpg(0, signal.SIGKILL)

@@ -13,11 +13,10 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.orm import Session
 
 from service.database import Database, Place
-from service.database.postgresql import watch_statements
 from service.errors import DatabaseError
 from ui.pages.state import settings
 from ui.pages.widgets import layout
@@ -128,11 +127,11 @@ def review_writer() -> Iterator[Session]:
     if not current.review:
         raise DatabaseError("this UI is read-only. Start it with `tagrpo ui --review` to store decisions.")
     with Database.open(current.database, create=False) as database, database.write() as session:
-        watch_statements(session.connection(), _check_statement)
+        event.listen(session.connection(), "before_cursor_execute", _check_statement)
         yield session
 
 
-def _check_statement(statement: str) -> None:
+def _check_statement(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
     """Refuse all statements but reading ones and those that a review needs."""
     verb, *words = statement.split(None, 3)
     adds = verb == "INSERT" and words[0] == "INTO" and words[1] in REVIEW_TABLES
