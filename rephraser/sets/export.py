@@ -11,8 +11,9 @@ from rephraser.checks.text import likeness
 from rephraser.sets.store import RATE_DEFINITION, accept_rates, load_set
 from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, solver_name
-from service.database import Database, in_parts
+from service.database import Database
 from service.errors import DatabaseError, InputError
+from service.parquet import write_rows
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
 from service.runs.store import package_versions
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
@@ -25,8 +26,6 @@ SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
 OTHER_LICENSE = "other"
-_ROWS_PER_GROUP = 1000
-_PICTURED_PER_GROUP = 50  # with images of up to 20 MB
 
 
 def export_set(
@@ -158,22 +157,11 @@ def _write_jsonl(path: Path, entries: Sequence[SetEntry], load: LoadImages) -> N
 
 
 def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages) -> int:
-    """Write the rows in groups; return their size in memory, which a dataset card states."""
-    import pyarrow
-    from pyarrow import parquet
-
+    """Write the rows; return their size in memory, which a dataset card states."""
     pictured = _pictured(entries)
-    at_once = _PICTURED_PER_GROUP if pictured else _ROWS_PER_GROUP
     schema: Any = features(images=pictured).arrow_schema
     schema = schema.with_metadata({**schema.metadata, MANIFEST_KEY: described.encode()})
-    size = 0
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for part in in_parts(entries, at_once):
-            rows = list(_rows(part, load, parquet_cell, pictured=pictured))
-            table = pyarrow.Table.from_pylist(rows, schema=schema)
-            writer.write_table(table)
-            size += int(table.nbytes)
-    return size
+    return write_rows(path, schema, _rows(entries, load, parquet_cell, pictured=pictured), pictured=pictured)
 
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:
