@@ -87,7 +87,7 @@ def find_same_set(session: Session, name: str, content: str) -> QuestionSetRow |
         return stored
     raise InputError(
         f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) has other '
-        "questions. A set never changes, so choose another name."
+        "questions. A set never changes, so choose another name (`questions import`: --name)."
     )
 
 
