@@ -42,7 +42,7 @@ _PLAIN_INFO = _OF_PIXELS | {
 _PLAIN_SEGMENTS = frozenset({"APP0", "APP2", "APP14"})  # of a JPEG: JFIF, colours, Adobe's transform
 
 
-class ImageProblem(Exception):
+class ImageProblem(InputError):
     """An image that cannot be used; the message says why and, where there is one, the way out."""
 
 
@@ -144,9 +144,9 @@ def place_images(text: str, images: int) -> str:
     if not images or count == images:
         return text
     if count:
-        raise InputError(
-            f"{images} image{'s' * (images > 1)}, but {count} {PLACEHOLDER} in the text. The numbers must be "
-            "equal, or the text must have none"
+        raise ImageProblem(
+            f"contains {images} images, but the text has {count} {PLACEHOLDER}. The text needs one for each "
+            "image, or none"
         )
     return PLACEHOLDER * images + text
 

@@ -150,7 +150,7 @@ def test_the_text_refers_to_images_in_order_and_the_id_knows_them():
     assert two.id != question_id(two.text, "2")
     assert make_question("Find x.", "2", images=["img_a", "img_b"]).text == "<image><image>Find x."
     assert make_question("The tag <image> of HTML is?", "2").images == ()
-    with pytest.raises(InputError, match="2 images, but 1 <image> in the text"):
+    with pytest.raises(InputError, match="contains 2 images, but the text has 1 <image>"):
         make_question("See <image>.", "2", images=["img_a", "img_b"])
 
 
