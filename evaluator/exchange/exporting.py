@@ -112,11 +112,12 @@ def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
     from datasets import Image as ImageFeature
 
     first = next(rows)
-    kinds = {name: Value("int64" if name in _NUMBERS else "string") for name in first}
-    pictured = "images" in first
-    schema: Any = Features({**kinds, **({"images": List(ImageFeature())} if pictured else {})}).arrow_schema
+    kinds: dict[str, Any] = {name: Value("int64" if name in _NUMBERS else "string") for name in first}
+    if "images" in first:
+        kinds["images"] = List(ImageFeature())
+    schema: Any = Features(kinds).arrow_schema
     try:
-        write_rows(path, schema, chain([first], rows), pictured=pictured)
+        write_rows(path, schema, chain([first], rows))
     except UnicodeEncodeError as error:
         raise InputError(
             "a response contains an invalid character (a lone surrogate), which parquet cannot store. Write "

@@ -89,32 +89,6 @@ def manifest_path(target: Path) -> Path:
     return target.with_name(f"{target.name}.{MANIFEST_NAME}")
 
 
-def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, Any]:
-    """Return the exported row of a question; it contains the ids and everything that the hashes cover.
-
-    `images` are its images in the export's form; None leaves the column out.
-    """
-    question = entry.question
-    return {
-        "id": question.id,
-        "question": question.text,
-        **{name: getattr(question, name) for name in ("answer", "level", "subject")},
-        "kind": str(question.kind),
-        **({} if images is None else {"images": [*images]}),
-        "neighbors": [
-            {
-                "id": neighbor.candidate_id,
-                **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
-                "posterior": neighbor.posterior,
-                "reviewed": neighbor.reviewed,
-                "likeness": likeness(question.text, neighbor.text),
-                **{name: getattr(neighbor.successes, name, None) for name in ("solver", *COUNTS)},
-            }
-            for neighbor in entry.neighbors
-        ],
-    }
-
-
 def features(*, images: bool = False) -> Any:
     """Return `datasets.Features` of an exported row; questions with `images` have a column for them."""
     from datasets import Features, Image, List, Value
@@ -142,26 +116,44 @@ def _pictured(entries: Sequence[SetEntry]) -> bool:
 
 
 def _rows(
-    entries: Sequence[SetEntry], load: LoadImages, to_cell: Callable[[Image], Any], *, pictured: bool
+    entries: Sequence[SetEntry], load: LoadImages, to_cell: Callable[[Image], Any]
 ) -> Iterator[dict[str, Any]]:
+    """Yield the exported row of each question, with the ids and everything that the hashes cover."""
+    pictured = _pictured(entries)
     for entry in entries:
-        ids = entry.question.images
+        question, ids = entry.question, entry.question.images
         images = load(ids) if ids else {}
-        yield _to_row(entry, [to_cell(images[id]) for id in ids] if pictured else None)
+        yield {
+            "id": question.id,
+            "question": question.text,
+            **{name: getattr(question, name) for name in ("answer", "level", "subject")},
+            "kind": str(question.kind),
+            **({"images": [to_cell(images[id]) for id in ids]} if pictured else {}),
+            "neighbors": [
+                {
+                    "id": neighbor.candidate_id,
+                    **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
+                    "posterior": neighbor.posterior,
+                    "reviewed": neighbor.reviewed,
+                    "likeness": likeness(question.text, neighbor.text),
+                    **{name: getattr(neighbor.successes, name, None) for name in ("solver", *COUNTS)},
+                }
+                for neighbor in entry.neighbors
+            ],
+        }
 
 
 def _write_jsonl(path: Path, entries: Sequence[SetEntry], load: LoadImages) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for row in _rows(entries, load, data_address, pictured=_pictured(entries)):
+        for row in _rows(entries, load, data_address):
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages) -> int:
     """Write the rows; return their size in memory, which a dataset card states."""
-    pictured = _pictured(entries)
-    schema: Any = features(images=pictured).arrow_schema
+    schema: Any = features(images=_pictured(entries)).arrow_schema
     schema = schema.with_metadata({**schema.metadata, MANIFEST_KEY: described.encode()})
-    return write_rows(path, schema, _rows(entries, load, parquet_cell, pictured=pictured), pictured=pictured)
+    return write_rows(path, schema, _rows(entries, load, parquet_cell))
 
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:

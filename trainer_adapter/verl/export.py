@@ -257,4 +257,4 @@ def _write_parquet(
                 index += 1
                 yield row | {"images": [held(pictures[id]) for id in ids]} if with_images else row
 
-    write_rows(path, schema(layout, images=with_images), rows(), pictured=with_images)
+    write_rows(path, schema(layout, images=with_images), rows())
