@@ -60,7 +60,7 @@ Given = list[tuple[Any, PlaceOf]]
 
 
 class Config(BaseModel):
-    """Base of all settings.
+    """Base of all settings. A long description of a field is the text below it.
 
     `leading` is the field that a mere text gives, `rest` the table that takes keys that are no field.
     """
@@ -204,7 +204,7 @@ class Reading(Generic[C]):
         """Take `key=value` words."""
         for word in words:
             key, equals, text = word.partition("=")
-            if not equals and "~" not in key:  # verl.~KEY removes a setting
+            if not equals:
                 raise InputError(f"{word}: write settings as KEY=VALUE.")
             self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
@@ -213,7 +213,7 @@ class Reading(Generic[C]):
         setting = find_setting(self._kind, key)
         if setting is not None and _is_marked(setting.info, "free") and key != setting.path:
             inner = key.removeprefix(f"{setting.path}.")
-            removes = inner.startswith("~") and not value
+            removes = inner.startswith("~") and not value  # verl.~KEY= removes a setting of verl
             key, value = setting.path, [inner if removes else f"{inner}={value}"]
         if isinstance(value, str):  # without a setting: in a free mapping, or names of a list of tables
             value = read_text(Any if setting is None else setting.info.annotation, value)
