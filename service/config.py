@@ -168,7 +168,7 @@ class Reading(Generic[C]):
 
     def __init__(self, kind: type[C]) -> None:
         self._kind = kind
-        self._given: list[tuple[dict[Any, Any], PlaceOf]] = []
+        self._given: Given = []
         self._profiles: dict[str, dict[str, tuple[Any, PlaceOf]]] = {}
         self._places: dict[Place, str] = {}  # what gave a value, once it is known which one counts
         self._problems: list[str] = []
@@ -198,7 +198,15 @@ class Reading(Generic[C]):
                 "Put other settings into another file and pass it with -c FILE."
             )
         else:
-            self._add(tables, place_of)
+            self.add(tables, place_of)
+
+    def add(self, values: Mapping[Any, Any], place_of: PlaceOf) -> None:
+        """Take values by field; those that are no field of the config are of its table `rest`."""
+        other = {name: values[name] for name in values if name not in self._kind.model_fields}
+        if self._kind.rest and other:
+            self._given.append(({self._kind.rest: other}, lambda at: place_of(at[1:])))
+            values = {name: values[name] for name in values if name not in other}
+        self._given.append((values, place_of))
 
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
@@ -219,7 +227,7 @@ class Reading(Generic[C]):
             value = read_text(Any if setting is None else setting.info.annotation, value)
         for part in reversed(key.split(".")):
             value = {int(part) if part.isdigit() else part: value}
-        self._add(value, _constant(place))
+        self.add(value, _constant(place))
 
     def build(self) -> C:
         """Return the config."""
@@ -235,14 +243,6 @@ class Reading(Generic[C]):
         problems = list(dict.fromkeys(map(redact, self._problems)))
         count = [f"{len(problems)} settings are invalid:"] if len(problems) > 1 else []
         raise InputError("\n  ".join([*count, *problems]))
-
-    def _add(self, values: dict[Any, Any], place_of: PlaceOf) -> None:
-        """Take values by field; those that are no field of the config are of its table `rest`."""
-        other = {name: values[name] for name in values if name not in self._kind.model_fields}
-        if self._kind.rest and other:
-            self._given.append(({self._kind.rest: other}, lambda at: place_of(at[1:])))
-            values = {name: values[name] for name in values if name not in other}
-        self._given.append((values, place_of))
 
     def _resolve(self, table: type[Config], at: Place, given: Given) -> dict[str, Any]:
         """Return the values of a table for pydantic from what was given for it; later values win."""
@@ -384,9 +384,7 @@ def read_stored(
     reading = Reading(kind)
     if profiles is not None:
         reading.add_file(profiles, profiles_only=True)
-    for key, value in stored.items():
-        if key != "schema":
-            reading.set(key, value, "")
+    reading.add({key: value for key, value in stored.items() if key != "schema"}, _constant(""))
     for word in words:
         key, _, text = word.partition("=")
         if key.rpartition(".")[2] == PROFILES:  # over what is stored

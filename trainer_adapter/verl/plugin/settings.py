@@ -89,6 +89,5 @@ def recipe_of(config: Mapping[str, Any]) -> Recipe:
 def settings_of(config: Mapping[str, Any]) -> RunSettings:
     """Return the settings in `config`, or the defaults."""
     reading = Reading(RunSettings)
-    for name, value in (config.get(SETTINGS_KEY) or {}).items():
-        reading.set(name, value, f"{SETTINGS_KEY}.")
+    reading.add(config.get(SETTINGS_KEY) or {}, lambda _: f"{SETTINGS_KEY}.")
     return reading.build()
