@@ -1,6 +1,7 @@
 """The config of `tagrpo train run`: a recipe and its changes, the data, the machine, settings for verl."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -108,12 +109,12 @@ class TrainConfig(SetRows):
 
     @field_validator("verl", mode="before")
     @classmethod
-    def _spell(cls, given: Any) -> Any:
+    def _spell(cls, given: Sequence[Any]) -> Any:
         """Spell tables as Hydra wants them."""
-        texts: list[Any] = []
-        for each in [given] if isinstance(given, Mapping) else given:
-            texts += hydra_arguments(dict(leaves(each))) if isinstance(each, Mapping) else [each]
-        return tuple(texts)
+        texts = (
+            hydra_arguments(dict(leaves(each))) if isinstance(each, Mapping) else [each] for each in given
+        )
+        return tuple(chain.from_iterable(texts))
 
     @model_validator(mode="after")
     def _check(self) -> "TrainConfig":

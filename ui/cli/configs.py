@@ -131,10 +131,9 @@ def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
     values = metavar(setting)
     notes = [setting.limits] if setting.limits and "|" not in values else []
     notes += [f"default: {default}"] if default not in (None, ()) else []
-    text = f"{setting.about}" + (f" [{'; '.join(notes)}]" if notes else "")
-    if isinstance(default, tuple):
-        return Annotated[list[str] | None, Option(flag, metavar="TEXT", help=text)], None
-    return Annotated[str | None, Option(flag, metavar=values, help=text)], None
+    text = setting.about + (f" [{'; '.join(notes)}]" if notes else "")
+    option = Option(flag, metavar=values, help=text)
+    return Annotated[(list[str] if isinstance(default, tuple) else str) | None, option], None
 
 
 def _name(flag: str) -> str:
