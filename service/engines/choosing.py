@@ -21,7 +21,7 @@ from transformers import (
 from service.errors import InputError
 from service.models.settings import Sampling
 
-_FIRST_LOOK = 256
+_LOOKS = (256, 4096)
 
 LoadImages = Callable[[], Mapping[str, torch.Tensor]]
 """Returns what the model's processor makes of the images of a prompt (`pixel_values`, ...)."""
@@ -115,7 +115,7 @@ def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Sampling
     if how.temperature == 0:
         greedy: list[int] = logits.argmax(-1).tolist()
         return greedy
-    probabilities = _cut(logits, how).double().softmax(-1)
+    probabilities = _cut(logits.double(), how).softmax(-1)
     cumulated = probabilities.cumsum(-1)
     numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
     place = torch.searchsorted(cumulated, numbers[:, None] * cumulated[:, -1:], right=True)[:, 0]
@@ -131,8 +131,8 @@ def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Sampling) -> lis
     `logits` (rows, vocabulary) are those after penalties. A token at temperature 0 gets its log-probability
     at temperature 1.
     """
-    # Double precision: in single, the sum over a large vocabulary loses rare tokens.
-    log_p = torch.log_softmax((_cut(logits, how) if how.temperature else logits).double(), dim=-1)
+    logits = logits.double()  # in single precision, the sum over a large vocabulary loses rare tokens
+    log_p = torch.log_softmax(_cut(logits, how) if how.temperature else logits, dim=-1)
     chosen: list[float] = log_p.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0].tolist()
     return chosen
 
@@ -153,11 +153,11 @@ def _cut(logits: torch.Tensor, how: Sampling) -> torch.Tensor:
 
 
 def _keep_nucleus(logits: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Apply top-p as transformers' `TopPLogitsWarper` does, mostly without sorting the whole vocabulary."""
-    total = logits.logsumexp(-1, keepdim=True)
-    for look in (min(_FIRST_LOOK, logits.shape[1]), logits.shape[1]):
+    """Cut as transformers' `TopPLogitsWarper`, which always sorts the whole vocabulary."""
+    total, size = logits.logsumexp(-1, keepdim=True), logits.shape[1]
+    for look in (*(each for each in _LOOKS if each < size), size):
         best = logits.topk(look).values
-        shares = torch.exp(best - total).double()
+        shares = torch.exp(best - total)
         before = shares.cumsum(-1) - shares
         if bool((before[:, -1] >= top_p).all()):
             break
