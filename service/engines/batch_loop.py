@@ -59,11 +59,11 @@ class TransformersEndpoint(CheckpointEndpoint):
             "engine": "transformers",
             "transformers": transformers.__version__,
             "torch": torch.__version__,
-            "weights": checkpoint.weights,
+            "weights": self.weights,
             "dtype": find_dtype(self.config.dtype, checkpoint),
             "device": device.type,
             "gpu": name_gpu(device),
-            "chat_template": checkpoint.renderer.template_id,
+            "chat_template": checkpoint.template_id,
             **images,
         }
 
@@ -84,7 +84,7 @@ class TransformersEndpoint(CheckpointEndpoint):
 
     async def send(self, request: Request, server: Any = None) -> Reply:
         """Draw the responses of a request."""
-        prompt, room = self.checkpoint.renderer.fit(request, self.checkpoint.context)
+        prompt, room = self.checkpoint.fit(request, self.checkpoint.context)
         rows = self._rows(request, prompt, room)
         try:
             if not self._stopping.is_set():
@@ -110,7 +110,7 @@ class TransformersEndpoint(CheckpointEndpoint):
             raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a remote server.")
         sampling = Sampling(**settings | {"stop": tuple(settings.get("stop", ()))})
         ends = partial(self._ends_with, sampling.stop) if sampling.stop else None
-        encode = partial(self.checkpoint.renderer.encode_images, prompt, return_tensors="pt")
+        encode = partial(self.checkpoint.encode_images, prompt, return_tensors="pt")
         images = encode if prompt.images else None
         first = secrets.randbits(31) if request.seed is None else request.seed
         return [

@@ -8,8 +8,8 @@ import psutil
 import torch
 from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
 
-from service.engines.checkpoint import Checkpoint
 from service.engines.images import takes_images
+from service.engines.prompts import Checkpoint
 from service.errors import InputError, PrerequisiteError, first_line
 
 _DTYPES = ("float32", "float64", "bfloat16", "float16")

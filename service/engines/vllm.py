@@ -77,9 +77,9 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         return {
             "engine": "vllm",
             "vllm": version,
-            "weights": self.checkpoint.weights,
+            "weights": self.weights,
             "gpu": None if version.endswith("+cpu") else gpu_name(),
-            "chat_template": self.checkpoint.renderer.template_id,
+            "chat_template": self.checkpoint.template_id,
             "dtype": self.config.dtype or "auto",
             "tensor_parallel_size": self.config.tensor_parallel or 1,
             "max_model_len": self.config.max_model_len,
@@ -187,7 +187,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         assert self._session is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
-        prompt, room = self.checkpoint.renderer.fit(request, self.serving.get("max_model_len"))
+        prompt, room = self.checkpoint.fit(request, self.serving.get("max_model_len"))
         settings = vllm_settings({**request.sampling, "max_tokens": room})
         body = {"model": self.config.model, **settings, **optional_fields(request), **request.extra}
         if prompt.images:
