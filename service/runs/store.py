@@ -93,8 +93,9 @@ def open_run(
         before = len(there)
         if not same or there != list(question_ids)[:before]:
             raise InputError(_difference(session, row, spec, question_ids))
-    for part in in_parts([*enumerate(question_ids)][before or 0 :]):
-        rows = [{"run_id": row.id, "position": place, "question_id": each} for place, each in part]
+    places = count(before or 0)
+    for part in in_parts(question_ids[before or 0 :]):
+        rows = [{"run_id": row.id, "position": next(places), "question_id": each} for each in part]
         session.execute(insert(RunQuestionRow), rows)
     return as_run(row), before
 
