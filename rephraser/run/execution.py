@@ -28,6 +28,7 @@ from service.hashing import derive_seed
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
 from service.questions import load_question_set
+from service.questions.store import usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run
 from service.telling import TellStage
@@ -88,13 +89,14 @@ def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, list[str],
     """
     proposer, candidates = config.proposer, None
     with db.read() as session:
-        members = load_question_set(session, config.questions)
-    if not members:
+        kinds_by_id = usable_kinds(session, config.questions)
+        members = load_question_set(session, config.questions) if proposer.kind == "file" else []
+    if not kinds_by_id:
         raise InputError(
             f"question set {config.questions!r} has no usable questions. `tagrpo questions list "
             f"{config.questions} --held` lists the reasons."
         )
-    kinds = {member.kind for member in members}
+    kinds = {*kinds_by_id.values()}
     programs = AnswerKind.CODE in kinds
     if programs and len(kinds) > 1:
         raise InputError(
@@ -144,7 +146,7 @@ def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, list[str],
         min_distance=proposer.min_distance,
         **settings,
     )
-    return spec, [member.id for member in members[: config.limit]], candidates
+    return spec, [*kinds_by_id][: config.limit], candidates
 
 
 def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:

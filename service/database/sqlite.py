@@ -67,7 +67,7 @@ class SqliteDatabase(Database):
         # Without it REPLACE deletes rows behind the back of the append-only triggers.
         connection.execute("PRAGMA recursive_triggers = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA cache_size = -16384")
         if self.read_only:
             return connection
         journal, synchronous = ("wal", "NORMAL") if uses_wal() else ("delete", "FULL")

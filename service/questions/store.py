@@ -153,6 +153,15 @@ def load_questions(session: Session, question_ids: Sequence[str]) -> dict[str, Q
     return {row.id: as_question(row) for row in rows}
 
 
+def usable_kinds(session: Session, name: str, limit: int | None = None) -> dict[str, AnswerKind]:
+    """Return the kinds of the usable questions of a set by id, in order, at most `limit`."""
+    member = QuestionSetMemberRow
+    query = select(QuestionRow.id, QuestionRow.kind).join(member, member.question_id == QuestionRow.id)
+    usable = query.where(member.set_id == get_set(session, name).id, member.held.is_(None))
+    rows = session.connection().execute(usable.order_by(member.position).limit(limit))  # not all rows at once
+    return {row.id: AnswerKind(row.kind) for row in rows}
+
+
 def list_sets(session: Session) -> list[tuple[QuestionSetRow, int, int]]:
     """Return every set by name, with the number of its members and of those held back."""
     place = QuestionSetMemberRow

@@ -32,7 +32,7 @@ from ui.cli.settings import RunArgument, Words, db, profiles_file
 
 with lazy_imports():
     from evaluator.evals import runs
-    from service.runs import store
+    from service.runs import store, tables
     from ui.cli import app
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -188,7 +188,7 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     place, profiles = db.place.absolute(), profiles_file().absolute()  # before the folder changes
     with db.reading() as session:
         chosen = store.find_run(session, run)
-        kept = store.read_config(session, chosen.id)
+        kept = session.get(tables.RunConfigRow, chosen.id)
     if kept is None:
         raise InputError(
             f"run {chosen.name} was not started by this command line, so its settings are unknown. Repeat "
