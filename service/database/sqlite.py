@@ -114,7 +114,7 @@ def _create_engine(path: Path, *, read_only: bool) -> Engine:
         # Without it REPLACE deletes rows behind the back of the append-only triggers.
         connection.execute("PRAGMA recursive_triggers = ON")
         connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute("PRAGMA cache_size = -65536")
+        connection.execute("PRAGMA cache_size = -16384")
         if not read_only:
             _set_journal(connection, path)
         return connection
