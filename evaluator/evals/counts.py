@@ -35,7 +35,7 @@ BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
 CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
 
 
-@dataclass
+@dataclass(slots=True)
 class ProblemCounts(ProblemPlace):
     """The counts of one problem of a run."""
 

@@ -19,7 +19,7 @@ from service.questions.images import place_images
 from service.questions.question import canonical_answer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A problem, addressed by the content id of all its fields."""
 
@@ -46,7 +46,7 @@ class Problem:
         return content_id("p", value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlacedProblem:
     """A problem in a run, with its group (a question and its neighbors) and its place in the group."""
 
@@ -134,7 +134,7 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     return there
 
 
-@dataclass
+@dataclass(slots=True)
 class ProblemPlace:
     """Where a problem is in its run, as stored; `id` is what its samples refer to."""
 
@@ -150,7 +150,7 @@ class ProblemPlace:
 PLACE_COLUMNS = [getattr(RunProblemRow, field.name) for field in fields(ProblemPlace)]
 
 
-@dataclass
+@dataclass(slots=True)
 class RunProblem(ProblemPlace):
     """A problem of a run."""
 
