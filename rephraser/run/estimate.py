@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rephraser.config import RephraseConfig
+from rephraser.proposing.strategies import build_messages
 from rephraser.run.execution import plan_spec, premise_model
-from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
 from service.database import Database

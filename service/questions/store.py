@@ -158,7 +158,7 @@ def usable_kinds(session: Session, name: str, limit: int | None = None) -> dict[
     member = QuestionSetMemberRow
     query = select(QuestionRow.id, QuestionRow.kind).join(member, member.question_id == QuestionRow.id)
     usable = query.where(member.set_id == get_set(session, name).id, member.held.is_(None))
-    rows = session.connection().execute(usable.order_by(member.position).limit(limit))  # not all rows at once
+    rows = session.execute(usable.order_by(member.position).limit(limit).execution_options(yield_per=1000))
     return {row.id: AnswerKind(row.kind) for row in rows}
 
 
