@@ -15,9 +15,9 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from multiprocessing import resource_tracker
-from typing import Literal
+from typing import Any, Literal
 
-from evaluator.grading.compare import Task
+from evaluator.grading.compare import WorkerTask
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
 from service.errors import PrerequisiteError
@@ -42,13 +42,13 @@ class WorkerPool:
     that takes long need not wait for a hostile one).
     """
 
-    def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
+    def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> None:
         self._sizes: dict[Lane, int] = {"quick": workers, "careful": max(2, workers // 2)}
         self._limits_s: dict[Lane, float] = {
             "quick": min(_QUICK_LIMIT_S, time_limit_s / 4),
             "careful": time_limit_s,
         }
-        self._memory_limit_mb = memory_limit_mb
+        self._settings = memory_limit_mb, own
         self._closed = False
         self._begin()
 
@@ -63,7 +63,10 @@ class WorkerPool:
         self._process = os.getpid()  # last: who sees it sees the rest
 
     def run(
-        self, tasks: Sequence[Task], on_finished: Callable[[Sequence[Task]], None], deadline: float = math.inf
+        self,
+        tasks: Sequence[WorkerTask],
+        on_finished: Callable[[Sequence[WorkerTask]], None],
+        deadline: float = math.inf,
     ) -> list[Grade]:
         """Return the grade of each task, in order; `on_finished` is called with newly finished tasks.
 
@@ -120,7 +123,7 @@ class WorkerPool:
         for each in list(self._workers):
             each.stop()
 
-    def _grade(self, lane: Lane, task: Task, deadline: float) -> Grade | None:
+    def _grade(self, lane: Lane, task: WorkerTask, deadline: float) -> Grade | None:
         """Return the grade of a task, None if it did not survive the quick lane."""
         self.check_open()
         if time.monotonic() >= deadline:
@@ -145,7 +148,7 @@ class WorkerPool:
         for _ in range(_STARTS):
             with self._lock:
                 self.check_open()
-                mine = self._mine.worker = _Worker(self._memory_limit_mb, lane)
+                mine = self._mine.worker = _Worker(lane, *self._settings)
                 self._workers.add(mine)
             if mine.receive(_START_S) is None:
                 return mine
@@ -160,13 +163,13 @@ class WorkerPool:
 class _Worker:
     """A process that grades one task at a time, and the pipe to it."""
 
-    def __init__(self, memory_limit_mb: int, lane: Lane) -> None:
+    def __init__(self, lane: Lane, *settings: Any) -> None:
         # Fork servers are safe with threads, and a replaced worker starts with the algebra loaded.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["math_verify", "evaluator.grading.workers.warming"])
         self._pipe, end = context.Pipe()
         self._process = context.Process(
-            target=worker.serve, args=(end, memory_limit_mb, lane == "careful"), daemon=True
+            target=worker.serve, args=(end, *settings, lane == "careful"), daemon=True
         )
         # Ctrl-C reaches every process of a terminal; the fork server ignores it only after its imports.
         resource_tracker.ensure_running()  # its start would unblock the signal
@@ -187,7 +190,7 @@ class _Worker:
     def is_used_up(self) -> bool:
         return self.died or self._tasks_left <= 0
 
-    def receive(self, limit_s: float, task: Task | None = None) -> Grade | None:
+    def receive(self, limit_s: float, task: WorkerTask | None = None) -> Grade | None:
         """Return the grade of a task, or why it is unknown if the process dies of it.
 
         Without a task, return None once the process has loaded the algebra.
