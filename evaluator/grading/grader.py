@@ -6,13 +6,14 @@ import math
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from typing import Any
 
 from evaluator.grading.compare import Task, WorkerTask, do_task, read_case, read_tolerance, with_answer
 from evaluator.grading.extraction import FinalAnswer, gold_answer
@@ -22,6 +23,7 @@ from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
     NEEDS_ALGEBRA,
+    TIMEOUT,
     AnswerKind,
     Clustering,
     ClusterJob,
@@ -69,7 +71,7 @@ class Grader(AbstractContextManager["Grader"]):
         )
         self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._reads: dict[object, tuple[FinalAnswer | None, Task | Grade]] = {}
-        self._compared: dict[WorkerTask | Grade, Grade] = {}
+        self._compared: dict[Task, Grade] = {}
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -101,10 +103,10 @@ class Grader(AbstractContextManager["Grader"]):
         """
         given = [_as_case(case) for case in cases]
         if apart or self.own is not None:
-            return self._run(given, progress, deadline)
-        reads = [self._read(case) for case in given]
-        grades = self._run([comparison for _, comparison in reads], progress, deadline)
-        return [with_answer(grade, answer) for grade, (answer, _) in zip(grades, reads, strict=True)]
+            return self._run(given, len(given), progress, deadline)
+        comparisons = (self._read(case)[1] for case in given)
+        grades = self._run(comparisons, len(given), progress, deadline)
+        return [with_answer(grade, self._read(case)[0]) for grade, case in zip(grades, given, strict=True)]
 
     def _read(self, case: GradeCase) -> tuple[FinalAnswer | None, WorkerTask | Grade]:
         """Read a case; remember the result by a hash of the response, since responses are long."""
@@ -167,44 +169,58 @@ class Grader(AbstractContextManager["Grader"]):
 
     def _run(
         self,
-        tasks: Sequence[WorkerTask | Grade],
+        tasks: Iterable[WorkerTask | Grade],
+        total: int = 0,
         progress: TellProgress | None = None,
         deadline: float = math.inf,
     ) -> list[Grade]:
-        """Do tasks, equal ones once: here if algebra is not needed, else in the workers, which read cases.
+        """Do tasks, equal ones once: here if algebra is not needed, else in the workers.
 
-        Programs run in their enclosures.
+        This process takes further tasks while the workers compare.
         """
         self._pool.check_open()
         if len(self._compared) > _MAX_REMEMBERED:
             self._compared.clear()
-        cases_of = Counter(tasks)
-        grades = {
-            task: NEEDS_ALGEBRA
-            if isinstance(task, GradeCase)
-            else self._compared.get(task) or without_algebra(task)
-            for task in cases_of
-        }
-        waiting = [
-            task for task, grade in grades.items() if grade is NEEDS_ALGEBRA and not isinstance(task, Grade)
-        ]
-        done = len(tasks) - sum(cases_of[task] for task in waiting)
+        order: list[WorkerTask | Grade] = []
+        grades: dict[WorkerTask | Grade, Grade] = {}
+        waiting = Counter[WorkerTask | Grade]()
 
-        def report(newly: Sequence[WorkerTask]) -> None:
-            nonlocal done
-            done += sum(cases_of[task] for task in newly)
+        def tasks_for_workers() -> Iterator[WorkerTask]:
+            for task in tasks:
+                order.append(task)
+                if task not in grades:
+                    grades[task] = self._grade_here(task)
+                if grades[task] is NEEDS_ALGEBRA and not isinstance(task, Grade):
+                    waiting[task] += 1
+                    if waiting[task] == 1 and not self._is_program(task):
+                        yield task
+
+        def report(finished: Mapping[Any, Grade]) -> None:
+            grades.update(finished)
+            for task in finished:
+                del waiting[task]
             if progress is not None:
-                progress(done, len(tasks))
+                progress(len(order) - waiting.total(), total)
 
-        report(())
-        cases = [task for task in waiting if isinstance(task, GradeCase)]
-        programs = [case for case in cases if case.kind is AnswerKind.CODE and self.own is None]
-        grades |= zip(programs, self._programs.run(programs, report, deadline), strict=True)
-        others = [task for task in waiting if grades[task] is NEEDS_ALGEBRA]
-        grades |= zip(others, self._pool.run(others, report, deadline), strict=True)
-        compared = {task: grade for task, grade in grades.items() if isinstance(task, Task)}
-        self._compared |= {task: grade for task, grade in compared.items() if grade.is_lasting}
-        return [grades[task] for task in tasks]
+        for_workers = tasks_for_workers()
+        self._pool.run(for_workers, report, deadline)
+        deque(for_workers, maxlen=0)  # after the deadline: those that need no worker
+        programs = [task for task in waiting if isinstance(task, GradeCase) and self._is_program(task)]
+        self._programs.run(programs, report, deadline)
+        report({})
+        for task, grade in grades.items():
+            if isinstance(task, Task) and grade.is_lasting:
+                self._compared[task] = grade
+        return [TIMEOUT if grades[task] is NEEDS_ALGEBRA else grades[task] for task in order]
+
+    def _grade_here(self, task: WorkerTask | Grade) -> Grade:
+        """Return `NEEDS_ALGEBRA` for a task of the workers; they also read cases."""
+        if isinstance(task, Task):
+            return self._compared.get(task) or without_algebra(task)
+        return NEEDS_ALGEBRA if isinstance(task, GradeCase) else task
+
+    def _is_program(self, task: WorkerTask) -> bool:
+        return task.kind is AnswerKind.CODE and self.own is None
 
 
 def _proof(case: GradeCase) -> str:

@@ -158,12 +158,11 @@ class ProgramGrader:
                 enclosure.close()
 
     def run(
-        self, cases: Sequence[GradeCase], on_finished: Callable[[Sequence[GradeCase]], None], deadline: float
-    ) -> list[Grade]:
+        self, cases: Sequence[GradeCase], report: Callable[[dict[GradeCase, Grade]], None], deadline: float
+    ) -> None:
         """Grade programs by the tests of their golds; those that did not run by the deadline are unknown.
 
-        Raises:
-            PrerequisiteError: this machine cannot run programs.
+        Raises PrerequisiteError if this machine cannot run programs.
         """
         if cases and (why := refusal()) is not None:
             raise PrerequisiteError(" ".join(why))
@@ -171,8 +170,7 @@ class ProgramGrader:
             self._begin()
         futures = {self._threads.submit(self._grade, case, deadline): case for case in cases}
         for future in as_completed(futures):
-            on_finished([futures[future]])
-        return [future.result() if future.exception() is None else CRASHED for future in futures]
+            report({futures[future]: future.result() if future.exception() is None else CRASHED})
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
         if time.monotonic() >= deadline:

@@ -12,8 +12,9 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from multiprocessing import resource_tracker
 from typing import Any, Literal
 
@@ -64,47 +65,44 @@ class WorkerPool:
 
     def run(
         self,
-        tasks: Sequence[WorkerTask],
-        on_finished: Callable[[Sequence[WorkerTask]], None],
+        tasks: Iterator[WorkerTask],
+        report: Callable[[dict[WorkerTask, Grade]], None],
         deadline: float = math.inf,
-    ) -> list[Grade]:
-        """Return the grade of each task, in order; `on_finished` is called with newly finished tasks.
+    ) -> None:
+        """Take tasks as workers become free, until there are no more, and report grades as they come.
 
-        A task without a grade when `time.monotonic()` reaches the deadline is a time-out.
+        Tasks without a grade when `time.monotonic()` reaches the deadline are not reported.
         Raises RuntimeError after `close`, and PrerequisiteError if no worker can be started.
         """
         if self._process != os.getpid():  # a fork has neither the threads nor their workers
             self._begin()
-        waiting: dict[Lane, deque[int]] = {"quick": deque(range(len(tasks))), "careful": deque()}
-        grades: dict[int, Grade] = {}
-        running: dict[Future[Grade | None], tuple[Lane, int]] = {}
+        careful: deque[WorkerTask] = deque()
+        running: dict[Future[Grade | None], tuple[Lane, WorkerTask]] = {}
         try:
-            while len(grades) < len(tasks):
-                for lane, places in waiting.items():
+            while True:
+                killed = (careful.popleft() for _ in range(len(careful)))
+                lanes: dict[Lane, Iterator[WorkerTask]] = {"quick": tasks, "careful": killed}
+                for lane, source in lanes.items():
                     room = 2 * self._sizes[lane] - sum(each == lane for each, _ in running.values())
-                    for _ in range(min(room, len(places))):  # few at a time, so that callers take turns
+                    for task in islice(source, max(0, room)):  # few at a time, so that callers take turns
                         self.check_open()
-                        place = places.popleft()
-                        future = self._lanes[lane].submit(self._grade, lane, tasks[place], deadline)
-                        running[future] = lane, place
+                        running[self._lanes[lane].submit(self._grade, lane, task, deadline)] = lane, task
                 left_s = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
                 finished, _ = wait(running, left_s, FIRST_COMPLETED)
                 if not finished:
                     break
-                newly = []
+                ended = {}
                 for future in finished:
-                    lane, place = running.pop(future)
+                    _, task = running.pop(future)
                     grade = future.result()
                     if grade is None:
-                        waiting["careful"].append(place)
+                        careful.append(task)
                     else:
-                        grades[place] = grade
-                        newly.append(tasks[place])
-                on_finished(newly)
+                        ended[task] = grade
+                report(ended)
         finally:
             for future in running:
                 future.cancel()
-        return [grades.get(place, TIMEOUT) for place in range(len(tasks))]
 
     def check_open(self) -> None:
         """Raises RuntimeError after `close`."""
