@@ -16,9 +16,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, started once."""
+    """Chromium, started once per file: Playwright keeps an event loop, and later tests start their own."""
     from playwright import sync_api as api
 
     path = chromium()
