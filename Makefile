@@ -163,14 +163,19 @@ sql: $(READY) system
 	@echo "make: what holds SQL on PostgreSQL, 3 minutes"
 	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 --db postgresql -m "not vllm" $(ON_POSTGRESQL)
 
-# One process more than there are cores: trainings, servers and browsers often wait. tests/conftest.py starts what takes
-# longest. Without FULL pytest leaves out what takes more than a second, as pyproject.toml has it.
+# All tests are run by one process more than there are cores, since many wait for servers, trainings and browsers. The
+# files that take longest come first (tests/conftest.py).
 MORE_JOBS = $$(($(JOBS) + 1))
+ALL = TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(MORE_JOBS) --dist loadfile --no-loadscope-reorder
+# Without FULL pytest leaves out what takes more than a second, as pyproject.toml has it.
 pytest: $(READY) $(if $(FULL),system)
-	@echo "make: tests, $(if $(FULL),20,3) minutes on 2 cores"
-	$(if $(FULL),TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(MORE_JOBS) --dist loadfile --no-loadscope-reorder \
-	  -m "not vllm and not trl and not ($(TOOLS))",$(BIN)/pytest -n $(JOBS) --dist worksteal \
-	  --ignore tests/e2e --ignore tests/ui/browser)
+	@echo "make: tests, $(if $(FULL),10,3) minutes on 2 cores"
+	$(if $(FULL),$(ALL) -m "not vllm and not trl and not ($(TOOLS))",$(BIN)/pytest -n $(JOBS) --dist worksteal) \
+	  --ignore tests/e2e --ignore tests/ui/browser
+ifdef FULL
+	@echo "make: trainings with verl, and pages in Chromium, 11 minutes"
+	$(ALL) -m "" tests/e2e tests/ui/browser
+endif
 
 # The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.
 chromium:

@@ -79,7 +79,7 @@ def test_what_is_installed_is_said_first_with_its_size_and_time(
     assert not [line for line in lines_of(folder, target, f"TORCH_INDEX={index}") if "pip" in line]
 
 
-FULL = ("--dist loadfile", "test_trl.py", "-m inspect or", "--db postgresql")
+FULL = ("--ignore tests/e2e", "tests/e2e tests/ui/browser", "test_trl.py", "-m inspect or", "--db postgresql")
 """What each run of pytest in a full test has of its own."""
 
 

@@ -16,9 +16,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.browser)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Any]:
-    """Chromium, started once per file: Playwright keeps an event loop, and later tests start their own."""
+    """Chromium, started once."""
     from playwright import sync_api as api
 
     path = chromium()
