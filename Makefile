@@ -115,7 +115,7 @@ tools: $(TOOLS_VENV)/.ready
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
 vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
-	@echo "make: tests with the real vLLM, 8 minutes on 2 cores"
+	@echo "make: tests with the real vLLM, 6 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(MORE_JOBS) --dist loadgroup -m vllm $(VLLM_TESTS)
 
 # The trainings take longest, so they come first.
