@@ -14,7 +14,7 @@ from page_view import locked_ui, tagrpo_ui
 
 from service.database import Database
 from service.errors import InputError
-from service.web import Address, read_secret
+from ui.listening import Address, read_secret
 from ui.pages.server import serving
 from ui.pages.server.serving import has_display, redirect_file
 from ui.shipped_demo.unpacking import demo_database

@@ -12,10 +12,10 @@ import typer
 from typer import Option
 
 from service.errors import DatabaseError, InputError, PrerequisiteError
-from service.web import Address, bind, is_loopback, read_secret
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
 from ui.cli.settings import AnswersName, OwnGrader, db
+from ui.listening import Address, bind, is_loopback, read_secret
 
 with lazy_imports():
     from evaluator.grading import grader as graders
