@@ -28,11 +28,13 @@ class Database(ABC):
         event.listen(engine, "handle_error", self._explain)
 
     @staticmethod
-    def open(place: str | Place, *, create: bool = True, read_only: bool = False) -> "Database":
+    def open(
+        place: str | Place, *, create: bool = True, read_only: bool = False, upgrade: bool = False
+    ) -> "Database":
         """Open the database at a path or URL; a new or empty one gets its tables.
 
         With `create=False` a file that cannot be written, as in a shared folder of results, is opened for
-        reading; `write` then says so. A database with another version's schema is refused.
+        reading; `write` then says so. Only `upgrade` brings an older schema to the newest revision.
         """
         from service.database.postgresql import PostgresDatabase
         from service.database.sqlite import SqliteDatabase
@@ -44,7 +46,7 @@ class Database(ABC):
             else SqliteDatabase(place, create=create, read_only=read_only)
         )
         try:
-            database._check_schema(create=create)
+            database._check_schema(create=create, upgrade=upgrade)
         except BaseException:
             database.close()
             raise
@@ -127,33 +129,46 @@ class Database(ABC):
         if isinstance(error, DBAPIError) and (description := self._describe(error)) is not None:
             raise description
 
-    def _check_schema(self, *, create: bool) -> None:
+    def _check_schema(self, *, create: bool, upgrade: bool) -> None:
+        newest = schema.HEAD_REVISION
         with self._transaction(write=False) as connection:
-            if self._has_schema(connection):
-                return
-        if self.read_only or not create:
+            revision = self._revision(connection)
+        if revision == newest:
+            return
+        if revision is None and (self.read_only or not create):
             raise DatabaseError(
                 f"{self.place}: the database is empty. Fill it with `tagrpo questions import`, or choose "
                 "another one with --db."
             )
+        if self.read_only or (revision is not None and not upgrade):
+            raise DatabaseError(
+                f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
+                f"has {newest}). Back it up with `tagrpo db backup FILE`, then run `tagrpo "
+                "db upgrade`."
+            )
         with self._transaction(write=True) as connection:
-            if not self._has_schema(connection):  # another process may have been quicker
+            # Another process may have been quicker; the write lock is ours now, so look again.
+            revision = self._revision(connection)
+            if revision is None:
                 schema.create_schema(connection)
+            else:
+                schema.migrate(connection)
 
-    def _has_schema(self, connection: Connection) -> bool:
-        """Return whether the database has this version's tables; False if it is empty."""
+    def _revision(self, connection: Connection) -> str | None:
+        """Return the schema's revision, None of an empty file."""
         tables = inspect(connection).get_table_names()
         if not tables:
-            return False
+            return None
         if "alembic_version" not in tables:
             kind = "an SQLite" if isinstance(self.place, Path) else "a PostgreSQL"
             raise DatabaseError(
                 f"{self.place}: {kind} database that is not from tagrpo. Choose another one with --db."
             )
         revision = str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar())
-        if revision != schema.HEAD_REVISION:
+        if revision not in (*schema.UPGRADABLE, schema.HEAD_REVISION):
             raise DatabaseError(
                 f"{self.place}: written by another version of tagrpo (schema {revision}, this version has "
-                f"{schema.HEAD_REVISION}). Open it with that version, or choose another one with --db."
+                f"{schema.HEAD_REVISION}). Upgrade with `pip install -U tagrpo`, or choose another file "
+                "with --db."
             )
-        return True
+        return revision
