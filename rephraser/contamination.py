@@ -17,9 +17,9 @@ from evaluator.benchmarks.loading import LoadedBenchmark
 from evaluator.grading import Grader
 from rephraser.sets.store import load_set
 from service.database import Database, in_parts, utc_now
-from service.questions import get_set, load_members
 from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
+from service.questions.store import get_set, load_members
 from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.telling import TellProgress, TellStage
 
@@ -132,7 +132,7 @@ def find_overlaps(
             if measure in (FUZZY, NGRAM) and text.answer and problem.answer:
                 answers[len(overlaps)] = text.answer, problem.answer
             overlaps.append(Overlap(text.id, problem.id, measure, round(score, 1)))
-        if progress is not None and (count % PROBLEMS_AT_ONCE == 0 or count == len(theirs)):
+        if progress is not None:
             progress(count, len(theirs))
     pairs = list(answers.values())
     agreed = [words(first) == words(second) for first, second in pairs] if equal is None else equal(pairs)

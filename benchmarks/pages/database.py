@@ -24,7 +24,7 @@ from rephraser.reviews.audit import open_audit
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.spec import PROPOSE
 from service.database import Database
-from service.questions import Question, make_question
+from service.questions.question import Question, make_question
 from service.questions.store import Member, members_hash, store_set
 from service.runs.store import Run, open_run
 from trainer_adapter.record import RolloutRecord, RolloutWriter

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.pages.database import STEP, Texts, write_training
-from service.questions import make_question
+from service.questions.question import make_question
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.reading import Record
 

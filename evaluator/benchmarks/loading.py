@@ -12,9 +12,10 @@ from evaluator.evals.problems import Problem, problems_hash
 from evaluator.grading import GradeCase, Grader
 from evaluator.grading.extraction import gold_answer
 from service.errors import InputError, NotFoundError, PrerequisiteError, first_lines
-from service.questions import hub, is_solution
+from service.questions import hub
 from service.questions.files import KINDS, Source, open_file
 from service.questions.images import RowImages
+from service.questions.question import is_solution
 
 
 class ChangedBenchmarkError(InputError):

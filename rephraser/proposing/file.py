@@ -8,8 +8,8 @@ from typing import Any
 from rephraser.config import FileProposer
 from service.errors import InputError
 from service.hashing import canonical_text, content_hash
-from service.questions import Question
 from service.questions.files import RawRow
+from service.questions.question import Question
 from service.questions.reading import open_source
 
 ID_COLUMNS = ("question_id", "original_id", "qid")

@@ -13,7 +13,8 @@ from service.database import Database
 from service.engines.opening import price_of
 from service.models.access import Model
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
-from service.questions import Question, load_question_set
+from service.questions.question import Question
+from service.questions.store import load_question_set
 from service.runs.store import list_runs, run_question_ids
 
 REWRITE_LENGTH = between(0.8, 1.6)  # of a rewrite, in lengths of its question

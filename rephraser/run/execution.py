@@ -22,8 +22,7 @@ from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
-from service.questions import load_question_set
-from service.questions.store import usable_kinds
+from service.questions.store import load_question_set, usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run
 from service.telling import TellStage

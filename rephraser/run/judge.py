@@ -20,7 +20,7 @@ from service.answer_kinds import AnswerKind
 from service.asks.request import Choice
 from service.database import utc_now
 from service.program_gold import read_gold
-from service.questions import Question
+from service.questions.question import Question
 
 SHOWN_CLASS_LENGTH = 200
 TRUNCATED = ""

@@ -35,8 +35,8 @@ from service.asks.store import Grouped
 from service.asks.work import work_on_run
 from service.database import Database
 from service.hashing import derive_seed
-from service.questions import Question
 from service.questions.images import Image
+from service.questions.question import Question
 from service.runs.store import Run
 from service.telling import TellStage
 

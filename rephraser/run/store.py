@@ -10,8 +10,8 @@ from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.asks.tables import AskRow, NoteRow
 from service.database import upsert
-from service.questions import Question
 from service.questions.images import Image, load_images
+from service.questions.question import Question
 from service.questions.store import load_questions
 from service.runs.store import Run, find_run
 

@@ -21,7 +21,7 @@ from rephraser.tables import CandidateRow, StandingRow, VerdictRow
 from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
-from service.questions import Question
+from service.questions.question import Question
 from service.questions.store import QUESTION_COLUMNS, as_question
 from service.questions.tables import QuestionRow
 from service.runs.store import Run, check_name, package_versions

@@ -19,8 +19,10 @@ from service.database import Database, in_parts, upsert
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.json_lines import read_objects
-from service.questions import Question, hub, make_question, store_questions
+from service.questions import hub
 from service.questions.images import ImageProblem, RowImages, store_images
+from service.questions.question import Question, make_question
+from service.questions.store import store_questions
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 

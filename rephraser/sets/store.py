@@ -26,7 +26,7 @@ from rephraser.verdict.successes import Successes
 from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
-from service.questions import question_id
+from service.questions.question import question_id
 from service.questions.store import QUESTION_COLUMNS, as_question
 from service.questions.tables import QuestionRow
 from service.runs.store import check_name

@@ -8,7 +8,7 @@ from rephraser.verdict.successes import Successes
 from service.answer_kinds import AnswerKind
 from service.errors import InputError
 from service.hashing import Json, content_hash, content_id
-from service.questions import Question
+from service.questions.question import Question
 
 POSTERIOR_DIGITS = 6
 

@@ -136,12 +136,10 @@ def resolve(
     if programs and ("images" in chosen or columns.further):
         raise InputError(f"{source}: programming questions have one question column and no images.")
     if "answer" not in chosen and (programs or "solution" not in chosen):
-        other = ", or --column solution=NAME if the answer is in the solution's \\boxed{}"
-        if programs:
-            other = ""
-        elif not {"test", "tests", "test_list"}.isdisjoint(present):
-            other = ". If the questions ask for programs with tests, pass --kind code"
-        what = "tests" if programs else "the answer"
+        what, other = "tests", ""
+        if not programs:
+            what, other = "the answer", ", --column solution=NAME if the solution contains it in a \\boxed{}"
+            other += ", or --kind code if the questions ask for programs with tests"
         raise InputError(f"{source}: no column looks like {what}. Pass --column answer=NAME{other}. {there}")
     return replace(columns, **{"images": None, **chosen})
 

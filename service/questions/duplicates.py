@@ -95,8 +95,7 @@ def compare_members(
         match = index.nearest(member.question, member.position)
         if match is not None:
             matches[member.position] = match
-        if count % 200 == 0 or count == len(members):
-            report(count, len(members))
+        report(count, len(members))
     same_digits = [row for row, match in matches.items() if match.same_digits]
     agree = equal([(answers[row], answers[matches[row].key]) for row in same_digits])
     agrees = dict(zip(same_digits, agree, strict=True))

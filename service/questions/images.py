@@ -28,7 +28,6 @@ MOST_BYTES = 20_000_000
 MOST_PIXELS = 2**25  # 33.5 million: decoded it takes 134 MB
 LONGEST_SIDE = 16_384
 MOST_IMAGES = 64  # of a question
-_LOADED_AT_ONCE = 20
 _ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|//|data:|file:")
 _DATA_ADDRESS = re.compile(r"(?i)data:[^,]*;base64,")
 _NUMBERED = re.compile(r"<image[ _]?(\d{1,2})>")
@@ -290,7 +289,7 @@ def load_images(session: Session, ids: Iterable[str]) -> dict[str, Image]:
     wanted = list(dict.fromkeys(ids))
     images: dict[str, Image] = {}
     query = select(ImageRow.id, *columns_of(ImageRow, Image))
-    for part in in_parts(wanted, _LOADED_AT_ONCE):
+    for part in in_parts(wanted, 20):  # images are large
         rows = session.execute(query.where(ImageRow.id.in_(part)))
         images |= {id: Image(*columns) for id, *columns in rows}
     if missing := sorted(set(wanted) - set(images)):

@@ -16,8 +16,6 @@ from service.questions.store import Member, find_same_set, get_set, load_members
 from service.runs.store import check_name
 from service.telling import TellStage, tell_nobody
 
-REPORT_EVERY = 200
-
 
 def choose_extra(
     base: Sequence[Question], extra: Sequence[Question], count: int, seed: int, progress: TellStage
@@ -34,8 +32,7 @@ def choose_extra(
     index = NearIndex()
     for done, question in enumerate(base):
         index.nearest(question, done)
-        if done % REPORT_EVERY == 0:
-            progress("reading the base", done, len(base))
+        progress("reading the base", done, len(base))
     chosen: list[Question] = []
     overlaps = {"same_text": 0, "near": 0}
     for question in sorted(extra, key=order):
@@ -47,8 +44,7 @@ def choose_extra(
             continue
         index.nearest(question, len(base) + len(chosen))
         chosen.append(question)
-        if len(chosen) % REPORT_EVERY == 0:
-            progress("choosing", len(chosen), count)
+        progress("choosing", len(chosen), count)
     return chosen, overlaps
 
 

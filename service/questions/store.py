@@ -153,12 +153,12 @@ def load_questions(session: Session, question_ids: Sequence[str]) -> dict[str, Q
     return {row.id: as_question(row) for row in rows}
 
 
-def usable_kinds(session: Session, name: str, limit: int | None = None) -> dict[str, AnswerKind]:
-    """Return the kinds of the usable questions of a set by id, in order, at most `limit`."""
+def usable_kinds(session: Session, name: str) -> dict[str, AnswerKind]:
+    """Return the kinds of the usable questions of a set by id, in order."""
     member = QuestionSetMemberRow
     query = select(QuestionRow.id, QuestionRow.kind).join(member, member.question_id == QuestionRow.id)
     usable = query.where(member.set_id == get_set(session, name).id, member.held.is_(None))
-    rows = session.execute(usable.order_by(member.position).limit(limit).execution_options(yield_per=1000))
+    rows = session.execute(usable.order_by(member.position).execution_options(yield_per=1000))
     return {row.id: AnswerKind(row.kind) for row in rows}
 
 

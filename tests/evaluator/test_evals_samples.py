@@ -24,7 +24,7 @@ from evaluator.evals.tables import RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from service.database import Database
 from service.errors import InputError
-from service.questions import make_question
+from service.questions.question import make_question
 from service.runs.store import Run
 
 

@@ -37,7 +37,7 @@ from rephraser.reviews.store import (
 from rephraser.tables import ReviewRow, candidate_id
 from service.database import Database
 from service.errors import InputError, TagrpoError
-from service.questions import make_question
+from service.questions.question import make_question
 
 QUESTION = make_question("What is 2+3?", "5")
 

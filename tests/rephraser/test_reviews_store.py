@@ -12,7 +12,7 @@ from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
 from rephraser.tables import candidate_id
 from service.database import Database
-from service.questions import make_question
+from service.questions.question import make_question
 from service.runs.store import Run
 
 QUESTION, TEXT = make_question("What is 2+3?", "5"), "Add 2 and 3."

@@ -19,8 +19,8 @@ from rephraser import sets
 from rephraser.sets import read_published
 from service.database import Database
 from service.errors import InputError
-from service.questions import make_question
 from service.questions.images import load_images, read_image, store_images
+from service.questions.question import make_question
 
 RED, BLUE = read_image(picture("red")), read_image(picture("blue", kind="JPEG"))
 ODD = '<image>Let $f(x)=\\frac{x}{2}$,\nso "f(8)", not <image>, is\u2028what? שלום, 你好, 𝔽'

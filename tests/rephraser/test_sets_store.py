@@ -15,7 +15,7 @@ from rephraser.sets import Change, changes
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
 from service.database import Database
 from service.errors import NotFoundError
-from service.questions import make_question
+from service.questions.question import make_question
 
 ASKED: list[Asked] = [
     ("What is 2+3?", "5", [Proposed("Add 2 and 3."), Proposed("Sum up 2 and 3.")]),

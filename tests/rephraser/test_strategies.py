@@ -13,7 +13,7 @@ from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Earlier, Strategy, build_messages, load_strategy
 from service.asks.remote import RemoteEndpoint
 from service.errors import InputError
-from service.questions import make_question
+from service.questions.question import make_question
 
 
 def own(folder: Path, content: str | bytes, name: str = "own.txt") -> Strategy:

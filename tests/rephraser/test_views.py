@@ -19,7 +19,7 @@ from rephraser.views.questions import (
 from rephraser.views.runs import finding_counts
 from service.database import Database
 from service.errors import NotFoundError
-from service.questions import make_question
+from service.questions.question import make_question
 from service.questions.store import Member, store_set
 
 EVIDENCE = {"findings": [{"name": "unit_lost", "severity": "evidence", "detail": "km became m"}]}

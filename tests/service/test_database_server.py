@@ -17,7 +17,8 @@ from sqlalchemy import func, select, text
 from service.asks.tables import AskRow
 from service.database import Database, DatabaseServer, locate_database, postgresql
 from service.errors import DatabaseError
-from service.questions import make_question, store_questions
+from service.questions.question import make_question
+from service.questions.store import store_questions
 from service.questions.tables import QuestionRow
 from service.runs.spending import read_account
 from service.runs.tables import PICO_PER_USD, CapRow

@@ -2,8 +2,7 @@
 
 import pytest
 
-from service.questions import Columns, RowLimits
-from service.questions.columns import RowProblem, read_question, resolve
+from service.questions.columns import Columns, RowLimits, RowProblem, read_question, resolve
 from service.questions.files import JsonNumber
 
 

@@ -15,7 +15,8 @@ from pyarrow import parquet
 from service.errors import InputError
 from service.hashing import canonical_json, canonical_text, content_hash, content_id
 from service.json_lines import read_objects
-from service.questions import Columns, ReadRows, RowLimits, read_source
+from service.questions.columns import Columns, RowLimits
+from service.questions.reading import ReadRows, read_source
 
 TWO = [{"question": "What is 1+1?", "answer": "2"}, {"question": "What is 2+3?", "answer": 5}]
 
@@ -132,7 +133,8 @@ def test_a_question_of_a_megabyte_is_refused_unless_allowed(tmp_path):
 HUB_ROWS = [{"problem": f"What is {n}+{n}?", "solution": f"It is \\boxed{{{2 * n}}}."} for n in range(5)]
 HUB_DATA = "".join(json.dumps(row) + "\n" for row in HUB_ROWS).encode()
 SCRIPT = """
-from service.questions import Columns, RowLimits, read_source
+from service.questions.columns import Columns, RowLimits
+from service.questions.reading import read_source
 
 def read(source, options):
     rows = read_source(source, columns=Columns(), limits=RowLimits(), **options)

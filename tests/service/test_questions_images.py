@@ -15,7 +15,6 @@ from sqlalchemy.exc import IntegrityError
 
 from service.database import Database
 from service.errors import InputError, NotFoundError
-from service.questions import make_question, question_id
 from service.questions.images import (
     MOST_BYTES,
     ImageProblem,
@@ -26,6 +25,7 @@ from service.questions.images import (
     read_image,
     store_images,
 )
+from service.questions.question import make_question, question_id
 from service.questions.store import load_question_set
 
 

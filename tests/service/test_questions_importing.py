@@ -10,10 +10,10 @@ from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError
 from service.program_gold import read_gold
-from service.questions import Columns, load_members, question_id
+from service.questions.columns import Columns
 from service.questions.duplicates import NearIndex, compare_members
-from service.questions.question import make_question
-from service.questions.store import Member
+from service.questions.question import make_question, question_id
+from service.questions.store import Member, load_members
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},

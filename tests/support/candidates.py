@@ -8,7 +8,7 @@ from rephraser import sets
 from rephraser.tables import candidate_id
 from service.database import Database
 from service.models.settings import Sampling
-from service.questions import make_question
+from service.questions.question import make_question
 from service.runs.store import Run
 
 SUM, HALF = make_question("What is 2+3?", "5"), make_question("Halve 8.", "4")

@@ -5,7 +5,9 @@ from typing import Any
 
 from evaluator.grading import Grader
 from service.database import Database
-from service.questions import Columns, RowLimits, read_source, store_import
+from service.questions.columns import Columns, RowLimits
+from service.questions.importing import store_import
+from service.questions.reading import read_source
 from service.telling import TellStage, tell_nobody
 
 

@@ -26,8 +26,9 @@ from service.asks.request import Message, Request
 from service.asks.store import Attempt, Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
-from service.questions import Question, make_question, store_questions
 from service.questions.images import PLACEHOLDER
+from service.questions.question import Question, make_question
+from service.questions.store import store_questions
 from service.runs.store import Run, finish_run, open_run
 from service.runs.tables import PICO_PER_USD
 

@@ -24,7 +24,8 @@ from service.asks.request import Request
 from service.asks.store import add_tasks
 from service.models.access import Budget
 from service.models.settings import Sampling
-from service.questions import Question, make_question, store_questions
+from service.questions.question import Question, make_question
+from service.questions.store import store_questions
 from service.runs.store import Run, open_run
 
 QUESTION = make_question("If $x + 7 = 19$, what is the value of $x$?", "12")

@@ -10,7 +10,7 @@ from verl_exports import export_entries
 from verl_run import VerlRun, run_main_ppo
 
 from rephraser.sets.types import Neighbor, SetEntry
-from service.questions import make_question
+from service.questions.question import make_question
 from trainer_adapter.methods.recipes import RECIPES, Recipe, compose
 from trainer_adapter.verl.plugin import REGISTRATION
 from trainer_adapter.verl.plugin.overrides import hydra_arguments, recipe_overrides

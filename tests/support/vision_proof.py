@@ -11,8 +11,8 @@ from verl_proof import run
 from verl_run import VerlRun
 
 from rephraser.sets.types import Neighbor, SetEntry
-from service.questions import make_question
 from service.questions.images import read_image
+from service.questions.question import make_question
 from trainer_adapter.verl.prompts import PromptTemplate
 
 NAMES = ("ta_grpo", "ta_grpo", "a_grae", "a_grae", *["grpo_replay"] * 3)

@@ -15,7 +15,7 @@ from vision_proof import export_pictured
 
 from rephraser.sets.types import Neighbor, SetEntry
 from service.errors import InputError, PrerequisiteError
-from service.questions import make_question
+from service.questions.question import make_question
 from trainer_adapter.runs.checking import check_lengths
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData, read_data

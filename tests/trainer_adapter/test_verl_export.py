@@ -14,7 +14,7 @@ from evaluator.grading import AnswerKind
 from rephraser.sets.types import Neighbor, SetEntry
 from rephraser.verdict.successes import Successes
 from service.errors import InputError, PrerequisiteError
-from service.questions import make_question
+from service.questions.question import make_question
 from trainer_adapter.runs.data import read_data
 from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport
 from trainer_adapter.verl.export_rows import AnswerForm

@@ -10,7 +10,7 @@ from sqlalchemy import update
 
 from service.asks.tables import FAILED, FAILED_TASK, FINAL, OPEN, TaskRow
 from service.database import Database
-from service.questions import make_question
+from service.questions.question import make_question
 from service.runs.store import Run, find_run, open_run
 
 THREE = [Proposed(f"Sum up 2 and 3, way {number}.") for number in range(3)]

@@ -10,8 +10,8 @@ from scripted import BAD_NUMBER, CHANGED, GOOD, OTHER, QUESTION, World, make_spe
 
 from rephraser import sets
 from service.database import Database
-from service.questions import question_id
 from service.questions.images import read_image, store_images
+from service.questions.question import question_id
 from service.runs.store import list_runs
 from ui.pages.text import answers
 from ui.pages.text.markup import safe_md

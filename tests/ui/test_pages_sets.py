@@ -7,7 +7,7 @@ from runs import Proposed, add_review, add_run, open_empty
 
 from rephraser import sets
 from service.database import Database
-from service.questions import make_question
+from service.questions.question import make_question
 
 
 def versions(folder):

@@ -15,8 +15,8 @@ with lazy_imports():
     from rephraser import contamination as overlaps
     from rephraser.run import store as rephrase_runs
     from rephraser.views import questions as question_views
-    from service import questions
-    from service.questions import store
+    from service.questions import columns as question_columns
+    from service.questions import importing, mixing, reading, store
     from service.runs import store as runs
 
 
@@ -60,12 +60,12 @@ def import_(
     """
     if name is not None:
         runs.check_name(name)  # before a new database is made
-    columns = questions.Columns.parse(column or [])
+    columns = question_columns.Columns.parse(column or [])
     with terminal.progress("import") as bar:
-        rows = questions.read_source(
+        rows = reading.read_source(
             source,
             columns=columns,
-            limits=questions.RowLimits(max_characters, strip_control),
+            limits=question_columns.RowLimits(max_characters, strip_control),
             kind=grading.AnswerKind(kind),
             limit=limit,
             skip_bad_rows=skip_bad_rows,
@@ -74,7 +74,7 @@ def import_(
             revision=revision,
         )
         with db.open(create=True) as database, grading.Grader() as grader:
-            record, warnings = questions.store_import(database, rows, grader, name=name, progress=bar)
+            record, warnings = importing.store_import(database, rows, grader, name=name, progress=bar)
     terminal.show(record, hidden=("spec",))
     if warnings:
         raise output.needs_attention("; ".join(warnings))
@@ -104,7 +104,7 @@ def mix(
         chunk: Questions per chunk. Default: half of the base.
     """
     with terminal.progress("mix") as progress, db.open() as database:
-        record = questions.mix_sets(
+        record = mixing.mix_sets(
             database, name, base=base, extra=extra, seed=seed, chunk=chunk, chunks=chunks, progress=progress
         )
     terminal.show(record, hidden=("spec",))

@@ -7,7 +7,7 @@ import streamlit as st
 from sqlalchemy.orm import Session
 
 from service.errors import NotFoundError
-from service.questions import Question
+from service.questions.question import Question
 from service.questions.store import find_question, load_questions
 from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
