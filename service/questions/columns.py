@@ -179,6 +179,8 @@ def read_question(
     """
     below = {name: _further_text(read_cell(values, name, limits), name) for name in columns.further}
     letters = option_letters(below)
+    if all(_LETTERED.match(below[name]) for name in letters if below[name]):
+        letters = {}
     parts = [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
     text = "\n".join((question_text(values, columns, limits), *parts))
     if columns.answer is not None:
