@@ -26,7 +26,7 @@ from difflib import get_close_matches
 from functools import cache, partial, reduce
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
@@ -544,11 +544,8 @@ def _parts(dotted: str) -> Place:
 
 
 def _leaves(annotation: Any) -> list[Any]:
-    """Return the types that a field takes: members of unions, without what `Annotated` adds."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        return _leaves(get_args(annotation)[0])
-    if origin in (Union, UnionType):
+    """Return the types that a field takes: the members of unions."""
+    if get_origin(annotation) in (Union, UnionType):
         return [leaf for member in get_args(annotation) for leaf in _leaves(member)]
     return [annotation]
 

@@ -126,29 +126,12 @@ class PromptSpec(Config):
         return self.template.replace("{question}", question)
 
 
-BOXED = "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
-"""The instruction of Qwen's model cards for mathematics, after the problem."""
-
-BOXED_CHOICE = (
-    "{question}\n\nPlease reason step by step, and put the letter of the right option within \\boxed{}."
-)
-
 PROGRAM = (
     "{question}\n\nPlease reason step by step, and put the whole program, with the imports it needs, within "
     "one block of code: ```python ... ```."
 )
 
-PAPER_INSTRUCTION = (
-    "Please provide step-by-step reasoning, and enclose your final answer in the box: \\boxed{}."
-)
-"""arXiv 2601.22478 v5, Box 2."""
-
-PAPER_EVAL_INSTRUCTION = (
-    "You FIRST think about the reasoning process step by step and then provide the user with the answer. "
-    "Please enclose your final answer in the box: \\boxed{}. Please stop generating immediately after "
-    "outputting the box."
-)
-"""github.com/lhkhiem28/TA-GRPO, utils.py; its test.py continues this and the problem as raw text."""
+_PAPER = "Please provide step-by-step reasoning, and enclose your final answer in the box: \\boxed{}."
 
 
 @dataclass(frozen=True)
@@ -166,14 +149,26 @@ class Preset:
 
 
 PRESETS: dict[str, Preset] = {
-    "default": Preset(BOXED, BOXED_CHOICE),
+    # Qwen's model cards for mathematics have this instruction after the problem.
+    "default": Preset(
+        "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{}.",
+        "{question}\n\nPlease reason step by step, and put the letter of the right option within \\boxed{}.",
+    ),
+    # arXiv 2601.22478 v5, Box 2
     "paper": Preset(
-        f"{PAPER_INSTRUCTION}\n{{question}}",
-        f"{PAPER_INSTRUCTION} The answer is the letter of an option.\n{{question}}",
+        f"{_PAPER}\n{{question}}",
+        f"{_PAPER} The answer is the letter of an option.\n{{question}}",
         chat_template_kwargs={"enable_thinking": False},
         n=128,
     ),
-    "paper-eval": Preset(f"{PAPER_EVAL_INSTRUCTION}\n{{question}}", form="raw", n=128),
+    # github.com/lhkhiem28/TA-GRPO, utils.py; its test.py continues this and the problem as raw text.
+    "paper-eval": Preset(
+        "You FIRST think about the reasoning process step by step and then provide the user with the answer. "
+        "Please enclose your final answer in the box: \\boxed{}. Please stop generating immediately after "
+        "outputting the box.\n{question}",
+        form="raw",
+        n=128,
+    ),
     "plain": Preset("{question}"),
 }
 
