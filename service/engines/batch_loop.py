@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import transformers
 
-from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
+from service.asks.request import SERVER_ERROR, SETTINGS, Answer, Fault, Request, read_reply
 from service.engines.checkpoint import CheckpointEndpoint
 from service.engines.choosing import Row
 from service.engines.decoding import Decoder
@@ -82,7 +82,7 @@ class TransformersEndpoint(CheckpointEndpoint):
         self._stopping = stopping
         yield
 
-    async def send(self, request: Request, server: Any = None) -> Reply:
+    async def send(self, request: Request, server: Any = None) -> Answer:
         """Draw the responses of a request."""
         prompt, room = self.checkpoint.fit(request, self.checkpoint.context)
         rows = self._rows(request, prompt, room)
@@ -93,7 +93,7 @@ class TransformersEndpoint(CheckpointEndpoint):
             raise Fault(SETTINGS, str(error)) from error
         if not all(row.stop_reason for row in rows):
             raise Fault(SERVER_ERROR, "the run stopped before the response was finished")
-        return Reply(self._body(request, prompt, rows), seeded=request.seed is not None)
+        return read_reply(self._body(request, prompt, rows), seeded=request.seed is not None)
 
     def wake(self) -> None:
         """End the requests of a run that stops."""

@@ -15,8 +15,9 @@ from typing import Any
 
 import aiohttp
 
+from service.asks import request as kinds
 from service.asks.faults import fault_of_status
-from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request, chat_messages, optional_fields
+from service.asks.request import Answer, Fault, Request, chat_messages, optional_fields, read_reply
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
 from service.engines.checkpoint import CheckpointEndpoint, gpu_name
 from service.engines.prompts import Prompt
@@ -168,25 +169,25 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         return f"Its log {self._log} ends with:\n" + "\n".join(lines)
 
-    async def send(self, request: Request, server: Server) -> Reply:
+    async def send(self, request: Request, server: Server) -> Answer:
         assert self._process is not None, "VllmEndpoint is closed"
         try:
             return await super().send(request, server)
         except Fault as fault:
-            if fault.kind == CONNECTION:
+            if fault.kind == kinds.CONNECTION:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(1.0):
                         await self._process.wait()
             if self._process.returncode is not None:
                 ended = f"vLLM ended with exit code {self._process.returncode}. {self._last_lines()}"
-                raise Fault(SETTINGS, ended, billed=fault.billed) from fault
+                raise Fault(kinds.SETTINGS, ended, billed=fault.billed) from fault
             raise
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
         assert self._session is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
-            raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
+            raise Fault(kinds.SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
         prompt, room = self.checkpoint.fit(request, self.serving.get("max_model_len"))
         settings = vllm_settings({**request.sampling, "max_tokens": room})
         body = {"model": self.config.model, **settings, **optional_fields(request), **request.extra}
@@ -199,7 +200,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
             text = (await response.read()).decode("utf-8", "replace")
         if response.status != 200:
             raise fault_of_status(response.status, text, response.headers)
-        return Reply(_restore_thoughts(text, prompt))
+        return read_reply(_restore_thoughts(text, prompt))
 
     async def close(self) -> None:
         """End the server and all its processes."""

@@ -58,7 +58,7 @@ async def ask(
 ) -> tuple[Choice, ...]:
     async with endpoint.slot(stopping or asyncio.Event()) as server:
         reply = await endpoint.send(request, server)
-    return reply.answer.choices
+    return reply.choices
 
 
 async def ask_all(endpoint: TransformersEndpoint, *requests: Request) -> list[tuple[Choice, ...]]:
@@ -139,7 +139,7 @@ async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model):
             "m", prompt="x" * 500, sampling={**SAMPLING, "max_tokens": 100, "temperature": 0.8}, seed=5
         )
         reply = await endpoint.send(request)
-        prompt_tokens, completion_tokens = reply.answer.prompt_tokens, reply.answer.completion_tokens
+        prompt_tokens, completion_tokens = reply.prompt_tokens, reply.completion_tokens
         assert prompt_tokens == 500
         assert completion_tokens <= 12
         assert "fewer than max_tokens" in endpoint.notices[0]
