@@ -6,14 +6,15 @@ from typing import Any
 
 import torch
 from torch.nn.utils.rnn import pad_sequence
-from transformers import GenerationConfig
+from transformers import DynamicCache, GenerationConfig
+from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
 
 from service.engines.choosing import Row, choose
 from service.engines.images import image_tokens
 from service.errors import PrerequisiteError
 
 _PREFILL_TOKENS = 16384
-"""How many tokens of prompts and responses are read at a time."""
+"""How many tokens of prompts and responses are read at a time, so that this needs little memory."""
 _ARRIVAL_S = 0.02
 """How long an idle decoder waits for more requests."""
 
@@ -28,6 +29,9 @@ class Decoder:
     def __init__(self, model: Any, rows: int, memory: int) -> None:
         self._model, self._limit = model, rows
         self._places = max(memory // bytes_per_token(model), 1)
+        layers = {type(layer) for layer in DynamicCache(config=model.config).layers}
+        # transformers reads other layers (Mamba, LFM2) only as a whole.
+        self._reads_in_parts = layers <= {DynamicLayer, DynamicSlidingWindowLayer} and not model._is_stateful
         model.generation_config = GenerationConfig()  # the settings of the rows alone shape responses
         self._rows: list[Row] = []  # in the order of their arrival
         self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
@@ -135,15 +139,16 @@ class Decoder:
         def is_over(_: torch.Tensor, scores: Any, **__: Any) -> torch.Tensor:
             unfinished = sum(row.is_open for row in rows)
             places = len(rows) if some_wait else min(self._limit, len(self._rows))
-            is_over = unfinished == 0 if images else 2 * unfinished <= places
-            return torch.full((len(rows),), is_over, device=model.device)
+            ends = unfinished == 0 if images else 2 * unfinished <= places
+            return torch.full((len(rows),), ends, device=model.device)
 
-        chunk = max(_PREFILL_TOKENS // len(rows), 1)
+        part = max(_PREFILL_TOKENS // len(rows), 1)
+        in_parts = self._reads_in_parts and part < ids.shape[1] and not images
         settings = GenerationConfig(
             max_new_tokens=max(row.max_tokens - len(row.tokens) for row in rows),
             do_sample=False,
             suppress_tokens=sorted(image_tokens(model.config)) or None,
-            prefill_chunk_size=chunk if chunk < ids.shape[1] and not images else None,
+            prefill_chunk_size=part if in_parts else None,
         )
         model.generate(
             ids,

@@ -29,21 +29,15 @@ AT_ONCE, REMOTE_AT_ONCE = 256, 64
 """Tasks under way at least; and requests in flight at a server of the user, if no setting says so."""
 
 
-class OpenModels:
+class OpenModels(AsyncExitStack):
     """The models that a command has opened, as an async context that closes them."""
 
     def __init__(self, logs: Path, budget: Budget = Budget()) -> None:
         """Set up; nothing is opened. `logs` is the folder for `vllm-1.log`, `vllm-2.log`, ..."""
+        super().__init__()
         self._logs, self._budget = logs, budget
         self._open: dict[tuple[Any, ...], tuple[Model, Endpoint]] = {}
         self._backends: dict[str, Callable[[Asker], BatchJobs]] = {}
-        self._stack = AsyncExitStack()
-
-    async def __aenter__(self) -> "OpenModels":
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
 
     async def open(self, config: Model) -> Endpoint:
         """Return the endpoint of a model, opened at the first call.
@@ -61,7 +55,7 @@ class OpenModels:
                 )
             return endpoint
         endpoint = self._make(config)
-        self._stack.push_async_callback(endpoint.close)
+        self.push_async_callback(endpoint.close)
         await endpoint.open()
         self._open[key] = config, endpoint
         return endpoint
