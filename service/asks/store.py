@@ -11,11 +11,10 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from sqlalchemy import Table, bindparam, case, func, insert, select, update
@@ -38,7 +37,7 @@ from service.asks.tables import (
     WorkerRow,
 )
 from service.database import Database, in_parts, upsert
-from service.process import Process, this_process
+from service.process import has_ended, this_process
 from service.runs.tables import CapRow, RunRow
 
 SILENT_S = 900.0
@@ -360,7 +359,7 @@ def change_job(session: Session, tag: str, values: dict[str, Any]) -> None:
 
 def enter(session: Session) -> int:
     """Register this process; return its number."""
-    values = {"process": str(this_process()), "seen_at": time.time()}
+    values = {"process": this_process(), "seen_at": time.time()}
     return int(session.execute(insert(WorkerRow).returning(WorkerRow.id), values).scalar_one())
 
 
@@ -385,7 +384,7 @@ def dead_workers(session: Session, workers: Collection[int]) -> set[int]:
     long_ago, alive = time.time() - SILENT_S, set()
     query = select(WorkerRow.id, WorkerRow.process, WorkerRow.seen_at)
     for worker, process, seen_at in session.execute(query.where(WorkerRow.id.in_(workers))):
-        ended = Process.parse(process).has_ended()
+        ended = has_ended(process)
         if seen_at > (long_ago if ended is None else LEFT) and not ended:
             alive.add(worker)
     return set(workers) - alive
@@ -433,14 +432,12 @@ def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | 
     return [None] * len(finished)
 
 
-def add_tasks(session: Session, run_id: str, items: Sequence[str]) -> None:
+def add_tasks(session: Session, run_id: str, items: Iterable[str]) -> None:
     """Give a run those of these tasks that it does not have yet, in order."""
-    there = set(session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)))
     last = session.scalar(select(func.max(TaskRow.position)).where(TaskRow.run_id == run_id))
-    new = [item for item in dict.fromkeys(items) if item not in there]
-    places = count(0 if last is None else last + 1)
-    for part in in_parts(new):
-        rows = [{"run_id": run_id, "position": next(places), "item": item, "state": OPEN} for item in part]
+    places = enumerate(items, 0 if last is None else last + 1)
+    for part in in_parts(places):
+        rows = [{"run_id": run_id, "position": place, "item": item, "state": OPEN} for place, item in part]
         session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from sqlalchemy import insert, select, update
@@ -93,9 +93,8 @@ def open_run(
         before = len(there)
         if not same or there != list(question_ids)[:before]:
             raise InputError(_difference(session, row, spec, question_ids))
-    places = count(before or 0)
-    for part in in_parts(question_ids[before or 0 :]):
-        rows = [{"run_id": row.id, "position": next(places), "question_id": each} for each in part]
+    for part in in_parts(islice(enumerate(question_ids), before or 0, None)):
+        rows = [{"run_id": row.id, "position": place, "question_id": each} for place, each in part]
         session.execute(insert(RunQuestionRow), rows)
     return as_run(row), before
 

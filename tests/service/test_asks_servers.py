@@ -60,6 +60,7 @@ async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer():
     assert [server.max_in_flight for server in equal] == [4, 4, 4]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", ["server_error", "cut_early", "no_model"])
 async def test_a_server_that_fails_rests(fault, caplog):
     good, bad = OpenAIServer(latency_s=0.02), OpenAIServer(latency_s=0.02)
@@ -119,6 +120,7 @@ async def test_servers_that_are_away_or_still_load_their_weights_are_called_so()
             await remote([server]).open()
 
 
+@pytest.mark.slow
 async def test_an_overloaded_server_gets_what_it_bears():
     server = OpenAIServer(latency_s=0.02, capacity=4)
     async with served([server], max_concurrency=32) as endpoint:

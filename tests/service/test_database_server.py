@@ -150,7 +150,7 @@ def test_a_server_that_restarts_is_waited_for(cluster, url):
 def test_a_connection_cut_in_the_commit_is_asked_after(url, monkeypatch, reached):
     """The server has committed and its word is lost, or it has not: then nothing was written."""
     with Database.open(url) as db:
-        dialect = db.connections.engine.dialect
+        dialect = db.engine.dialect
         commit = dialect.do_commit
 
         def cut(connection: Any) -> None:
@@ -178,7 +178,7 @@ def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_tra
     plain = url.replace("+psycopg", "")
     with Database.open(url) as db:
         store(db, "before")
-        dialect = db.connections.engine.dialect
+        dialect = db.engine.dialect
         commit = dialect.do_commit
 
         def crash(connection: Any) -> None:

@@ -176,7 +176,7 @@ def remove(run: RunArgument, yes: bool = False) -> None:
 
     Published sets, reviews, questions and candidates stay, and answers that other runs can use. A run that is
     in use, that other runs build on, or whose audits contain human decisions cannot be removed.
-    `tagrpo db upgrade --vacuum` releases the disk space.
+    `tagrpo db vacuum` releases the disk space.
 
     Example: tagrpo runs remove first-try
 
