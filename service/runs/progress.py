@@ -4,14 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, select, tuple_
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from service.asks.tables import DONE, FAILED_TASK, OPEN, TaskRow
-from service.errors import NotFoundError
 from service.runs.spending import LedgerLine, read_ledgers
-from service.runs.store import Run, as_run
-from service.runs.tables import RunRow
+from service.runs.store import Run
 
 
 @dataclass(frozen=True)
@@ -61,28 +59,6 @@ class RunProgress:
         if self.failed or (self.final and not self.done):
             return "failed"
         return "finished" if self.run.finished_at else "done"
-
-
-def page_runs(
-    session: Session, *, kind: str | None = None, after: str | None = None, limit: int = 25
-) -> list[RunProgress]:
-    """Return up to `limit` runs (of a kind) older than the run with the id `after`, newest first."""
-    key = tuple_(RunRow.created_at, RunRow.id)
-    query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
-    if kind is not None:
-        query = query.where(RunRow.kind == kind)
-    if after is not None:
-        created_at = session.scalar(select(RunRow.created_at).where(RunRow.id == after))
-        if created_at is None:
-            raise NotFoundError(f"--after {after}: there is no such run.")
-        query = query.where(key < (created_at, after))
-    return progress_of(session, [as_run(row) for row in session.scalars(query)])
-
-
-def count_runs(session: Session) -> dict[str, int]:
-    """Return the number of runs by kind."""
-    rows = session.execute(select(RunRow.kind, func.count()).group_by(RunRow.kind)).all()
-    return dict[str, int]((kind, count) for kind, count in rows)
 
 
 def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:

@@ -15,8 +15,8 @@ from runs import add_ask
 from sqlalchemy import update
 
 from service.asks.tables import AskRow, TaskRow
-from service.runs.progress import page_runs
 from trainer_adapter.record import RolloutWriter
+from ui.pages.overview.contents import count_runs, page_runs
 from ui.pages.overview.running import pace
 
 
@@ -106,6 +106,7 @@ def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(page_db):
         done = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position < 2)
         session.execute(done.values(state="done"))
         assert pace(session, page_runs(session)[0], now) is None
+        assert (page_runs(session, kind="eval"), count_runs(session)) == ([], {"propose": 1})
     ended = (1_000, 250, 240, 120, 10)  # seconds ago; the first is too long ago
     for tokens, ago in enumerate(ended, start=1_000):
         state = "answered" if ago != 120 else "failed"

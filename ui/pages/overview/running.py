@@ -9,12 +9,12 @@ from sqlalchemy.orm import Session
 
 from service.asks.tables import ANSWERED, AskRow
 from service.errors import InputError
-from service.runs.progress import RunProgress, frequent_errors, page_runs
+from service.runs.progress import RunProgress, frequent_errors
 from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD
 from service.telling import duration
 from trainer_adapter.record.progress import TrainingProgress, training_progress
-from ui.pages.overview.contents import KINDS, UNITS, training_links
+from ui.pages.overview.contents import KINDS, UNITS, page_runs, training_links
 from ui.pages.state.database import cached
 from ui.pages.state.records import open_run, stored_trainings
 from ui.pages.text.markup import escaped
