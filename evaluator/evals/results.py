@@ -37,7 +37,7 @@ from evaluator.passk.majority import AT_RANDOM
 from service.database import Database
 from service.errors import InputError
 from service.runs.progress import frequent_errors, progress_of
-from service.runs.spending import known_cost, read_ledger
+from service.runs.spending import known_cost
 from service.runs.store import Run, find_run
 
 
@@ -164,7 +164,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
     with database.read() as session:
         run = find_run(session, run.id)
         problems, originals, samples, fewest, most = _count_problems(session, run.id)
-        progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
+        [progress] = progress_of(session, [run])
         errors = frequent_errors(session, run.id, limit=20)
         wanted = max(most, most_wanted(session, run.id)) if n is None else n
         lost = samples_lost(session, run.id, wanted)
@@ -194,7 +194,7 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         "open_requests": progress.open,
         "failed_requests": progress.failed,
         "errors": errors,
-        "ledger": [asdict(line) for line in ledger],
+        "ledger": [asdict(line) for line in progress.ledger],
         "pass_at_k": points
         and [
             {

@@ -17,7 +17,7 @@ from rephraser.verdict import Verdict
 from rephraser.views.questions import find_suspects
 from service.asks.tables import AskRow
 from service.runs.progress import frequent_errors, progress_of
-from service.runs.spending import known_cost, read_ledger
+from service.runs.spending import known_cost
 from service.runs.store import Run, list_runs
 from service.runs.tables import RunQuestionRow
 
@@ -96,7 +96,7 @@ def summarize(session: Session, run: Run) -> dict[str, Any]:
         "suspects": len(find_suspects(session, run_id=run.id)) if spec.solvers else 0,
         "unreadable_questions": len(unreadable),
         "unfinished": unfinished,
-        "ledger": read_ledger(session, run.id),
+        "ledger": progress.ledger,
     }
 
 

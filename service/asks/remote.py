@@ -57,10 +57,6 @@ _COMPLAINTS = {
 """By optional field the words of a server that refuses it, and what follows."""
 
 litellm.suppress_debug_info = True
-litellm.num_retries = None
-litellm.callbacks = []
-litellm.success_callback = []
-litellm.failure_callback = []
 for _name in ("LiteLLM", "LiteLLM Proxy", "LiteLLM Router", "httpx", "openai"):
     logging.getLogger(_name).setLevel(logging.CRITICAL)
 

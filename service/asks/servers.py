@@ -129,6 +129,7 @@ class Server:
     where: str
     max_concurrency: int
     limit: float = START
+    taken_at: float = 0.0
     in_flight: int = 0
     failures: int = 0
     fault: Fault | None = None
@@ -137,12 +138,6 @@ class Server:
 
     def __post_init__(self) -> None:
         self.limit = min(self.limit, self.max_concurrency)
-
-    def has_room(self, now: float, *, all_fail: bool) -> bool:
-        """Return whether a request may be sent; if all servers fail, it fails too, and so the run ends."""
-        if all_fail:
-            return self.in_flight < int(self.limit)
-        return now >= self.paused_until and self.in_flight < (int(self.limit) if self.fault is None else 1)
 
     def grow(self) -> None:
         if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
@@ -227,14 +222,18 @@ class ServedEndpoint(Endpoint):
         while self._waiting and (server := self._choose() or (self.servers[0] if to_all else None)):
             turn = self._waiting.popleft()
             if not turn.done():
+                server.taken_at = time.monotonic()
                 server.in_flight += 1
                 turn.set_result(server)
 
     def _choose(self) -> Server | None:
-        now = time.monotonic()
-        all_fail = all(server.fault is not None for server in self.servers)
-        roomy = (server for server in self.servers if server.has_room(now, all_fail=all_fail))
-        return min(roomy, key=lambda server: server.in_flight / server.limit, default=None)
+        now, all_fail = time.monotonic(), all(server.fault is not None for server in self.servers)
+        if all_fail:  # every request fails, and so the run ends
+            roomy = [server for server in self.servers if server.in_flight < int(server.limit)]
+        else:
+            rested = (server for server in self.servers if now >= server.paused_until)
+            roomy = [each for each in rested if each.in_flight < (1 if each.fault else int(each.limit))]
+        return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
 
     def _note_failure(self, server: Server, fault: Fault, began: float) -> Fault:
         """Adapt to a fault of a request sent at `began`; return what it means for the request.

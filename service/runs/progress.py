@@ -1,19 +1,15 @@
-"""Progress of runs: tasks, costs and pace."""
+"""Progress of runs: tasks and costs."""
 
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import case, func, select, tuple_
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service.asks.tables import ANSWERED, DONE, FAILED_TASK, OPEN, AskRow, TaskRow
-from service.errors import NotFoundError
+from service.asks.tables import DONE, FAILED_TASK, OPEN, TaskRow
 from service.runs.spending import LedgerLine, read_ledgers
-from service.runs.store import Run, as_run
-from service.runs.tables import PICO_PER_USD, RunRow
-
-WINDOW_S, SHORTEST_S = 300.0, 10.0
+from service.runs.store import Run
 
 
 @dataclass(frozen=True)
@@ -65,38 +61,6 @@ class RunProgress:
         return "finished" if self.run.finished_at else "done"
 
 
-@dataclass(frozen=True)
-class Pace:
-    """How fast a run goes: means over the last minutes. `minutes_left` is None if no task is done."""
-
-    requests_per_minute: float
-    tokens_per_second: float
-    usd_per_minute: float
-    minutes_left: float | None
-
-
-def page_runs(
-    session: Session, *, kind: str | None = None, after: str | None = None, limit: int = 25
-) -> list[RunProgress]:
-    """Return up to `limit` runs (of a kind) older than the run with the id `after`, newest first."""
-    key = tuple_(RunRow.created_at, RunRow.id)
-    query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
-    if kind is not None:
-        query = query.where(RunRow.kind == kind)
-    if after is not None:
-        created_at = session.scalar(select(RunRow.created_at).where(RunRow.id == after))
-        if created_at is None:
-            raise NotFoundError(f"--after {after}: there is no such run.")
-        query = query.where(key < (created_at, after))
-    return progress_of(session, [as_run(row) for row in session.scalars(query)])
-
-
-def count_runs(session: Session) -> dict[str, int]:
-    """Return the number of runs by kind."""
-    rows = session.execute(select(RunRow.kind, func.count()).group_by(RunRow.kind)).all()
-    return dict[str, int]((kind, count) for kind, count in rows)
-
-
 def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
     """Return where these runs are, in their order."""
     ids = [run.id for run in runs]
@@ -111,37 +75,6 @@ def progress_of(session: Session, runs: Sequence[Run]) -> list[RunProgress]:
     tasks = {id: (done, left, failed, final) for id, done, left, failed, final in session.execute(query)}
     ledgers = read_ledgers(session, ids)
     return [RunProgress(run, *tasks.get(run.id, (0, 0, 0, 0)), ledgers[run.id]) for run in runs]
-
-
-def last_ended(session: Session, run_id: str) -> float | None:
-    """Return the time of the run's last request that ended, None if there is none."""
-    return session.scalar(select(func.max(AskRow.ended_at)).where(AskRow.run_id == run_id))
-
-
-def pace(session: Session, progress: RunProgress, now: float) -> Pace | None:
-    """Return the pace over the `WINDOW_S` seconds before `now`; None if nothing was answered in them.
-
-    A run that began in them is measured from its first request that ended. What is left is estimated from
-    the requests that a finished task has taken.
-    """
-    answered, tokens, pico, first = session.execute(
-        select(
-            func.sum(case((AskRow.state == ANSWERED, 1), else_=0)),
-            func.sum(AskRow.completion_tokens),
-            func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico)),
-            func.min(AskRow.ended_at),
-        ).where(AskRow.run_id == progress.run.id, AskRow.ended_at.between(now - WINDOW_S, now))
-    ).one()
-    if not answered:
-        return None
-    minutes = max(SHORTEST_S, now - first) / 60
-    left, requests = progress.open + progress.failed, sum(progress.requests_by_kind.values())
-    return Pace(
-        requests_per_minute=int(answered) / minutes,
-        tokens_per_second=int(tokens or 0) / minutes / 60,
-        usd_per_minute=int(pico or 0) / PICO_PER_USD / minutes,
-        minutes_left=left * requests / progress.done / int(answered) * minutes if progress.done else None,
-    )
 
 
 def frequent_errors(session: Session, run_id: str, *, limit: int = 5) -> dict[str, int]:

@@ -5,12 +5,19 @@ import time
 from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qs
 
+import pytest
 from active_runs import add_active_run
+from asking import make_run
 from eval_runs import add_eval_run
 from pages import numbers, open_page, said, tables
 from rollout_shards import add_training, make_step
+from runs import add_ask
+from sqlalchemy import update
 
+from service.asks.tables import AskRow, TaskRow
 from trainer_adapter.record import RolloutWriter
+from ui.pages.overview.contents import count_runs, page_runs
+from ui.pages.overview.running import pace
 
 
 def shown(**parameters):
@@ -91,3 +98,24 @@ def test_a_training_whose_steps_come_in_is_shown_with_its_pace(page_db, tmp_path
     assert "1 min per step" in words
     assert "about 15 min left" in words
     assert "No active runs" not in words
+
+
+def test_pace_is_of_the_last_minutes_or_from_the_first_answer_on(page_db):
+    run, now = make_run(page_db, "r", tasks=5), 10_000.0
+    with page_db.write() as session:
+        done = update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position < 2)
+        session.execute(done.values(state="done"))
+        assert pace(session, page_runs(session)[0], now) is None
+        assert (page_runs(session, kind="eval"), count_runs(session)) == ([], {"propose": 1})
+    ended = (1_000, 250, 240, 120, 10)  # seconds ago; the first is too long ago
+    for tokens, ago in enumerate(ended, start=1_000):
+        state = "answered" if ago != 120 else "failed"
+        with page_db.write() as session:
+            ask_id = add_ask(session, run.id, "", usd=0.5, tokens=(10, tokens), state=state)
+            session.execute(update(AskRow).where(AskRow.id == ask_id).values(ended_at=now - ago))
+    with page_db.read() as session:
+        going = pace(session, page_runs(session)[0], now)
+    assert going.requests_per_minute == pytest.approx(3 / 250 * 60)
+    assert going.tokens_per_second == pytest.approx((1_001 + 1_002 + 1_003 + 1_004) / 250)
+    assert going.usd_per_minute == pytest.approx(4 * 0.5 / 250 * 60)
+    assert going.minutes_left == pytest.approx(3 * 5 / 2 / (3 / 250 * 60))  # 3 tasks of 2.5 requests

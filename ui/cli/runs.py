@@ -16,7 +16,7 @@ with lazy_imports():
     from rephraser.views import runs as rephrase_runs
     from service.database import engine
     from service.models import estimate
-    from service.runs import progress, removing, spending, store
+    from service.runs import progress, removing, store
     from trainer_adapter.record import runs as train_runs
     from ui.cli import evals, rephrase, train
 
@@ -102,7 +102,7 @@ def _state(database: "engine.Database", run: "store.Run") -> tuple[Mapping[str, 
             return summary, rephrase.attention(summary)
         [judging] = progress.progress_of(session, [run])
         errors = progress.frequent_errors(session, run.id)
-        record = {"errors": errors, "ledger": spending.read_ledger(session, run.id)}
+        record = {"errors": errors, "ledger": judging.ledger}
     # a response whose request failed permanently keeps its grade
     problems = open_words(run.name, judging.open, judging.failed, errors)
     return {**_judging_numbers(judging), **record}, problems

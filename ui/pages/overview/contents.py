@@ -3,6 +3,7 @@
 from typing import Any
 
 import streamlit as st
+from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
@@ -11,9 +12,10 @@ from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
 from service.questions.store import count_labels
 from service.questions.store import list_sets as list_question_sets
-from service.runs.progress import RunProgress, count_runs, page_runs, progress_of
+from service.runs.progress import RunProgress, progress_of
 from service.runs.spending import sum_costs
-from service.runs.store import find_run
+from service.runs.store import as_run, find_run
+from service.runs.tables import RunRow
 from trainer_adapter.record.runs import TrainRun
 from ui.charts.stacked_bars import VERDICT_COLOURS, stacked_bars
 from ui.pages.curves.choosing import place_of
@@ -44,6 +46,29 @@ _COLUMNS = [
     Column("usd", "cost, USD", "usd", hint="Only requests with a known price; empty if there are none."),
     Column("started", "started (UTC)"),
 ]
+
+
+def page_runs(
+    session: Session, *, kind: str | None = None, after: str | None = None, limit: int = 25
+) -> list[RunProgress]:
+    """Return up to `limit` runs (of a kind), newest first: those older than the run with the id `after`.
+
+    An id of another database is ignored.
+    """
+    key = tuple_(RunRow.created_at, RunRow.id)
+    query = select(RunRow).order_by(RunRow.created_at.desc(), RunRow.id.desc()).limit(limit)
+    if kind is not None:
+        query = query.where(RunRow.kind == kind)
+    created_at = after and session.scalar(select(RunRow.created_at).where(RunRow.id == after))
+    if created_at:
+        query = query.where(key < (created_at, after))
+    return progress_of(session, [as_run(row) for row in session.scalars(query)])
+
+
+def count_runs(session: Session) -> dict[str, int]:
+    """Return the number of runs by kind."""
+    rows = session.execute(select(RunRow.kind, func.count()).group_by(RunRow.kind)).all()
+    return dict[str, int]((kind, count) for kind, count in rows)
 
 
 def _questions() -> int:
@@ -117,11 +142,7 @@ def _plural(count: int, word: str) -> str:
 
 @cached
 def _page(session: Session, kind: str, after: str) -> tuple[list[RunProgress], bool]:
-    choice: dict[str, Any] = {"kind": None if kind == ALL else kind, "limit": PAGE + 1}
-    try:
-        runs = page_runs(session, after=after or None, **choice)
-    except NotFoundError:  # the address names a run of another database
-        runs = page_runs(session, **choice)
+    runs = page_runs(session, kind=None if kind == ALL else kind, after=after, limit=PAGE + 1)
     return runs[:PAGE], len(runs) > PAGE
 
 

@@ -1,16 +1,20 @@
 """Active runs: progress, speed, cost, errors, time left. Refreshed every few seconds."""
 
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 import streamlit as st
+from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
+from service.asks.tables import ANSWERED, AskRow
 from service.errors import InputError
-from service.runs.progress import WINDOW_S, Pace, RunProgress, frequent_errors, last_ended, pace, page_runs
+from service.runs.progress import RunProgress, frequent_errors
 from service.runs.store import Run
+from service.runs.tables import PICO_PER_USD
 from service.telling import duration
 from trainer_adapter.record.progress import TrainingProgress, training_progress
-from ui.pages.overview.contents import KINDS, UNITS, training_links
+from ui.pages.overview.contents import KINDS, UNITS, page_runs, training_links
 from ui.pages.state.database import cached
 from ui.pages.state.records import open_run, stored_trainings
 from ui.pages.text.markup import escaped
@@ -19,6 +23,17 @@ from ui.pages.widgets import layout
 EVERY_SECONDS = 4
 LOOKED_AT = 50
 QUIET_MINUTES = 10
+WINDOW_S, SHORTEST_S = 300.0, 10.0
+
+
+class Pace(NamedTuple):
+    """How fast a run goes: means over the last minutes. `minutes_left` is None if no task is done."""
+
+    requests_per_minute: float
+    tokens_per_second: float
+    usd_per_minute: float
+    minutes_left: float | None
+
 
 OpenRun = tuple[RunProgress, datetime, Pace | None, dict[str, int]]
 """A run with open tasks: when a request last ended, its pace, and its most frequent errors."""
@@ -31,11 +46,39 @@ def _open_runs(session: Session) -> list[OpenRun]:
     for progress in page_runs(session, limit=LOOKED_AT):
         if progress.state == "open":
             run = progress.run
-            ended = last_ended(session, run.id) or datetime.fromisoformat(run.created_at).timestamp()
+            ended = session.scalar(select(func.max(AskRow.ended_at)).where(AskRow.run_id == run.id))
+            ended = ended or datetime.fromisoformat(run.created_at).timestamp()
             errors = frequent_errors(session, run.id, limit=3) if progress.failed + progress.final else {}
             last = datetime.fromtimestamp(ended, UTC)
             runs.append((progress, last, pace(session, progress, now), errors))
     return runs
+
+
+def pace(session: Session, progress: RunProgress, now: float) -> Pace | None:
+    """Return the pace over the `WINDOW_S` seconds before `now`; None if nothing was answered in them.
+
+    A run that began in them is measured from its first request that ended. What is left is estimated from
+    the requests that a finished task has taken.
+    """
+    answered, tokens, pico, first = session.execute(
+        select(
+            func.sum(case((AskRow.state == ANSWERED, 1), else_=0)),
+            func.sum(AskRow.completion_tokens),
+            func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico)),
+            func.min(AskRow.ended_at),
+        ).where(AskRow.run_id == progress.run.id, AskRow.ended_at.between(now - WINDOW_S, now))
+    ).one()
+    if not answered:
+        return None
+    minutes = max(SHORTEST_S, now - first) / 60
+    per_minute, left = int(answered) / minutes, progress.open + progress.failed
+    requests_left = left * sum(progress.requests_by_kind.values()) / progress.done if progress.done else None
+    return Pace(
+        requests_per_minute=per_minute,
+        tokens_per_second=int(tokens or 0) / minutes / 60,
+        usd_per_minute=int(pico or 0) / PICO_PER_USD / minutes,
+        minutes_left=None if requests_left is None else requests_left / per_minute,
+    )
 
 
 def is_quiet(run: OpenRun, now: datetime) -> bool:

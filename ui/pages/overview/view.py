@@ -1,7 +1,6 @@
 """The page "Overview"."""
 
-from service.runs.progress import count_runs
-from ui.pages.overview.contents import is_empty, show_holdings, show_numbers, show_runs
+from ui.pages.overview.contents import count_runs, is_empty, show_holdings, show_numbers, show_runs
 from ui.pages.overview.running import show_running
 from ui.pages.state.database import fetch, show_page
 from ui.pages.widgets import layout
