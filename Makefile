@@ -116,7 +116,7 @@ tools: $(TOOLS_VENV)/.ready
 
 vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
 	@echo "make: tests with the real vLLM, 6 minutes on 2 cores"
-	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(MORE_JOBS) --dist loadgroup -m vllm $(VLLM_TESTS)
+	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m vllm $(VLLM_TESTS)
 
 # The trainings take longest, so they come first.
 VLLM_TESTS = $(sort $(wildcard tests/trainer_adapter/test_*vllm*.py)) \

@@ -27,7 +27,7 @@ esac
 
 
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
+def folder(tmp_path):
     for path in (
         ROOT / "Makefile",
         ROOT / "pyproject.toml",
@@ -69,9 +69,7 @@ def lines_of(folder: Path, *arguments: str) -> list[str]:
 
 @pytest.mark.parametrize(("target", "extras"), [("demo", "train,local,ui"), ("test", "dev,train,ui")])
 @pytest.mark.parametrize(("index", "size"), [("", "6 GB"), ("https://torch.example/cpu", "2 GB")])
-def test_what_is_installed_is_said_first_with_its_size_and_time(
-    folder: Path, target: str, extras: str, index: str, size: str
-) -> None:
+def test_what_is_installed_is_said_first_with_its_size_and_time(folder, target, extras, index, size):
     lines = lines_of(folder, target, f"TORCH_INDEX={index}")
     assert any(line.startswith("RAN -m pip") and f".[{extras}" in line for line in lines)
     said = next(line for line in lines if line.startswith(("RAN -m pip", "make: installing")))
@@ -83,12 +81,12 @@ FULL = ("--ignore tests/e2e", "tests/e2e tests/ui/browser", "test_trl.py", "-m i
 """What each run of pytest in a full test has of its own."""
 
 
-def test_the_full_run_and_ci_have_every_stage_and_say_how_long_each_takes(folder: Path) -> None:
+def test_the_full_run_and_ci_have_every_stage_and_say_how_long_each_takes(folder):
     quick = [line for line in lines_of(folder, "test") if line.startswith("RAN pytest")]
     assert len(quick) == 1
     assert " -m " not in quick[0]
     ci = re.findall(r"^make (.*)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.M)
-    for commands, stages in ((["test FULL=1"], FULL), (ci, (*FULL, "--dist loadgroup"))):
+    for commands, stages in ((["test FULL=1"], FULL), (ci, (*FULL, "-m vllm"))):
         lines = [line for words in commands for line in lines_of(folder, *words.split())]
         runs = [line for line in lines if line.startswith("RAN pytest")]
         assert all(" -m " in line for line in runs)
@@ -98,7 +96,7 @@ def test_the_full_run_and_ci_have_every_stage_and_say_how_long_each_takes(folder
             assert sum(line.startswith(check) for line in lines) == 1
 
 
-def test_every_file_with_the_real_vllm_is_run_the_trainings_first(folder: Path) -> None:
+def test_every_file_with_the_real_vllm_is_run_the_trainings_first(folder):
     marked = [
         str(path.relative_to(ROOT))
         for path in sorted((ROOT / "tests").rglob("test_*.py"))

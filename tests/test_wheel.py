@@ -3,7 +3,6 @@
 import re
 import tarfile
 import zipfile
-from pathlib import Path
 
 import pytest
 from built_wheel import ROOT, build_sdist, build_wheel
@@ -14,11 +13,11 @@ ROOMS = ("service", "evaluator", "rephraser", "trainer_adapter", "sandbox", "ui"
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def wheel(tmp_path_factory):
     return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
-def test_it_holds_every_file_of_the_rooms_the_licence_and_nothing_else(wheel: Path) -> None:
+def test_it_holds_every_file_of_the_rooms_the_licence_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
     files = {
@@ -31,7 +30,7 @@ def test_it_holds_every_file_of_the_rooms_the_licence_and_nothing_else(wheel: Pa
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 
 
-def test_its_readme_has_no_link_into_the_source_tree(wheel: Path) -> None:
+def test_its_readme_has_no_link_into_the_source_tree(wheel):
     with zipfile.ZipFile(wheel) as opened:
         (name,) = (name for name in opened.namelist() if name.endswith(".dist-info/METADATA"))
         metadata = opened.read(name).decode()
@@ -42,7 +41,7 @@ def test_its_readme_has_no_link_into_the_source_tree(wheel: Path) -> None:
     assert [target for target in targets if not target.startswith("https://")] == []
 
 
-def test_links_of_the_readme_lead_to_the_release_where_the_repository_is_known() -> None:
+def test_links_of_the_readme_lead_to_the_release_where_the_repository_is_known():
     text = "![drawn](docs/flow.svg) [how](docs/sets.md#push) [paper](https://arxiv.org/abs/1)"
     assert with_absolute_links(text, "https://example.org/tagrpo", "1.2") == (
         "![drawn](https://example.org/tagrpo/raw/v1.2/docs/flow.svg) "
@@ -52,7 +51,7 @@ def test_links_of_the_readme_lead_to_the_release_where_the_repository_is_known()
 
 
 @pytest.mark.slow
-def test_the_source_distribution_builds_the_same_wheel(wheel: Path, tmp_path: Path) -> None:
+def test_the_source_distribution_builds_the_same_wheel(wheel, tmp_path):
     with tarfile.open(build_sdist(tmp_path)) as packed:
         packed.extractall(tmp_path, filter="data")
     (source,) = (path for path in tmp_path.iterdir() if path.is_dir())

@@ -1,6 +1,5 @@
 """The study of a real model: what it packs, which rows it keeps, and what its report says."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,7 @@ from benchmarks.studies.real_model_report import tables
 from benchmarks.studies.real_model_stages import Study
 
 
-def test_folders_travel_in_pieces_and_damage_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_folders_travel_in_pieces_and_damage_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(real_model_pack, "PIECE", 4096)
     source, travel, place = (tmp_path / name for name in ("source", "travel", "place"))
     source.mkdir()
@@ -36,7 +33,7 @@ def test_folders_travel_in_pieces_and_damage_is_named(
         assert (place / name / "weights.gguf").read_bytes() == (tmp_path / "weights").read_bytes()
 
 
-def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
+def test_the_pool_has_easy_questions_with_rewrites(tmp_path):
     answers = [("1", "Level 1"), ("2", "Level 5"), ("", "Level 2"), ("3", "Level 3")]
     rows = [
         {"id": f"q{number}", "question": f"What is {number}?", "answer": answer, "level": level}
@@ -56,7 +53,7 @@ def test_the_pool_has_easy_questions_with_rewrites(tmp_path: Path) -> None:
     assert len((job / "benchmarks" / "gsm8k.jsonl").read_text().splitlines()) == 500
 
 
-def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end() -> None:
+def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end():
     rows = [
         {"rate": rate, "step": step, "correct": correct, "drawn": 10}
         for rate, counts in ((1e-6, [9, 2, 2, 2, 2, 2]), (1e-5, [0, 3, 3, 3, 3, 3]))
@@ -74,9 +71,7 @@ def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end() -> None:
         ("grpo_ds", (200, 200, 200, 200), 4, 2),
     ],
 )
-def test_a_point_is_the_last_checkpoint_within_its_responses(
-    tmp_path: Path, recipe: str, drawn: tuple[int, ...], point: int, step: int | None
-) -> None:
+def test_a_point_is_the_last_checkpoint_within_its_responses(tmp_path, recipe, drawn, point, step):
     run = tmp_path / "run"
     (run / "rollouts").mkdir(parents=True)
     metrics = [{"step": n, "metrics": {"tagrpo/batch/responses": count}} for n, count in enumerate(drawn, 1)]
@@ -96,7 +91,7 @@ def row(recipe: str, seed: int, problem: int, correct: int, **more: Any) -> Row:
     return {**about, "benchmark": "math500", "problem": str(problem), **counts, **more}
 
 
-def test_the_report_compares_pairs_and_the_control() -> None:
+def test_the_report_compares_pairs_and_the_control():
     rows = [row("base", 0, problem, 2, responses=0, step=0) for problem in range(4)]
     for seed, other, gain in ((10, "ta_rescue", 3), (20, "ta_rescue", 1), (12, "grpo_random", 0)):
         for problem in range(4):

@@ -33,7 +33,7 @@ def row(point: Point, share: float, **more: Any) -> dict[str, Any]:
     return {**vars(point), "drawn": 15360, "dead": 0.5, "minutes": 4.0, **more, **scores, "correct": right}
 
 
-def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named() -> None:
+def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named():
     shares = {1e-4: (0.6, 0.9), 2e-4: (0.8, 0.8), 3e-4: (0.1, 0.95)}
     rows = {
         point: row(point, share)
@@ -65,9 +65,7 @@ def train(place, world, cell):
 
 
 @pytest.mark.slow
-def test_a_killed_training_is_named_and_ends_no_other(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_killed_training_is_named_and_ends_no_other(tmp_path, monkeypatch):
     monkeypatch.setattr(World, "prepare", lambda world: None)
     monkeypatch.setitem(study.STAGES, "killed", Stage(("grpo",), (1e-4,), (1, 2), (60,)))
     given = argparse.Namespace(stage="killed", worlds="A", folder=tmp_path, jobs=1, done=None, rates=None)
@@ -78,7 +76,7 @@ def test_a_killed_training_is_named_and_ends_no_other(
     assert (tmp_path / "cells" / "A-grpo-0.0001-s2-60" / "result.json").exists()
 
 
-def test_an_interval_holds_seeds_and_questions() -> None:
+def test_an_interval_holds_seeds_and_questions():
     chance = np.random.default_rng(0)
     seeds, questions, covered, times = 5, 40, 0, 400
     for _ in range(times):
@@ -96,7 +94,7 @@ def test_an_interval_holds_seeds_and_questions() -> None:
     assert np.isnan([low, high]).all()
 
 
-def test_the_page_has_the_table_of_the_csv() -> None:
+def test_the_page_has_the_table_of_the_csv():
     page = (ROOT / "docs" / "studies" / "recipes.md").read_text(encoding="utf-8")
     rows, plain = study.read_summary(tables.DATA), study.read_summary(tables.PLAIN)
     assert rows
@@ -130,7 +128,7 @@ class Scripted(Policy):
         return own, torch.ones_like(own)
 
 
-def test_neighbors_are_asked_only_where_half_of_the_responses_are_wrong() -> None:
+def test_neighbors_are_asked_only_where_half_of_the_responses_are_wrong():
     policy = Scripted(right=[[5, 6], [12]])
     groups = plain.draw_groups(policy, QUESTIONS, ALL["ta_rescue"].plain, np.random.default_rng(0))
     assert [response.prompt for response in groups[0]] == [0] * 8
@@ -143,7 +141,7 @@ def test_neighbors_are_asked_only_where_half_of_the_responses_are_wrong() -> Non
     assert [response.prompt for response in split[0]] == [0, 0, 1, 1, 2, 2, 3, 3]
 
 
-def test_advantages_and_weights_are_those_of_the_project() -> None:
+def test_advantages_and_weights_are_those_of_the_project():
     rewards = np.array([[1.0, 0, 0, 1, 0, 0, 0, 0], [0.0] * 8, [1.0] * 8, [0.0, 0, 0, 0, 0, 1, 0, 1]])
     groups = np.repeat(np.arange(4), 8).tolist()
     for recipe, formula in (("grpo", grpo_advantages), ("max_rl", max_rl_advantages)):
@@ -162,7 +160,7 @@ def test_advantages_and_weights_are_those_of_the_project() -> None:
 
 
 @pytest.fixture(scope="module")
-def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+def world(tmp_path_factory):
     """A world of 17 questions to train on and two held-out ones, with the shipped policy."""
     world = World(tmp_path_factory.mktemp("study"), "A")
     write_shipped_policy(world.policy)
@@ -183,7 +181,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
 
 
 @pytest.mark.slow
-def test_a_training_is_kept_by_its_points_and_is_the_same_again(world: World, tmp_path: Path) -> None:
+def test_a_training_is_kept_by_its_points_and_is_the_same_again(world, tmp_path):
     cell = Cell("A", "ta_rescue", 1e-2, 1, (1, 2))
     study.run_cell(tmp_path, world, cell, study.train_plainly)
     rows = study.read_results(tmp_path)

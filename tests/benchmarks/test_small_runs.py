@@ -5,7 +5,6 @@ import os
 import runpy
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +28,7 @@ TRAINING = {"speed.training_step", "studies.real_model", "studies.sandbox_study"
 
 
 @pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., str]]:
+def run(monkeypatch, capsys):
     """Run a benchmark in this process."""
 
     def run_here(name: str, *arguments: object) -> str:
@@ -44,7 +43,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
         sys.modules["torch"].set_num_threads(threads)
 
 
-def test_every_benchmark_is_listed_here_and_by_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_benchmark_is_listed_here_and_by_the_package(capsys):
     here = {*SIZES, *ON_DATA, *ELSEWHERE, *TRAINING}
     assert {name.removeprefix("benchmarks.") for name in scripts()} == here
     list_benchmarks()
@@ -55,14 +54,14 @@ def test_every_benchmark_is_listed_here_and_by_the_package(capsys: pytest.Captur
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", SIZES)
-def test_small(name: str, run: Callable[..., str]) -> None:
+def test_small(name, run):
     assert json.loads(run(name, *SIZES[name].split()).splitlines()[-1])
 
 
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.parametrize("name", [pytest.param(name, marks=OF_FILES.get(name, ())) for name in ON_DATA])
-def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
+def test_small_on_public_data(name, run):
     if not harness.DATA.is_dir():
         pytest.skip(f"{harness.DATA} is not here; set TAGRPO_DATA to the folder of public data")
     assert json.loads(run(name, *ON_DATA[name].split()).splitlines()[-1])
@@ -70,7 +69,7 @@ def test_small_on_public_data(name: str, run: Callable[..., str]) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite  # makes a file
-def test_pages_small(tmp_path: Path, run: Callable[..., str]) -> None:
+def test_pages_small(tmp_path, run):
     output = run("pages.latency", "--make", str(tmp_path / "t.db"), "--scale", "0.01")
     assert json.loads(output.splitlines()[-1])["database_mb"] > 0
 
@@ -94,7 +93,7 @@ esac
         ("0.5", "train run ta_grpo", 3, "grpo 2 0.5"),
     ],
 )
-def test_gpu_check_ends_at_a_fault(tmp_path: Path, gradient: str, failing: str, code: int, last: str) -> None:
+def test_gpu_check_ends_at_a_fault(tmp_path, gradient, failing, code, last):
     python = tmp_path / "python"
     python.write_text(STAND_IN.format(gradient=gradient, failing=failing), encoding="utf-8")
     python.chmod(0o755)

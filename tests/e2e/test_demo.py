@@ -8,7 +8,7 @@ from built_wheel import ROOT, build_wheel, install_wheel, run_installed
 from rollout_shards import read_rollouts
 
 
-def test_the_demo_runs_there_from_questions_to_the_report(tmp_path: Path) -> None:
+def test_the_demo_runs_there_from_questions_to_the_report(tmp_path):
     installed = install_wheel(build_wheel(tmp_path / "wheel"), tmp_path / "venv")
     home = tmp_path / "home"
     home.mkdir()

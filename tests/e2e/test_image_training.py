@@ -1,6 +1,5 @@
 """Proofs on a real run of verl with a model that sees: what is trained on is the question with its images."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,22 +8,21 @@ import vision_proof
 from rollout_shards import read_rollouts
 from verl_proof import QUESTIONS, ROLLOUTS
 from verl_proof_reading import off, step_of, verl_rows
-from verl_run import VerlRun
 from vision_proof import NAMES, Seeing
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     return vision_proof.save_vision_place(tmp_path_factory.mktemp("images"))
 
 
 @pytest.fixture(scope="module")
-def trained(place: Path) -> VerlRun:
+def trained(place):
     return vision_proof.run_with_images(place, "run")
 
 
 @pytest.fixture(scope="module")
-def seeing(place: Path) -> Seeing:
+def seeing(place):
     return Seeing(place)
 
 
@@ -32,9 +30,7 @@ def abouts(rows: dict[str, Any]) -> list[dict[str, Any]]:
     return [extra["tagrpo"] for extra in rows["extra_fields"]]
 
 
-def test_old_and_reference_log_probs_are_those_on_the_question_with_its_images(
-    place: Path, trained: VerlRun, seeing: Seeing
-) -> None:
+def test_old_and_reference_log_probs_are_those_on_the_question_with_its_images(place, trained, seeing):
     rows = verl_rows(place, "run", 1)
     for row, about in enumerate(abouts(rows)):
         response = rows["responses"][row]
@@ -46,7 +42,7 @@ def test_old_and_reference_log_probs_are_those_on_the_question_with_its_images(
     assert len(rows["responses"]) == QUESTIONS * ROLLOUTS
 
 
-def test_new_log_probs_are_those_with_the_images_too(place: Path, trained: VerlRun, seeing: Seeing) -> None:
+def test_new_log_probs_are_those_with_the_images_too(place, trained, seeing):
     seen = torch.load(place / "run" / "loss_1_0_0.pt", weights_only=False)
     rows = verl_rows(place, "run", 1)
     of_response = {tuple(response.tolist()): row for row, response in enumerate(rows["responses"])}
@@ -57,9 +53,7 @@ def test_new_log_probs_are_those_with_the_images_too(place: Path, trained: VerlR
 
 
 @pytest.mark.parametrize("step", [1, 2])
-def test_ratios_on_the_question_are_1_for_it_and_for_a_neighbor_that_says_the_same(
-    place: Path, trained: VerlRun, step: int
-) -> None:
+def test_ratios_on_the_question_are_1_for_it_and_for_a_neighbor_that_says_the_same(place, trained, step):
     kept = step_of(place, "run", step)
     apart = (kept["old_log_probs_BT"] - kept["sampling_log_probs_BT"]) * kept["mask_BT"]
     assert set(kept["variant_B"].tolist()) == {0, 1, 2}
@@ -68,7 +62,7 @@ def test_ratios_on_the_question_are_1_for_it_and_for_a_neighbor_that_says_the_sa
     assert float(apart[kept["variant_B"] == 2].abs().max()) > 1e-2
 
 
-def test_replayed_groups_have_their_questions_images(place: Path, trained: VerlRun, seeing: Seeing) -> None:
+def test_replayed_groups_have_their_questions_images(place, trained, seeing):
     replayed = 0
     for step, name in enumerate(NAMES, 1):
         rows = verl_rows(place, "run", step)
@@ -81,7 +75,7 @@ def test_replayed_groups_have_their_questions_images(place: Path, trained: VerlR
     assert replayed >= ROLLOUTS
 
 
-def test_the_record_names_the_question_and_says_where_its_image_stands(place: Path, trained: VerlRun) -> None:
+def test_the_record_names_the_question_and_says_where_its_image_stands(place, trained):
     rollouts = list(read_rollouts(place / "run" / "record"))
     assert len(rollouts) == len(NAMES) * QUESTIONS * ROLLOUTS
     asked = {(each.question_id, each.neighbor_id): each.prompt for each in rollouts}

@@ -4,7 +4,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ Command = Callable[[str, str], list[str]]
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+def place(request, tmp_path):
     if request.param == "sqlite":
         yield str(tmp_path / "killed.db")
         return
@@ -93,9 +93,7 @@ PLACES_AND_COMMANDS = pytest.mark.parametrize(
 
 @pytest.mark.timeout(300)
 @PLACES_AND_COMMANDS
-def test_a_run_killed_up_to_ten_times_ends_as_if_undisturbed(
-    make: Callable[[Path], Command], place: str, tmp_path: Path
-) -> None:
+def test_a_run_killed_up_to_ten_times_ends_as_if_undisturbed(make, place, tmp_path):
     words, chance, cap, stored = make(tmp_path), random.Random(20), 0.0, 0
     calm = str(tmp_path / "calm.db")
     with world_server("--model", "test-model") as url:
@@ -128,7 +126,7 @@ def test_a_run_killed_up_to_ten_times_ends_as_if_undisturbed(
     assert seen["paid_distinct"] == needed
 
 
-def test_a_process_that_nobody_forked_is_killed_and_resumes(tmp_path: Path) -> None:
+def test_a_process_that_nobody_forked_is_killed_and_resumes(tmp_path):
     words, db = evaluate(tmp_path), str(tmp_path / "t.db")
     with world_server("--model", "test-model", "--latency", "0.03") as url:
         process = subprocess.Popen(
@@ -145,7 +143,7 @@ def test_a_process_that_nobody_forked_is_killed_and_resumes(tmp_path: Path) -> N
 
 @pytest.mark.timeout(300)
 @PLACES_AND_COMMANDS
-def test_two_processes_share_run_and_cap(make: Callable[[Path], Command], place: str, tmp_path: Path) -> None:
+def test_two_processes_share_run_and_cap(make, place, tmp_path):
     words, calm = make(tmp_path), str(tmp_path / "calm.db")
     with world_server("--model", "test-model") as url:
         assert run_here(*words(calm, url)).code == 0
@@ -162,7 +160,7 @@ def test_two_processes_share_run_and_cap(make: Callable[[Path], Command], place:
     assert (seen["paid"], seen["paid_again"], seen["overlaps"]) == (needed, 0, 0)
 
 
-def test_a_batch_job_outlives_kills_of_its_process(place: str, tmp_path: Path) -> None:
+def test_a_batch_job_outlives_kills_of_its_process(place, tmp_path):
     sums = write_sums(tmp_path / "sums.jsonl", 4)
     with world_server("--model", "test-model", "--batch-polls", "60") as url:
         arguments = [
@@ -183,9 +181,7 @@ def test_a_batch_job_outlives_kills_of_its_process(place: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("make", [evaluate, rephrase])
-def test_a_full_disk_ends_a_command_in_a_line_and_loses_what_was_in_flight_only(
-    make: Callable[[Path], Command], tmp_path: Path
-) -> None:
+def test_a_full_disk_ends_a_command_in_a_line_and_loses_what_was_in_flight_only(make, tmp_path):
     words, db = make(tmp_path), tmp_path / "t.db"
     with world_server("--model", "test-model") as url:
         arguments = words(str(db), url)
@@ -212,9 +208,7 @@ main()
 
 
 @pytest.mark.parametrize(("make", "number"), [(evaluate, signal.SIGINT), (rephrase, signal.SIGTERM)])
-def test_a_signal_stores_what_is_in_flight(
-    make: Callable[[Path], Command], number: signal.Signals, tmp_path: Path
-) -> None:
+def test_a_signal_stores_what_is_in_flight(make, number, tmp_path):
     words, db = make(tmp_path), str(tmp_path / "t.db")
     with world_server("--model", "test-model", "--latency", "0.3") as url:
         arguments = words(db, url)

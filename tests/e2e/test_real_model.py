@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ LIMIT_S = 900
 
 
 @pytest.fixture
-def study(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+def study(monkeypatch, capsys):
     """Return a function that runs a command of the study in this process, and returns what it printed."""
     monkeypatch.setenv("RAY_worker_niceness", "0")
 
@@ -33,9 +32,7 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(1800)
-def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(
-    study: Callable[..., str], tmp_path: Path
-) -> None:
+def test_a_killed_study_goes_on_and_another_machine_repeats_nothing(study, tmp_path):
     travel, place, out = tmp_path / "travel", tmp_path / "place", tmp_path / "out"
     rows = out / "rows.jsonl"
     study("prepare", travel, "--tiny")

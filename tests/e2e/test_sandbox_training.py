@@ -29,7 +29,7 @@ class Trained:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+def trained(tmp_path_factory):
     place = tmp_path_factory.mktemp("sandbox")
     for arguments in (
         ("sandbox", "policy", "policy"),
@@ -75,14 +75,14 @@ def evaluation(name: str, model: str) -> tuple[str, ...]:
     )
 
 
-def test_ten_steps_raise_success_on_held_out_questions(trained: Trained) -> None:
+def test_ten_steps_raise_success_on_held_out_questions(trained):
     """Measured with this seed: .082 more, 95% [.060, .104] on these questions."""
     assert len(trained.steps) == STEPS
     found = compare(trained.after, trained.before, 1).points[1]
     assert found.difference > 0.03
 
 
-def test_joint_groups_are_all_equal_much_more_seldom_than_original_ones(trained: Trained) -> None:
+def test_joint_groups_are_all_equal_much_more_seldom_than_original_ones(trained):
     original, joint = (
         [step[f"tagrpo/zero/{kind}/share"] for step in trained.steps] for kind in ("original", "joint")
     )
@@ -90,7 +90,7 @@ def test_joint_groups_are_all_equal_much_more_seldom_than_original_ones(trained:
     assert sum(original) / STEPS - sum(joint) / STEPS > 0.15
 
 
-def test_what_the_anchor_leaves_to_the_ratio_is_in_the_metrics(trained: Trained) -> None:
+def test_what_the_anchor_leaves_to_the_ratio_is_in_the_metrics(trained):
     """Responses to neighbors are unlikely after the question, and the ratio knows nothing of it."""
     first = trained.steps[0]
     assert first["tagrpo/anchor/log_ratio/neighbors"] < -1

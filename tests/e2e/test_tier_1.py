@@ -36,7 +36,7 @@ def read_record(folder: Path, step: int) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize(("name", "overrides"), [("v1", ()), ("v0", V0)])
-def test_verls_own_trainers_anchor_neighbors(place: Path, name: str, overrides: tuple[str, ...]) -> None:
+def test_verls_own_trainers_anchor_neighbors(place, name, overrides):
     run = train(place, name, *overrides)
     assert run.returncode == 0, run.output[-8000:]
     assert all(step["actor/grad_norm"] > 0 for step in run.steps)

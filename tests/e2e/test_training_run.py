@@ -41,7 +41,7 @@ REWARD = Path(__file__).parents[1] / "support" / "waiting_reward.py"
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("training")
     save_hostile_model(folder / "tiny")
     publish_sums(folder, int(GOLD))
@@ -68,7 +68,7 @@ def marks_of(folder: Path) -> tuple[str, Path]:
 
 
 @pytest.fixture(scope="module")
-def finished(place: Path) -> Path:
+def finished(place):
     """The folder of the run that goes through."""
     folder = place / "runs" / "first"
     done = run(place, *words("first", "tiny", STEPS), limit_s=LIMIT_S)
@@ -79,7 +79,7 @@ def finished(place: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def killed(place: Path) -> SimpleNamespace:
+def killed(place):
     """What was seen of the run that is killed, goes on, is killed again, and comes to its end."""
     seen = SimpleNamespace(folder=place / "runs" / "second", errors=[], rollouts=[], marks=[])
     given = words("second", "tiny", STEPS, f"verl.reward.custom_reward_function.path={REWARD}")
@@ -124,7 +124,7 @@ def killed(place: Path) -> SimpleNamespace:
     return seen
 
 
-def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
+def test_a_set_becomes_a_checkpoint(place, finished):
     saved = finished / "checkpoints" / f"global_step_{STEPS}" / "actor" / "model_world_size_1_rank_0.pt"
     assert saved.is_file()
     by_step = metrics(finished)
@@ -145,7 +145,7 @@ def test_a_set_becomes_a_checkpoint(place: Path, finished: Path) -> None:
     assert json.loads(added.out)["steps"] == STEPS
 
 
-def test_metrics_of_a_step_are_recorded_before_its_checkpoint(finished: Path) -> None:
+def test_metrics_of_a_step_are_recorded_before_its_checkpoint(finished):
     """A kill between the two would lose them: the step is never trained again."""
     lines = (finished / "rollouts" / "metrics.jsonl").read_text().splitlines()
     rows = [json.loads(line) for line in lines]
@@ -155,7 +155,7 @@ def test_metrics_of_a_step_are_recorded_before_its_checkpoint(finished: Path) ->
     assert [row["step"] for row in rows if row not in early] == list(range(1, STEPS + 1))
 
 
-def test_no_process_of_a_run_is_left(finished: Path, killed: SimpleNamespace) -> None:
+def test_no_process_of_a_run_is_left(finished, killed):
     for folder in (finished, killed.folder):
         assert not (folder / ".process.json").exists()
         assert not [
@@ -176,7 +176,7 @@ GRADES = {
 }
 
 
-def test_hostile_responses_are_graded_recorded_and_trained_on(finished: Path) -> None:
+def test_hostile_responses_are_graded_recorded_and_trained_on(finished):
     rollouts = list(recorded(finished).values())
     assert len(rollouts) == STEPS * RESPONSES
     alone: dict[str, list[RolloutRecord]] = {text: [] for text in GRADES}
@@ -198,7 +198,7 @@ def test_hostile_responses_are_graded_recorded_and_trained_on(finished: Path) ->
     assert any(each.truncated and len(each.response) > 1_000_000 for each in rollouts)
 
 
-def test_verl_killed_in_a_step_is_reported_and_each_start_is_kept(killed: SimpleNamespace) -> None:
+def test_verl_killed_in_a_step_is_reported_and_each_start_is_kept(killed):
     ended = killed.after_verl
     assert (ended["finished"], ended["returncode"], ended["stopped_by"]) == (False, -9, None)
     assert (ended["step"], ended["checkpoint"]) == (3, 2)
@@ -213,13 +213,13 @@ def test_verl_killed_in_a_step_is_reported_and_each_start_is_kept(killed: Simple
     assert [json.loads(path.read_text().splitlines()[0])["step"] for path in logs] == [1, 3, 5]
 
 
-def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed: SimpleNamespace) -> None:
+def test_what_outlived_tagrpo_is_ended_by_the_next_start(killed):
     assert len(killed.outlived) > 5  # verl and Ray go on when tagrpo alone is killed
     assert not [one for one in killed.outlived if alive(one)]
     assert "stopped leftover processes of a killed run" in killed.errors[1]
 
 
-def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
+def test_ctrl_c_while_ray_starts_ends_all_of_it(place):
     folder = place / "runs" / "third"
     process = start(place, *words("third", "tiny", STEPS))
     log = folder / "logs" / "1.log"
@@ -240,7 +240,7 @@ def test_ctrl_c_while_ray_starts_ends_all_of_it(place: Path) -> None:
     assert not ray_folder.exists()
 
 
-def test_a_killed_run_ends_as_one_that_was_not(place: Path, finished: Path, killed: SimpleNamespace) -> None:
+def test_a_killed_run_ends_as_one_that_was_not(place, finished, killed):
     first, second = recorded(finished), recorded(killed.folder)
     assert first.keys() == second.keys()
     for at, one in first.items():

@@ -22,7 +22,6 @@ from verl_proof_reading import (
     step_of,
     verl_rows,
 )
-from verl_run import VerlRun
 
 from trainer_adapter.methods.recipes import RECIPES
 
@@ -45,7 +44,7 @@ SAVED = "actor_rollout_ref.actor.checkpoint.save_contents=[model,optimizer,extra
 
 
 @pytest.fixture(scope="module")
-def long_run(place: Path) -> VerlRun:
+def long_run(place):
     return run(
         place,
         "long",
@@ -70,8 +69,8 @@ def model_of(place: Path, step: int) -> Path:
 
 @pytest.mark.parametrize("step", [TA_STEP, OWN_STEP])
 def test_old_and_reference_log_probs_are_those_on_the_question_or_with_anchor_own_on_the_prompt(
-    place: Path, long_run: VerlRun, step: int
-) -> None:
+    place, long_run, step
+):
     rows, variants = verl_rows(place, "long", step), []
     trained, first = load_model(model_of(place, step - 1)), load_model(place / "model")
     for row, response in enumerate(rows["responses"]):
@@ -89,7 +88,7 @@ def test_old_and_reference_log_probs_are_those_on_the_question_or_with_anchor_ow
     assert set(variants) == {0, 1, 2}
 
 
-def test_new_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun) -> None:
+def test_new_log_probs_are_those_on_the_question(place, long_run):
     seen = torch.load(place / "long" / f"loss_{TA_STEP}_0_0.pt", weights_only=False)
     model = load_model(model_of(place, TA_STEP - 1))
     rows = verl_rows(place, "long", TA_STEP)
@@ -105,9 +104,7 @@ def test_new_log_probs_are_those_on_the_question(place: Path, long_run: VerlRun)
     ("step", "number", "real"),
     [(TA_STEP, 0, 12), (TA_STEP, 1, 12), (FAILED_STEP, 0, 10), (FAILED_STEP, 1, 10)],
 )
-def test_the_loss_is_equation_4_over_real_responses(
-    place: Path, long_run: VerlRun, step: int, number: int, real: int
-) -> None:
+def test_the_loss_is_equation_4_over_real_responses(place, long_run, step, number, real):
     rows = verl_rows(place, "long", step)
     seen = torch.load(place / "long" / f"loss_{step}_0_{number}.pt", weights_only=False)
     total, responses, size_of_part = 0.0, 0, MINI_BATCH * ROLLOUTS
@@ -131,7 +128,7 @@ def test_the_loss_is_equation_4_over_real_responses(
 
 
 @pytest.mark.parametrize("number", range(len(NAMES)), ids=[f"{n + 1}-{name}" for n, name in enumerate(NAMES)])
-def test_advantages_in_verls_batch_are_pure_functions(place: Path, long_run: VerlRun, number: int) -> None:
+def test_advantages_in_verls_batch_are_pure_functions(place, long_run, number):
     from trainer_adapter.methods.step_advantages import step_advantages
 
     recipe, step = fitted(NAMES[number]), number + 1
@@ -170,7 +167,7 @@ def test_advantages_in_verls_batch_are_pure_functions(place: Path, long_run: Ver
         assert float(sums.abs().max()) < 1e-9
 
 
-def test_dead_questions_are_rescued_by_their_neighbors_and_no_others(place: Path, long_run: VerlRun) -> None:
+def test_dead_questions_are_rescued_by_their_neighbors_and_no_others(place, long_run):
     rescued = 0
     for number in (place_in for place_in, name in enumerate(NAMES) if name == "ta_rescue"):
         kept, rows = step_of(place, "long", number + 1), verl_rows(place, "long", number + 1)
@@ -193,7 +190,7 @@ def test_dead_questions_are_rescued_by_their_neighbors_and_no_others(place: Path
     assert rescued > 0
 
 
-def test_tapered_weights_are_the_ratio_of_the_whole_response(place: Path, long_run: VerlRun) -> None:
+def test_tapered_weights_are_the_ratio_of_the_whole_response(place, long_run):
     kept = step_of(place, "long", NAMES.index("ta_grpo_tapered") + 1)
     lowered = (kept["variant_B"] > 0) & (kept["advantages_B"] <= 0)
     assert lowered.any()
@@ -210,7 +207,7 @@ def log_ratios(kept: dict[str, Any]) -> torch.Tensor:
     return ratios.where(kept["mask_BT"] > 0, 0.0).sum(-1)
 
 
-def test_failed_responses_make_shorter_groups_that_are_reported(place: Path, long_run: VerlRun) -> None:
+def test_failed_responses_make_shorter_groups_that_are_reported(place, long_run):
     kept, rows = step_of(place, "long", FAILED_STEP), verl_rows(place, "long", FAILED_STEP)
     assert len(kept["rewards_B"]) == QUESTIONS * (ROLLOUTS - 1)
     assert sum(rows["padding"]) == QUESTIONS
@@ -219,7 +216,7 @@ def test_failed_responses_make_shorter_groups_that_are_reported(place: Path, lon
     assert metrics["tagrpo/groups/missing_responses"] == QUESTIONS
 
 
-def test_dynamic_sampling_keeps_the_groups_that_disagree(place: Path, long_run: VerlRun) -> None:
+def test_dynamic_sampling_keeps_the_groups_that_disagree(place, long_run):
     evicted = 0.0
     for number, name in enumerate(NAMES):
         if not RECIPES[name].drops_dead_groups:
@@ -235,14 +232,14 @@ def test_dynamic_sampling_keeps_the_groups_that_disagree(place: Path, long_run: 
     assert evicted > 0
 
 
-def test_questions_without_a_gradient_are_left_out_where_they_come_again(long_run: VerlRun) -> None:
+def test_questions_without_a_gradient_are_left_out_where_they_come_again(long_run):
     steps = [number for number, name in enumerate(NAMES) if name == "grpo_predicted"]
     skipped = [long_run.steps[number]["tagrpo/filter/skipped"] for number in steps]
     assert skipped[0] == 0
     assert sum(skipped) > 0
 
 
-def test_the_corrected_anchor_weighs_by_the_truncated_ratio(place: Path, long_run: VerlRun) -> None:
+def test_the_corrected_anchor_weighs_by_the_truncated_ratio(place, long_run):
     kept = step_of(place, "long", NAMES.index("ta_grpo_corrected") + 1)
     ratio = torch.exp(kept["old_log_probs_BT"] - kept["sampling_log_probs_BT"])
     expected = ratio.clamp(max=2.0) * kept["mask_BT"]
@@ -253,7 +250,7 @@ def test_the_corrected_anchor_weighs_by_the_truncated_ratio(place: Path, long_ru
 
 
 @pytest.mark.parametrize("name", ["ta_grpo", "ta_grpo_v1", "ta_grpo_corrected", "grpo"])
-def test_engine_and_trainer_agree_on_the_asked_prompts(place: Path, long_run: VerlRun, name: str) -> None:
+def test_engine_and_trainer_agree_on_the_asked_prompts(place, long_run, name):
     number = NAMES.index(name) + 1
     kept = step_of(place, "long", number)
     assert kept["compared_B"].all()
@@ -262,7 +259,7 @@ def test_engine_and_trainer_agree_on_the_asked_prompts(place: Path, long_run: Ve
     assert long_run.steps[number - 1]["tagrpo/engine/gap"] < 1e-4
 
 
-def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> None:
+def test_validation_asks_the_questions_alone(place, long_run):
     lines = (place / "validation" / f"{len(NAMES)}.jsonl").read_text().splitlines()
     asked = [json.loads(line)["input"] for line in lines]
     assert len(asked) == 20
@@ -270,7 +267,7 @@ def test_validation_asks_the_questions_alone(place: Path, long_run: VerlRun) -> 
     assert "val-core/toy/acc/mean@1" in long_run.steps[-1]
 
 
-def test_every_step_changes_the_weights(long_run: VerlRun) -> None:
+def test_every_step_changes_the_weights(long_run):
     assert [step["step"] for step in long_run.steps] == list(range(1, len(NAMES) + 1))
     assert [
         name for step, name in zip(long_run.steps, NAMES, strict=True) if not step["actor/grad_norm"] > 0
@@ -282,7 +279,7 @@ LAST_STEP = len(RESUMED)
 
 
 @pytest.fixture(scope="module")
-def resumed_run(place: Path, long_run: VerlRun) -> VerlRun:
+def resumed_run(place, long_run):
     resumed = f"trainer.resume_from_path={checkpoint(place, OWN_STEP - 1)}"
     answered = (LAST_STEP - OWN_STEP + 1) * QUESTIONS * ROLLOUTS + 8
     recipes, mode = [*RESUMED, "ta_grpo", "ta_grpo"], "trainer.resume_mode=resume_path"
@@ -290,15 +287,13 @@ def resumed_run(place: Path, long_run: VerlRun) -> VerlRun:
 
 
 @pytest.fixture(scope="module")
-def parallel_run(place: Path) -> VerlRun:
+def parallel_run(place):
     ranks = ("trainer.n_gpus_per_node=2", "ray_kwargs.ray_init.num_gpus=2", "ray_kwargs.ray_init.num_cpus=20")
     return run(place, "parallel", ["ta_grpo", "ta_grpo"], *ranks, data="repeated")
 
 
 @pytest.mark.parametrize("step", [OWN_STEP, OWN_STEP + 1, OWN_STEP + 2])
-def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(
-    place: Path, long_run: VerlRun, resumed_run: VerlRun, step: int
-) -> None:
+def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(place, long_run, resumed_run, step):
     assert_same_step(step_of(place, "long", step), step_of(place, "resumed", step), 1e-5)
     replayed = {name for name in long_run.steps[step - 1] if name.startswith("tagrpo/replay/")}
     for metric in ("actor/pg_loss", "actor/kl_loss", "actor/grad_norm", *replayed):
@@ -306,7 +301,7 @@ def test_a_resumed_run_goes_on_as_if_it_had_not_stopped(
         assert one == pytest.approx(other, rel=1e-5, abs=1e-7)
 
 
-def test_groups_without_a_gradient_give_way_to_earlier_mixed_ones(place: Path, long_run: VerlRun) -> None:
+def test_groups_without_a_gradient_give_way_to_earlier_mixed_ones(place, long_run):
     """Each replayed response has the advantage of its step, old log-probs and a weight of this one."""
     steps = [number for number, name in enumerate(RESUMED, 1) if name == "grpo_replay"]
     replayed, weighed = 0, []
@@ -338,8 +333,8 @@ def test_groups_without_a_gradient_give_way_to_earlier_mixed_ones(place: Path, l
 
 @pytest.mark.parametrize("step", [1, 2])
 def test_neighbors_that_repeat_the_question_on_two_ranks_are_matched_grpo_on_one(
-    place: Path, long_run: VerlRun, parallel_run: VerlRun, step: int
-) -> None:
+    place, long_run, parallel_run, step
+):
     repeated = step_of(place, "parallel", step)
     assert set(repeated["variant_B"].tolist()) == {0, 1, 2}
     repeated["variant_B"] = torch.zeros_like(repeated["variant_B"])
@@ -348,7 +343,7 @@ def test_neighbors_that_repeat_the_question_on_two_ranks_are_matched_grpo_on_one
     assert one["actor/grad_norm"] == pytest.approx(other["actor/grad_norm"], rel=1e-4)
 
 
-def test_words_of_neighbors_alone_are_left_alone_but_for_anchor_own(place: Path, long_run: VerlRun) -> None:
+def test_words_of_neighbors_alone_are_left_alone_but_for_anchor_own(place, long_run):
     first, anchored, before, own = (embeddings(model_of(place, step)) for step in (2, 4, 6, 8))
 
     def tokens(*steps: int) -> tuple[set[int], set[int]]:
@@ -373,7 +368,7 @@ def test_words_of_neighbors_alone_are_left_alone_but_for_anchor_own(place: Path,
     assert ((own[unseen] - before[unseen]).abs().max(-1).values > 0).all()
 
 
-def test_training_stops_where_the_reward_worker_died(resumed_run: VerlRun) -> None:
+def test_training_stops_where_the_reward_worker_died(resumed_run):
     assert resumed_run.returncode not in (0, None), resumed_run.output[-3000:]
     assert "no materializable trajectories" in resumed_run.output
     whole = [step for step in resumed_run.steps if step["step"] <= LAST_STEP]

@@ -27,7 +27,7 @@ def steps_of(plan: DemoPlan, *words: str) -> list[Step]:
 
 
 @pytest.mark.parametrize("plan", [PLAN, LARGE, replace(PLAN, size=QUICK)], ids=["default", "large", "quick"])
-def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
+def test_every_step_is_a_command_with_options_it_knows(plan):
     for step in demo_steps(plan):
         assert step.title
         assert step.words
@@ -43,7 +43,7 @@ def test_every_step_is_a_command_with_options_it_knows(plan: DemoPlan) -> None:
         assert shlex.split(step.shell) == ["tagrpo", *step.arguments]
 
 
-def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
+def test_each_recipe_is_trained_once_a_seed_at_equal_responses():
     trained = steps_of(LARGE, "train", "run")
     assert [step.arguments[2] for step in trained] == 2 * ["grpo_matched", "ta_grpo", "ta_grpo_star"]
     for place, step in enumerate(trained):
@@ -55,13 +55,13 @@ def test_each_recipe_is_trained_once_a_seed_at_equal_responses() -> None:
     assert len(steps_of(LARGE, "eval", "run")) == 1 + 7 + 3  # pilot; held-out; neighbors of the first seed
 
 
-def test_models_are_compared_with_the_base_and_with_the_first_recipe() -> None:
+def test_models_are_compared_with_the_base_and_with_the_first_recipe():
     assert comparisons(PLAN) == [("grpo-s1", "base"), ("ta_grpo-s1", "base"), ("ta_grpo-s1", "grpo-s1")]
     assert ("ta_grpo_star-s2", "grpo_matched-s2") in comparisons(LARGE)
     assert ("ta_grpo_star-s2", "grpo_matched-s1") not in comparisons(LARGE)
 
 
-def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() -> None:
+def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are():
     small, large = step_keys(replace(PLAN, recipes=("grpo_matched", "ta_grpo"))), step_keys(LARGE)
     kept = [key for key in small if key in large]
     left = [key for key in small if key not in large]
@@ -78,17 +78,17 @@ def test_more_recipes_and_seeds_leave_the_trainings_before_them_as_they_are() ->
         ({"recipes": ("ta_grpo", "ta_grpo")}, "a recipe appears twice"),
     ],
 )
-def test_a_plan_that_makes_no_sense_is_refused(change: dict[str, object], said: str) -> None:
+def test_a_plan_that_makes_no_sense_is_refused(change, said):
     with pytest.raises(InputError, match=said):
         replace(PLAN, **change)  # type: ignore[arg-type]
 
 
 @pytest.fixture
-def plan(tmp_path: Path) -> DemoPlan:
+def plan(tmp_path):
     return DemoPlan(tmp_path / "demo", QUICK)
 
 
-def test_other_settings_and_a_missing_database_are_refused_by_name(plan: DemoPlan) -> None:
+def test_other_settings_and_a_missing_database_are_refused_by_name(plan):
     with open_demo_folder(plan) as held:
         held.finish("python -m sandbox policy ./policy", 1)
     other = replace(plan, size=replace(QUICK, responses=60))
@@ -102,7 +102,7 @@ def test_other_settings_and_a_missing_database_are_refused_by_name(plan: DemoPla
 
 
 @pytest.mark.slow
-def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
+def test_two_demos_at_once_are_refused(plan):
     script = (
         "import sys; from pathlib import Path\n"
         "from sandbox.demo.plan import QUICK, DemoPlan\n"
@@ -131,7 +131,7 @@ def test_two_demos_at_once_are_refused(plan: DemoPlan) -> None:
         (json.dumps({"format": "tagrpo demo", "format_version": 99}), "of this version"),
     ],
 )
-def test_a_state_that_cannot_be_used_is_named(plan: DemoPlan, content: str, said: str) -> None:
+def test_a_state_that_cannot_be_used_is_named(plan, content, said):
     plan.folder.mkdir()
     (plan.folder / STATE).write_text(content)
     with pytest.raises(InputError, match=said), open_demo_folder(plan):

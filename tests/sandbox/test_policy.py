@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,7 +18,7 @@ from service.hashing import file_sha256
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory):
     """Return a copy of the shipped policy, as `python -m sandbox policy` writes it."""
     target = tmp_path_factory.mktemp("policy") / "policy-a"
     write_shipped_policy(target)
@@ -27,12 +26,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def tokenizer(folder: Path) -> Any:
+def tokenizer(folder):
     return transformers.AutoTokenizer.from_pretrained(folder)
 
 
 @pytest.mark.parametrize("world", ["A", "C"])
-def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path: Path) -> None:
+def test_a_shipped_policy_is_small_and_says_how_it_was_made(world, tmp_path):
     folder = tmp_path / "policy"
     write_shipped_policy(folder, WORLDS[world])
     assert sum(path.stat().st_size for path in folder.iterdir()) < 1_000_000
@@ -46,7 +45,7 @@ def test_a_shipped_policy_is_small_and_says_how_it_was_made(world: str, tmp_path
         write_shipped_policy(folder, WORLDS[world])
 
 
-def test_the_tokenizer_keeps_any_text_and_takes_digits_apart(tokenizer: Any) -> None:
+def test_the_tokenizer_keeps_any_text_and_takes_digits_apart(tokenizer):
     texts = [phrasing.text(WordProblem(4, 17, 5, Story("Tom", "pen", "delivery"))) for phrasing in PHRASINGS]
     for text in [*texts, "Zürich 1,234 ✓\n\t{}"]:
         assert tokenizer.decode(tokenizer(text)["input_ids"]) == text
@@ -54,7 +53,7 @@ def test_the_tokenizer_keeps_any_text_and_takes_digits_apart(tokenizer: Any) -> 
 
 
 @pytest.mark.slow
-def test_pre_training_repeats_itself_bit_by_bit() -> None:
+def test_pre_training_repeats_itself_bit_by_bit():
     losses: list[float] = []
 
     def train(seed: int) -> dict[str, Any]:
@@ -74,7 +73,7 @@ def test_pre_training_repeats_itself_bit_by_bit() -> None:
 
 
 @pytest.mark.slow
-def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+def test_a_pre_trained_policy_is_written_whole_or_not_at_all(tmp_path):
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
     few: dict[str, Any] = {"threads": 1, "report": lambda progress: None}

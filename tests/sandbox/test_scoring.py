@@ -16,7 +16,7 @@ from service.errors import InputError
 
 
 @pytest.fixture
-def cli(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
+def cli(monkeypatch, tmp_path):
     """Run `tagrpo` in an empty folder that gets a database of its own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
@@ -42,7 +42,7 @@ def score(cli: CommandLine) -> dict[str, Any]:
     return found
 
 
-def test_a_run_without_a_solver_sees_numbers_alone_and_other_files_are_refused(cli: CommandLine) -> None:
+def test_a_run_without_a_solver_sees_numbers_alone_and_other_files_are_refused(cli):
     prepare(cli)
     found = score(cli)
     assert sum(found["broken"]["outcomes"].values()) == 30
@@ -74,7 +74,7 @@ def test_a_run_without_a_solver_sees_numbers_alone_and_other_files_are_refused(c
 
 
 @pytest.mark.sqlite  # reads the file
-def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_path: Path) -> None:
+def test_verdicts_by_answers_and_reviews_are_told_apart(cli, tmp_path):
     prepare(cli)
     truth = read_truth(Path("t.jsonl"))
     with sqlite3.connect("t.db") as connection:
@@ -100,7 +100,7 @@ def test_verdicts_by_answers_and_reviews_are_told_apart(cli: CommandLine, tmp_pa
     assert found["good"]["kept_out"]["count"] == 3
 
 
-def test_candidates_and_their_truth_are_written_both_or_none(cli: CommandLine) -> None:
+def test_candidates_and_their_truth_are_written_both_or_none(cli):
     cli.ok("sandbox", "questions", "world", "--train", "4", "--heldout", "4")
     Path("file").touch()
     asked = ("sandbox", "candidates", "world", "--out")
@@ -111,9 +111,7 @@ def test_candidates_and_their_truth_are_written_both_or_none(cli: CommandLine) -
     assert (done.code, Path("e.jsonl").exists(), "contains no questions" in done.err) == (2, False, True)
 
 
-def test_pre_training_that_is_interrupted_says_that_it_starts_again(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_pre_training_that_is_interrupted_says_that_it_starts_again(cli, monkeypatch):
     def stopped(*arguments: object, **named: object) -> None:
         raise KeyboardInterrupt
 

@@ -4,7 +4,6 @@ import random
 import re
 from collections import Counter
 from itertools import islice
-from pathlib import Path
 
 import pytest
 
@@ -36,7 +35,7 @@ def some_problems(count: int, seed: int = 0) -> list[WordProblem]:
     return [WordProblem(*numbers, draw_story(draw)) for numbers in draw.sample([*reserved, *rest], count)]
 
 
-def test_there_are_4205_problems_and_their_split_never_changes() -> None:
+def test_there_are_4205_problems_and_their_split_never_changes():
     reserved, rest = split_numbers()
     assert len(reserved) == RESERVED == 1000
     assert len(reserved) + len(rest) == len(set(reserved) | set(rest)) == 4205
@@ -44,7 +43,7 @@ def test_there_are_4205_problems_and_their_split_never_changes() -> None:
     assert reserved[:3] == [(2, 31, 3), (5, 36, 19), (2, 34, 4)]
 
 
-def test_right_traces_are_right_and_wrong_ones_wrong() -> None:
+def test_right_traces_are_right_and_wrong_ones_wrong():
     """By the grader that evaluation and training use."""
     problems = some_problems(30)
     pairs, wanted = [], []
@@ -67,7 +66,7 @@ def test_right_traces_are_right_and_wrong_ones_wrong() -> None:
 
 
 @pytest.mark.parametrize(("name", "dominance"), [("A", 0.95), ("B", 0.998)])
-def test_the_phrasing_sets_the_strategy(name: str, dominance: float) -> None:
+def test_the_phrasing_sets_the_strategy(name, dominance):
     draw = random.Random(1)
     world = WORLDS[name]
     for phrasing in PHRASINGS:
@@ -79,7 +78,7 @@ def test_the_phrasing_sets_the_strategy(name: str, dominance: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["A", "E"])
-def test_planted_mistakes_are_made_in_the_stated_share(name: str) -> None:
+def test_planted_mistakes_are_made_in_the_stated_share(name):
     draw, world = random.Random(2), WORLDS[name]
     planted, made = 0, 0
     for problem in some_problems(1000, seed=5):
@@ -93,7 +92,7 @@ def test_planted_mistakes_are_made_in_the_stated_share(name: str) -> None:
     assert made / planted == pytest.approx(world.wrong_share, abs=0.04)
 
 
-def test_in_the_control_the_numbers_set_the_strategy() -> None:
+def test_in_the_control_the_numbers_set_the_strategy():
     world = WORLDS["C"]
     problems = some_problems(200)
     for problem in problems:
@@ -101,7 +100,7 @@ def test_in_the_control_the_numbers_set_the_strategy() -> None:
     assert len({dominant_strategy(problem, PHRASINGS[0], world) for problem in problems}) == len(STRATEGIES)
 
 
-def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers() -> None:
+def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers():
     first = list(islice(draw_examples(WORLDS["A"], 3), 2000))
     assert first == list(islice(draw_examples(WORLDS["A"], 3), 2000))
     assert first != list(islice(draw_examples(WORLDS["A"], 4), 2000))
@@ -113,7 +112,7 @@ def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers()
             assert phrasing.text(WordProblem(*numbers, draw_story(draw))) not in asked
 
 
-def test_questions_are_the_same_bytes_for_a_seed(tmp_path: Path) -> None:
+def test_questions_are_the_same_bytes_for_a_seed(tmp_path):
     for folder in ("one", "two"):
         write_questions(tmp_path / folder, WORLDS["A"], 0, 256, 200)
     write_questions(tmp_path / "other", WORLDS["A"], 1, 256, 200)
@@ -124,7 +123,7 @@ def test_questions_are_the_same_bytes_for_a_seed(tmp_path: Path) -> None:
         write_questions(tmp_path / "one", WORLDS["A"], 0, 256, 200)
 
 
-def test_no_numbers_are_asked_twice_or_were_in_pre_training() -> None:
+def test_no_numbers_are_asked_twice_or_were_in_pre_training():
     train, heldout = draw_questions(7, 256, 200)
     numbers = [asked.problem.numbers for asked in train + heldout]
     assert len(numbers) == len(set(numbers)) == 456
@@ -133,7 +132,7 @@ def test_no_numbers_are_asked_twice_or_were_in_pre_training() -> None:
     assert set(Counter(asked.phrasing.name for asked in heldout).values()) == {25}
 
 
-def test_questions_are_read_as_written(tmp_path: Path) -> None:
+def test_questions_are_read_as_written(tmp_path):
     write_questions(tmp_path / "w", WORLDS["A"], 0, 16, 8)
     path = tmp_path / "w" / "train.jsonl"
     assert read_questions(path) == draw_questions(0, 16, 8)[0]
@@ -146,7 +145,7 @@ def test_questions_are_read_as_written(tmp_path: Path) -> None:
         read_questions(path)
 
 
-def test_candidates_are_other_phrasings_and_as_many_are_broken_as_asked() -> None:
+def test_candidates_are_other_phrasings_and_as_many_are_broken_as_asked():
     questions = draw_questions(0, 64, 8)[0]
     found = draw_candidates(questions, 4, 0.25, seed=3)
     assert found == draw_candidates(questions, 4, 0.25, seed=3)
@@ -162,7 +161,7 @@ def numbers_of(text: str) -> list[int]:
     return sorted(int(digits) for digits in re.findall(r"\d+", text))
 
 
-def test_the_truth_agrees_with_arithmetic() -> None:
+def test_the_truth_agrees_with_arithmetic():
     """Breaks but leaks ask for something else; what they ask for is computed here from the text alone."""
     questions = draw_questions(5, 256, 8)[0]
     for one in draw_candidates(questions, 7, 0.8, seed=0):

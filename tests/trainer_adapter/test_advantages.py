@@ -7,9 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from trainer_adapter.methods.advantages.a_grae import (
-    a_grae_advantages,
-)
+from trainer_adapter.methods.advantages.a_grae import a_grae_advantages
 from trainer_adapter.methods.advantages.dgpo import dgpo_advantages
 from trainer_adapter.methods.advantages.grpo import grpo_advantages
 from trainer_adapter.methods.advantages.max_rl import max_rl_advantages

@@ -186,10 +186,7 @@ def test_what_they_give_is_checked(changes, says):
         ("no_such_module:f", "module no_such_module cannot be imported .*PYTHONPATH"),
         ("my_formulas:absent", "module my_formulas has no absent"),
         ("my_formulas:NOT_A_FUNCTION", "is int, not a function"),
-        (
-            "nothing",
-            "advantage 'nothing' is not a known formula; available: .*; or give your own",
-        ),
+        ("nothing", "advantage 'nothing' is not a known formula; available: .*; or give your own"),
     ],
 )
 def test_one_that_cannot_be_found_is_refused(name, says):

@@ -59,12 +59,7 @@ def sentence_piece() -> tuple[Encoder, Decoder]:
         models.BPE({piece: at for at, piece in enumerate(vocabulary)}, merges, byte_fallback=True)
     )
     tokenizer.decoder = decoders.Sequence(
-        [
-            decoders.Replace("▁", " "),
-            decoders.ByteFallback(),
-            decoders.Fuse(),
-            decoders.Strip(" ", 1, 0),
-        ]
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     tokenizer.add_special_tokens(["<end>"])
     known = {piece: at for at, piece in enumerate(vocabulary)}

@@ -89,8 +89,7 @@ def test_a_checkpoint_that_is_gone_gives_way_to_the_one_before(tmp_path):
 def test_without_a_whole_checkpoint_training_is_refused_or_begins_anew(tmp_path):
     cut(save(tmp_path, 4) / "data.pt")
     with pytest.raises(
-        InputError,
-        match=r"points to step 4, which has a damaged data\.pt, and no other .* Restore the files",
+        InputError, match=r"points to step 4, which has a damaged data\.pt, and no other .* Restore the files"
     ):
         mend(tmp_path)
     assert tracked_step(tmp_path) == 4

@@ -37,12 +37,7 @@ def model(tmp_path, monkeypatch):
     return save_tiny_tokenizer(tmp_path / "model")
 
 
-def exported(
-    folder: Path,
-    *neighbors: str,
-    layout: Layout = "grouped",
-    **template: object,
-) -> TrainingData:
+def exported(folder: Path, *neighbors: str, layout: Layout = "grouped", **template: object) -> TrainingData:
     around = tuple(
         Neighbor(f"c{place}", text, "llm", "paraphrase", "h", "m", "accepted", 0.99, False)
         for place, text in enumerate(neighbors, start=1)
@@ -170,10 +165,7 @@ def test_a_run_takes_the_data_set_for_images(pictured, seeing_model):
 
 def test_prompts_too_long_with_their_images_are_named(pictured, seeing_model):
     composition = seeing(pictured, seeing_model, "data.max_prompt_length=50")
-    with pytest.raises(
-        InputError,
-        match=r"prompts of more than 50 tokens including images \(.* has 51",
-    ):
+    with pytest.raises(InputError, match=r"prompts of more than 50 tokens including images \(.* has 51"):
         check_lengths(composition, read_data(pictured))
 
 

@@ -67,15 +67,9 @@ NO_NUMBERS = (
         ("+data.apply_chat_template_kwargs.enable_thinking=true", "export with chat_template_kwargs"),
         # blocks that hold such keys
         ("actor_rollout_ref.model={path:other}", r"this block contains actor_rollout_ref\.model\.path"),
-        (
-            "~algorithm.rollout_correction",
-            r"set run\.engine_correction and run\.engine_threshold",
-        ),
+        ("~algorithm.rollout_correction", r"set run\.engine_correction and run\.engine_threshold"),
         (f"{ACTOR}={{clip_ratio_high:0.5}}", f"this block contains {ACTOR}"),
-        (
-            "+reward.custom_reward_function.reward_kwargs={workers:2}",
-            r"this block contains reward",
-        ),
+        ("+reward.custom_reward_function.reward_kwargs={workers:2}", r"this block contains reward"),
         # what verl has and the plug-in does in another way
         (f"{ACTOR}.clip_ratio_c=5", r"set loss\.dual_clip"),
         (f"{ACTOR}.loss_scale_factor=1024", r"divided by data\.max_response_length"),

@@ -17,10 +17,7 @@ from trainer_adapter.record.listing import list_rollouts
 from trainer_adapter.record.reading import Record
 from trainer_adapter.trl import NeighborRollout, NeighborWeights, Recorded, correctness, load_export
 
-pytestmark = [
-    pytest.mark.trl,
-    pytest.mark.filterwarnings("ignore:You are using 'rollout_func'"),
-]
+pytestmark = [pytest.mark.trl, pytest.mark.filterwarnings("ignore:You are using 'rollout_func'")]
 QUESTIONS, GROUP = 8, 8
 
 

@@ -1,8 +1,6 @@
 """The browser of these tests, and tabs in it."""
 
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from page_view import FLAGS, View, chromium
@@ -17,7 +15,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Any]:
+def browser():
     """Chromium, started once."""
     from playwright import sync_api as api
 
@@ -31,7 +29,7 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def view_of(browser: Any) -> Iterator[Callable[..., View]]:
+def view_of(browser):
     """Open tabs: `view_of(url, dark=True, width=400)`; each has cookies of its own."""
     contexts = []
 
