@@ -33,7 +33,7 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test environments system checks lint types contracts docs trl tools sql pytest vllm gpu-check \
+.PHONY: demo test environments vllm-environment system checks lint types contracts docs trl tools sql pytest vllm gpu-check \
   bubblewrap chromium postgresql clean
 .DELETE_ON_ERROR:
 
@@ -97,10 +97,11 @@ $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	  pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
-# What CI starts with: it installs everything at once, and runs each check as soon as its environment is there, since
-# pip and apt-get mostly wait for the network and the disk.
+# All that the tests need, at once: pip and apt-get mostly wait for the network and the disk.
 environments:
-	+@$(MAKE) --no-print-directory -j 4 system $(TORCHVISION)/.ready $(CHECKS)
+	+@$(MAKE) --no-print-directory -j 4 system $(TRL)/.ready $(TOOLS_VENV)/.ready vllm-environment
+
+vllm-environment: $(TORCHVISION)/.ready
 
 # One after the other, because of apt-get's lock.
 system:
@@ -114,7 +115,7 @@ tools: $(TOOLS_VENV)/.ready
 	@echo "make: inspect_ai and verifiers, 2 minutes"
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
-vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
+vllm: vllm-environment
 	@echo "make: tests with the real vLLM, 6 minutes on 2 cores"
 	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m vllm $(VLLM_TESTS)
 
@@ -130,10 +131,11 @@ TOOLS = inspect or verifiers
 TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/trainer_adapter/test_verifiers.py
 READY = $(VENV)/.dev
 
-# Each keeps one core busy, so they run in parallel, the longest first.
+# Each keeps one core busy, so they run in parallel, the longest first. With FULL each starts as soon as its
+# environment is there.
 CHECKS = $(if $(FULL),sql) types $(if $(FULL),trl tools) docs contracts lint
 checks:
-	+@$(MAKE) --no-print-directory -j $(JOBS) $(CHECKS)
+	+@$(MAKE) --no-print-directory -j $(if $(FULL),4 system,$(JOBS)) $(CHECKS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
