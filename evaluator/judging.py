@@ -271,7 +271,7 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
     completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
     prices = price_of([remote_model(config, judge.model)])
-    return Estimate(len(lengths), (priced(JUDGE, judge.model, number, prompts, completions, prices),))
+    return Estimate(len(lengths), [priced(JUDGE, judge.model, number, prompts, completions, prices)])
 
 
 class Judge:

@@ -171,8 +171,8 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     longest = wanted.sampling.max_tokens
     drawn = missing * between(min(SHORT_ANSWER, longest), longest)
     asked = between(requests, requests)
-    stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config])),)
-    return Estimate(len(placed), stages, images=images)
+    stage = priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config]))
+    return Estimate(len(placed), [stage], images=images)
 
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:

@@ -7,7 +7,7 @@ Without algebra a grade may be `NEEDS_ALGEBRA`; a worker process supplies `algeb
 import re
 from collections.abc import Iterator
 from fractions import Fraction
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from evaluator.grading import exact, quantity, structure
 from evaluator.grading.exact import choice_letters
@@ -16,6 +16,7 @@ from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.steps import Algebra, Limit, PartComparison, best_pairing
 from evaluator.grading.types import (
     CHOICE,
+    CRASHED,
     DIFFERENT,
     EXACT,
     NEEDS_ALGEBRA,
@@ -195,44 +196,45 @@ def read(answer: str, algebra: Algebra | None = None) -> Grade:
 
 
 class Task(NamedTuple):
-    """What to do with two answers: grade the second against the first, compare both ways, read the first.
+    """What to do with two answers: grade the second against the first, compare both ways, read the first."""
 
-    Of a `response` the second is all of it: its answer is found first, or the user's `own` grader reads it.
-    """
-
-    what: Literal["grade", "equal", "read", "response"]
+    what: Literal["grade", "equal", "read"]
     first: str
     second: str = ""
     kind: AnswerKind = AnswerKind.LATEX
     tolerance: str | None = None
-    boxed_only: bool = False
-    own: str | None = None
 
 
-def do_task(task: Task, algebra: Algebra | None = None) -> Grade:
-    """Return the grade that a task ends with, `NEEDS_ALGEBRA` if it cannot be told without."""
+WorkerTask: TypeAlias = Task | GradeCase
+
+
+def do_task(task: WorkerTask | Grade, algebra: Algebra | None = None) -> Grade:
+    """Return the grade of a task or of a case; its reason is that of `NEEDS_ALGEBRA` if it needs algebra."""
+    if isinstance(task, Grade):
+        return task
+    if isinstance(task, GradeCase):
+        answer, comparison = read_case(task)
+        return with_answer(do_task(comparison, algebra), answer)
     if task.what == "grade":
         return judge(task.first, task.second, task.kind, task.tolerance, algebra)
-    if task.what == "equal":
-        forward = compare(task.first, task.second, algebra)
-        return compare(task.second, task.first, algebra) if forward.value is GradeValue.CORRECT else forward
     if task.what == "read":
         return read(task.first, algebra)
-    seen = read_case(GradeCase(task.second, task.first, task.kind, task.tolerance, task.boxed_only))
-    if isinstance(seen, Grade):
-        return seen
-    answer, graded = seen
-    return with_answer(do_task(graded, algebra), answer)
+    forward = compare(task.first, task.second, algebra)
+    return compare(task.second, task.first, algebra) if forward.value is GradeValue.CORRECT else forward
 
 
-def read_case(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
-    """Return a case's answer and its task; without an answer, return its grade."""
-    answer = answer_of(case)
+def read_case(case: GradeCase) -> tuple[FinalAnswer | None, Task | Grade]:
+    """Return the answer of a case and how to grade it; without an answer, the grade."""
+    try:
+        answer = answer_of(case)
+        gold = gold_answer(case.gold)
+    except Exception:  # one unreadable response must not stop the others
+        return None, CRASHED
     if answer is None:
-        return NO_ANSWER if case.gold.strip() else NO_GOLD
-    return answer, Task("grade", gold_answer(case.gold), answer.text, case.kind, case.tolerance)
+        return None, NO_ANSWER if case.gold.strip() else NO_GOLD
+    return answer, Task("grade", gold, answer.text, case.kind, case.tolerance)
 
 
-def with_answer(grade: Grade, answer: FinalAnswer) -> Grade:
+def with_answer(grade: Grade, answer: FinalAnswer | None) -> Grade:
     """Return the grade with the answer that it is about."""
-    return Grade(grade.value, answer.text, grade.reason, answer.source)
+    return Grade(grade.value, answer.text, grade.reason, answer.source) if answer is not None else grade

@@ -6,15 +6,16 @@ import math
 import os
 import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from typing import Any
 
-from evaluator.grading.compare import Task, do_task, read_case, read_tolerance, with_answer
+from evaluator.grading.compare import Task, WorkerTask, do_task, read_case, read_tolerance, with_answer
 from evaluator.grading.extraction import FinalAnswer, gold_answer
 from evaluator.grading.normalize import normalize, too_long
 from evaluator.grading.programs import ProgramGrader
@@ -22,6 +23,7 @@ from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
     NEEDS_ALGEBRA,
+    TIMEOUT,
     AnswerKind,
     Clustering,
     ClusterJob,
@@ -62,11 +64,13 @@ class Grader(AbstractContextManager["Grader"]):
     ) -> None:
         if (workers is not None and workers < 1) or time_limit_s <= 0 or memory_limit_mb <= 0:
             raise ValueError(f"limits must be positive: {workers=}, {time_limit_s=}, {memory_limit_mb=}")
-        self._pool = WorkerPool(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
-        self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self.own = own
         self.version = GRADER_VERSION if own is None else own_version(own)
-        self._reads: dict[object, Grade | tuple[FinalAnswer, Task]] = {}
+        self._pool = WorkerPool(
+            workers or _usable_cpus(), time_limit_s, memory_limit_mb, self.version if own else None
+        )
+        self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
+        self._reads: dict[object, tuple[FinalAnswer | None, Task | Grade]] = {}
         self._compared: dict[Task, Grade] = {}
 
     def __exit__(self, *_: object) -> None:
@@ -98,67 +102,45 @@ class Grader(AbstractContextManager["Grader"]):
                 all but the longest responses. An own grader always reads them there.
         """
         given = [_as_case(case) for case in cases]
-        if self.own is None and any(case.kind is AnswerKind.CODE for case in given):
-            programs = partial(self._programs.grade, progress=progress, deadline=deadline)
-            return _apart(given, programs, partial(self.grade_many, deadline=deadline, apart=apart))
         if apart or self.own is not None:
-            own = self.version if self.own is not None else None
-            tasks = [
-                Task("response", each.gold, each.response, each.kind, each.tolerance, each.boxed_only, own)
-                for each in given
-            ]
-            return self._run(tasks, progress, deadline, apart=True)
-        reads = [self._read(case) for case in given]
-        unsettled = [read for read in reads if not isinstance(read, Grade)]
-        ahead = len(reads) - len(unsettled)
-        report = progress and (lambda done, total: progress(ahead + done, ahead + total))
-        compared = iter(self._run([task for _, task in unsettled], report, deadline))
-        return [read if isinstance(read, Grade) else with_answer(next(compared), read[0]) for read in reads]
+            return self._run(given, len(given), progress, deadline)
+        comparisons = (self._read(case)[1] for case in given)
+        grades = self._run(comparisons, len(given), progress, deadline)
+        return [with_answer(grade, self._read(case)[0]) for grade, case in zip(grades, given, strict=True)]
 
-    def _read(self, case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
-        """Return what reading a case gives, remembered by a hash of its response, since these are long."""
+    def _read(self, case: GradeCase) -> tuple[FinalAnswer | None, WorkerTask | Grade]:
+        """Read a case; remember the result by a hash of the response, since responses are long."""
+        if case.kind is AnswerKind.CODE:
+            return None, case
         digest = blake2b(case.response.encode("utf-8", "surrogatepass"), digest_size=16).digest()
         key = (digest, case.gold, case.kind, case.tolerance, case.boxed_only)
-        read = self._reads.get(key) or _read(case)
-        if not isinstance(read, Grade) or read.is_lasting:
-            if len(self._reads) >= _MAX_REMEMBERED:
-                self._reads.clear()
+        read = self._reads.get(key) or read_case(case)
+        if len(self._reads) >= _MAX_REMEMBERED:
+            self._reads.clear()
+        if read[1] is not CRASHED:
             self._reads[key] = read
         return read
 
     def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
-        """Grades the reference of each gold, given as (gold, reference).
-
-        A gold whose tests pass without any program is unknown ("bad tests"), as is one without a reference
-        whose tests are no Python.
-        """
-        cases = [
-            GradeCase(f"```python\n{reference or 'pass'}\n```", gold, AnswerKind.CODE)
-            for gold, reference in golds
-        ]
-        fail = Grade(GradeValue.CORRECT, None, "tests failed")  # as they must without any program
-        return [
-            fail if grade.value is GradeValue.WRONG and not reference.strip() else grade
-            for (_, reference), grade in zip(golds, self._programs.grade(cases), strict=True)
-        ]
+        """Check golds that are tests, given as (gold, reference); see `check_golds`."""
+        return self.check_golds([GradeCase(reference, gold, AnswerKind.CODE) for gold, reference in golds])
 
     def check_golds(
         self, golds: Sequence[str | GradeCase], progress: TellProgress | None = None
     ) -> list[Grade]:
-        r"""Grades each gold against itself, as a response `\boxed{gold}`; a proper gold is correct.
+        r"""Grade each gold against itself, as a response `\boxed{gold}`; a proper gold is correct.
 
-        Of a `GradeCase` the response is ignored, but for a program, where it is the reference ("" for none).
-        An empty gold is unknown with the reason "no answer".
+        Of a `GradeCase` the response is ignored, unless the gold is tests: then it is their reference, or "".
+        Tests are unknown ("bad tests") if they pass without any program, or if they have no reference and are
+        not Python. An empty gold is unknown ("no answer").
         """
         cases = [gold if isinstance(gold, GradeCase) else GradeCase("", gold) for gold in golds]
-        if any(case.kind is AnswerKind.CODE for case in cases):
-
-            def check(programs: Sequence[GradeCase]) -> list[Grade]:
-                return self.check_programs([(case.gold, case.response) for case in programs])
-
-            return _apart(cases, check, lambda others: self.check_golds(others, progress))
-        boxed = [replace(case, response=f"\\boxed{{{gold_answer(case.gold)}}}") for case in cases]
-        return self.grade_many(boxed, progress)
+        grades = self.grade_many([replace(case, response=_proof(case)) for case in cases], progress)
+        for place, (case, grade) in enumerate(zip(cases, grades, strict=True)):
+            empty = case.kind is AnswerKind.CODE and not case.response.strip()
+            if empty and grade.value is GradeValue.WRONG:  # as tests must be without any program
+                grades[place] = Grade(GradeValue.CORRECT, None, grade.reason)
+        return grades
 
     def equal_many(self, pairs: Sequence[tuple[str, str]]) -> list[GradeValue]:
         """Whether two extracted answers are equal.
@@ -187,54 +169,65 @@ class Grader(AbstractContextManager["Grader"]):
 
     def _run(
         self,
-        tasks: Sequence[Task],
+        tasks: Iterable[WorkerTask | Grade],
+        total: int = 0,
         progress: TellProgress | None = None,
         deadline: float = math.inf,
-        *,
-        apart: bool = False,
     ) -> list[Grade]:
-        """Do tasks, equal ones once: here if algebra is not needed, unless `apart`, else in the workers."""
+        """Do tasks, equal ones once: here if algebra is not needed, else in the workers.
+
+        This process takes further tasks while the workers compare.
+        """
         self._pool.check_open()
         if len(self._compared) > _MAX_REMEMBERED:
             self._compared.clear()
-        cases_of = Counter(tasks)
-        grades = {
-            task: NEEDS_ALGEBRA if apart else self._compared.get(task) or without_algebra(task)
-            for task in cases_of
-        }
-        waiting = [task for task, grade in grades.items() if grade is NEEDS_ALGEBRA]
-        done = len(tasks) - sum(cases_of[task] for task in waiting)
+        order: list[WorkerTask | Grade] = []
+        grades: dict[WorkerTask | Grade, Grade] = {}
+        waiting = Counter[WorkerTask | Grade]()
 
-        def report(newly: Sequence[Task]) -> None:
-            nonlocal done
-            done += sum(cases_of[task] for task in newly)
+        def tasks_for_workers() -> Iterator[WorkerTask]:
+            for task in tasks:
+                order.append(task)
+                if task not in grades:
+                    grades[task] = self._grade_here(task)
+                if grades[task] is NEEDS_ALGEBRA and not isinstance(task, Grade):
+                    waiting[task] += 1
+                    if waiting[task] == 1 and not self._is_program(task):
+                        yield task
+
+        def report(finished: Mapping[Any, Grade]) -> None:
+            grades.update(finished)
+            for task in finished:
+                del waiting[task]
             if progress is not None:
-                progress(done, len(tasks))
+                progress(len(order) - waiting.total(), total)
 
-        report(())
-        grades |= zip(waiting, self._pool.run(waiting, report, deadline), strict=True)
-        if not apart:  # responses are long
-            self._compared |= {task: grade for task, grade in grades.items() if grade.is_lasting}
-        return [grades[task] for task in tasks]
+        for_workers = tasks_for_workers()
+        self._pool.run(for_workers, report, deadline)
+        deque(for_workers, maxlen=0)  # after the deadline: those that need no worker
+        programs = [task for task in waiting if isinstance(task, GradeCase) and self._is_program(task)]
+        self._programs.run(programs, report, deadline)
+        report({})
+        for task, grade in grades.items():
+            if isinstance(task, Task) and grade.is_lasting:
+                self._compared[task] = grade
+        return [TIMEOUT if grades[task] is NEEDS_ALGEBRA else grades[task] for task in order]
+
+    def _grade_here(self, task: WorkerTask | Grade) -> Grade:
+        """Return `NEEDS_ALGEBRA` for a task of the workers; they also read cases."""
+        if isinstance(task, Task):
+            return self._compared.get(task) or without_algebra(task)
+        return NEEDS_ALGEBRA if isinstance(task, GradeCase) else task
+
+    def _is_program(self, task: WorkerTask) -> bool:
+        return task.kind is AnswerKind.CODE and self.own is None
 
 
-def _apart(
-    cases: Sequence[GradeCase],
-    programs: Callable[[Sequence[GradeCase]], list[Grade]],
-    others: Callable[[Sequence[GradeCase]], list[Grade]],
-) -> list[Grade]:
-    """Grade programs in one way and the others in another; return the grades in the order of the cases."""
-    code = [case for case in cases if case.kind is AnswerKind.CODE]
-    rest = iter(others([case for case in cases if case.kind is not AnswerKind.CODE]))
-    graded = iter(programs(code))
-    return [next(graded if case.kind is AnswerKind.CODE else rest) for case in cases]
-
-
-def _read(case: GradeCase) -> Grade | tuple[FinalAnswer, Task]:
-    try:
-        return read_case(case)
-    except Exception:  # one unreadable response must not stop the others
-        return CRASHED
+def _proof(case: GradeCase) -> str:
+    """Return the response that gives the gold of a case, or its reference."""
+    if case.kind is AnswerKind.CODE:
+        return f"```python\n{case.response or 'pass'}\n```"
+    return f"\\boxed{{{gold_answer(case.gold)}}}"
 
 
 def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
@@ -243,7 +236,7 @@ def _as_case(case: GradeCase | tuple[str, str]) -> GradeCase:
     return case if type(case.kind) is AnswerKind else replace(case, kind=AnswerKind(case.kind))
 
 
-def without_algebra(task: Task) -> Grade:
+def without_algebra(task: WorkerTask | Grade) -> Grade:
     """Do a task in this process; `NEEDS_ALGEBRA` if spelling and exact arithmetic are not enough.
 
     As in a worker, an error is an unknown grade; only a bad tolerance, which is the problem's and not the
@@ -287,11 +280,8 @@ def grade(
 
 def look(case: GradeCase) -> Grade | None:
     """Return the grade of a case, as `Grader.grade_many` gives it; None if it needs algebra. No programs."""
-    read = _read(case)
-    if isinstance(read, Grade):
-        return read
-    answer, task = read
-    grade = without_algebra(task)
+    answer, comparison = read_case(case)
+    grade = without_algebra(comparison)
     return None if grade is NEEDS_ALGEBRA else with_answer(grade, answer)
 
 

@@ -9,8 +9,7 @@ import os
 import re
 import threading
 import time
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import NamedTuple
 
@@ -20,7 +19,6 @@ from service.enclosure.inside import Limits
 from service.enclosure.running import Enclosure, ProgramResult, refusal
 from service.errors import PrerequisiteError
 from service.program_gold import ProgramGold, read_gold
-from service.telling import TellProgress
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$", re.MULTILINE)
 _PYTHON = ("", "python", "python3", "py", "py3", "python2", "python3.11", "code", "pycon", "sage")
@@ -159,30 +157,20 @@ class ProgramGrader:
             for enclosure in self._enclosures:
                 enclosure.close()
 
-    def grade(
-        self, cases: Sequence[GradeCase], progress: TellProgress | None = None, deadline: float = math.inf
-    ) -> list[Grade]:
-        """Grade programs by the tests of their golds.
+    def run(
+        self, cases: Sequence[GradeCase], report: Callable[[dict[GradeCase, Grade]], None], deadline: float
+    ) -> None:
+        """Grade programs by the tests of their golds; those that did not run by the deadline are unknown.
 
-        Equal cases run once. Programs that did not run by the deadline are unknown.
-
-        Raises:
-            PrerequisiteError: this machine cannot run programs.
+        Raises PrerequisiteError if this machine cannot run programs.
         """
-        times, grades = Counter(cases), dict[GradeCase, Grade]()
-        if times and (why := refusal()) is not None:
+        if cases and (why := refusal()) is not None:
             raise PrerequisiteError(" ".join(why))
         if self._process != os.getpid():  # a fork has neither the threads nor their enclosures
             self._begin()
-        futures = {self._threads.submit(self._grade, case, deadline): case for case in times}
-        done = 0
+        futures = {self._threads.submit(self._grade, case, deadline): case for case in cases}
         for future in as_completed(futures):
-            case = futures[future]
-            grades[case] = future.result() if future.exception() is None else CRASHED
-            done += times[case]
-            if progress is not None:
-                progress(done, len(cases))
-        return [grades[case] for case in cases]
+            report({futures[future]: future.result() if future.exception() is None else CRASHED})
 
     def _grade(self, case: GradeCase, deadline: float) -> Grade:
         if time.monotonic() >= deadline:

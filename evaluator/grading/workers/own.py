@@ -10,7 +10,7 @@ import inspect
 from functools import lru_cache
 from typing import Any
 
-from evaluator.grading.types import CRASHED, Grade, GradeValue
+from evaluator.grading.types import CRASHED, Grade, GradeCase, GradeValue
 from service.errors import InputError
 from service.own_code import is_own, load_function, source_hash
 
@@ -34,14 +34,15 @@ def own_name(version: str) -> str | None:
     return version.removeprefix(_PREFIX).partition(";")[0] if version.startswith(_PREFIX) else None
 
 
-def grade_by_own(version: str, response: str, gold: str, **offered: Any) -> Grade:
+def grade_by_own(version: str, case: GradeCase) -> Grade:
     """Return what the function says; what is neither right, wrong nor None is "crashed", as an error is.
 
     Raises:
         InputError: its file is another by now.
     """
     function, taken = _function(version)
-    value = function(response, gold, **{key: value for key, value in offered.items() if key in taken})
+    offered = {"kind": case.kind.value, "tolerance": case.tolerance}
+    value = function(case.response, case.gold, **{key: offered[key] for key in taken & offered.keys()})
     if value is not None and value not in (0, 1):
         return CRASHED
     known = GradeValue.CORRECT if value else GradeValue.WRONG

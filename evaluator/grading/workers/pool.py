@@ -12,12 +12,13 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from itertools import islice
 from multiprocessing import resource_tracker
-from typing import Literal
+from typing import Any, Literal
 
-from evaluator.grading.compare import Task
+from evaluator.grading.compare import WorkerTask
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
 from service.errors import PrerequisiteError
@@ -42,13 +43,13 @@ class WorkerPool:
     that takes long need not wait for a hostile one).
     """
 
-    def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
+    def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> None:
         self._sizes: dict[Lane, int] = {"quick": workers, "careful": max(2, workers // 2)}
         self._limits_s: dict[Lane, float] = {
             "quick": min(_QUICK_LIMIT_S, time_limit_s / 4),
             "careful": time_limit_s,
         }
-        self._memory_limit_mb = memory_limit_mb
+        self._settings = memory_limit_mb, own
         self._closed = False
         self._begin()
 
@@ -63,45 +64,45 @@ class WorkerPool:
         self._process = os.getpid()  # last: who sees it sees the rest
 
     def run(
-        self, tasks: Sequence[Task], on_finished: Callable[[Sequence[Task]], None], deadline: float = math.inf
-    ) -> list[Grade]:
-        """Return the grade of each task, in order; `on_finished` is called with newly finished tasks.
+        self,
+        tasks: Iterator[WorkerTask],
+        report: Callable[[dict[WorkerTask, Grade]], None],
+        deadline: float = math.inf,
+    ) -> None:
+        """Take tasks as workers become free, until there are no more, and report grades as they come.
 
-        A task without a grade when `time.monotonic()` reaches the deadline is a time-out.
+        Tasks without a grade when `time.monotonic()` reaches the deadline are not reported.
         Raises RuntimeError after `close`, and PrerequisiteError if no worker can be started.
         """
         if self._process != os.getpid():  # a fork has neither the threads nor their workers
             self._begin()
-        waiting: dict[Lane, deque[int]] = {"quick": deque(range(len(tasks))), "careful": deque()}
-        grades: dict[int, Grade] = {}
-        running: dict[Future[Grade | None], tuple[Lane, int]] = {}
+        careful: deque[WorkerTask] = deque()
+        running: dict[Future[Grade | None], tuple[Lane, WorkerTask]] = {}
         try:
-            while len(grades) < len(tasks):
-                for lane, places in waiting.items():
+            while True:
+                killed = (careful.popleft() for _ in range(len(careful)))
+                lanes: dict[Lane, Iterator[WorkerTask]] = {"quick": tasks, "careful": killed}
+                for lane, source in lanes.items():
                     room = 2 * self._sizes[lane] - sum(each == lane for each, _ in running.values())
-                    for _ in range(min(room, len(places))):  # few at a time, so that callers take turns
+                    for task in islice(source, max(0, room)):  # few at a time, so that callers take turns
                         self.check_open()
-                        place = places.popleft()
-                        future = self._lanes[lane].submit(self._grade, lane, tasks[place], deadline)
-                        running[future] = lane, place
+                        running[self._lanes[lane].submit(self._grade, lane, task, deadline)] = lane, task
                 left_s = None if deadline == math.inf else max(0.0, deadline - time.monotonic())
                 finished, _ = wait(running, left_s, FIRST_COMPLETED)
                 if not finished:
                     break
-                newly = []
+                ended = {}
                 for future in finished:
-                    lane, place = running.pop(future)
+                    _, task = running.pop(future)
                     grade = future.result()
                     if grade is None:
-                        waiting["careful"].append(place)
+                        careful.append(task)
                     else:
-                        grades[place] = grade
-                        newly.append(tasks[place])
-                on_finished(newly)
+                        ended[task] = grade
+                report(ended)
         finally:
             for future in running:
                 future.cancel()
-        return [grades.get(place, TIMEOUT) for place in range(len(tasks))]
 
     def check_open(self) -> None:
         """Raises RuntimeError after `close`."""
@@ -120,7 +121,7 @@ class WorkerPool:
         for each in list(self._workers):
             each.stop()
 
-    def _grade(self, lane: Lane, task: Task, deadline: float) -> Grade | None:
+    def _grade(self, lane: Lane, task: WorkerTask, deadline: float) -> Grade | None:
         """Return the grade of a task, None if it did not survive the quick lane."""
         self.check_open()
         if time.monotonic() >= deadline:
@@ -145,7 +146,7 @@ class WorkerPool:
         for _ in range(_STARTS):
             with self._lock:
                 self.check_open()
-                mine = self._mine.worker = _Worker(self._memory_limit_mb, lane)
+                mine = self._mine.worker = _Worker(lane, *self._settings)
                 self._workers.add(mine)
             if mine.receive(_START_S) is None:
                 return mine
@@ -160,13 +161,13 @@ class WorkerPool:
 class _Worker:
     """A process that grades one task at a time, and the pipe to it."""
 
-    def __init__(self, memory_limit_mb: int, lane: Lane) -> None:
+    def __init__(self, lane: Lane, *settings: Any) -> None:
         # Fork servers are safe with threads, and a replaced worker starts with the algebra loaded.
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(["math_verify", "evaluator.grading.workers.warming"])
         self._pipe, end = context.Pipe()
         self._process = context.Process(
-            target=worker.serve, args=(end, memory_limit_mb, lane == "careful"), daemon=True
+            target=worker.serve, args=(end, *settings, lane == "careful"), daemon=True
         )
         # Ctrl-C reaches every process of a terminal; the fork server ignores it only after its imports.
         resource_tracker.ensure_running()  # its start would unblock the signal
@@ -187,7 +188,7 @@ class _Worker:
     def is_used_up(self) -> bool:
         return self.died or self._tasks_left <= 0
 
-    def receive(self, limit_s: float, task: Task | None = None) -> Grade | None:
+    def receive(self, limit_s: float, task: WorkerTask | None = None) -> Grade | None:
         """Return the grade of a task, or why it is unknown if the process dies of it.
 
         Without a task, return None once the process has loaded the algebra.

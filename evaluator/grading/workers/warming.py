@@ -10,6 +10,9 @@ _SAMPLES = (
     (r"[0,\ln 2)\cup(3,\infty)", r"[0,\ln 3)\cup(3,\infty)"),
     (r"|x-1|<2", r"x \in (-1,3)"),
     (r"\int_0^1 x dx", r"\log_2 8"),
+    (r"f(x)=(a+2b)(x-1)^2+3!", r"|a|+\arctan(2x)-e^{8i\theta}"),
+    (r"5\cdot\frac{1}{r_1}+7(k^3+2k)", r"\left(\sin(\frac{3}{\pi})+1\right)\sin^2(3)"),
+    (r"\sum_{i=1}^n \binom{n}{i} a_i", r"(2,2+e^2)\cup(9,12]"),
 )
 
 for _gold, _answer in _SAMPLES:

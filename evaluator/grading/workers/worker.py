@@ -8,8 +8,8 @@ import threading
 from multiprocessing import connection, parent_process
 from typing import Any
 
-from evaluator.grading.compare import Task, do_task
-from evaluator.grading.types import CRASHED, MEMORY, Grade
+from evaluator.grading.compare import WorkerTask, do_task
+from evaluator.grading.types import CRASHED, MEMORY, Grade, GradeCase
 from evaluator.grading.workers.own import grade_by_own
 
 _LOW_PRIORITY = 2  # more would let a busy machine time honest cases out
@@ -17,7 +17,7 @@ MEMORY_EXIT = 77
 """Exit status of a worker that went over its memory limit."""
 
 
-def serve(pipe: Any, memory_limit_mb: int, low_priority: bool) -> None:
+def serve(pipe: Any, memory_limit_mb: int, own: str | None, low_priority: bool) -> None:
     """Load the algebra, set the limits, send None, and then a grade for each task that comes.
 
     A worker ends itself when its peak memory passes the limit or when the process that owns the pool is
@@ -39,7 +39,7 @@ def serve(pipe: Any, memory_limit_mb: int, low_priority: bool) -> None:
             task = pipe.recv()
         except EOFError:
             return
-        grade = run_task(task)
+        grade = run_task(task, own)
         _end_if_over_limit(most_bytes)
         pipe.send(grade)
 
@@ -74,15 +74,16 @@ def _end_if_over_limit(most_bytes: int) -> None:
         os._exit(MEMORY_EXIT)
 
 
-def run_task(task: Task) -> Grade:
-    """Run one task; whatever goes wrong inside it is an unknown grade, never an exception."""
+def run_task(task: WorkerTask, own: str | None = None) -> Grade:
+    """Run one task, a case by the `own` grader if there is one.
+
+    Whatever goes wrong inside it is an unknown grade, never an exception.
+    """
     from evaluator.grading import algebra
 
     try:
-        if task.own is not None:
-            return grade_by_own(
-                task.own, task.second, task.first, kind=task.kind.value, tolerance=task.tolerance
-            )
+        if own is not None and isinstance(task, GradeCase):
+            return grade_by_own(own, task)
         return do_task(task, algebra.compare_expressions)
     except MemoryError:
         return MEMORY
