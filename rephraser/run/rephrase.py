@@ -26,7 +26,7 @@ from rephraser.run.judge import (
     judge_cases,
 )
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec, proposal_ordinal
-from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_look
+from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_verdict
 from rephraser.tables import candidate_id
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, Models, Outcome, Stopped
@@ -260,11 +260,12 @@ class QuestionWork:
             premises = await self._ask_premises(candidate)
         original = await self._answers_to_question()
         closed = cannot_read(original, self.spec)
-        for look, samples in enumerate(self.spec.rule.looks):
+        for look, samples in [*enumerate(self.spec.rule.looks)][candidate.evidence.get("looks", 0) :]:
             drawn = await self._answers(candidate.candidate_id, candidate.text, 0 if closed else samples)
             # With those of other candidates.
             verdict = await self.judging.do(Case(question, candidate, premises, look, original, drawn))
-            if await self.asker.store.write(store_look, f"look {look} at {candidate.candidate_id}", verdict):
+            await self.asker.store.write(store_verdict, verdict)
+            if verdict["final"]:
                 return
 
     async def _answers_to_question(self) -> Answers:

@@ -1,4 +1,4 @@
-"""What a rephrase run reads and stores: questions, candidates, verdicts. Every write may be repeated."""
+"""What a rephrase run reads and stores: questions, candidates, verdicts, of which the newest counts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
-from service.asks.tables import AskRow, NoteRow
+from service.asks.tables import AskRow
 from service.database import upsert
 from service.questions.images import Image, load_images
 from service.questions.question import Question
@@ -79,13 +79,7 @@ def store_checked(
         session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
 
 
-def store_look(session: Session, name: str, verdict: Mapping[str, Any]) -> bool:
-    """Store the verdict of a look, whose name tells it apart, unless it has one; return if it is final."""
-    run_id, final = verdict["run_id"], bool(verdict["final"])
-    note = {"": {"status": verdict["status"], "final": final}}
-    adding = upsert(NoteRow).values(run_id=run_id, name=name, value=note).on_conflict_do_nothing()
-    if session.execute(adding.returning(NoteRow.name)).first() is None:
-        return bool(session.get_one(NoteRow, (run_id, name)).value[""]["final"])
+def store_verdict(session: Session, verdict: Mapping[str, Any]) -> None:
+    """Store a further verdict on a candidate."""
     session.execute(insert(VerdictRow), [dict(verdict)])
     update_standings(session, [verdict["candidate_id"]])
-    return final

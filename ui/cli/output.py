@@ -217,7 +217,7 @@ def document_parts(document: documents.Document) -> Iterator[Part]:
 
 
 def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
-    first = values[:ITEMS_SHOWN]
+    first = plain(values[:ITEMS_SHOWN])
     if (table := _table(first)) is not None:
         yield from (documents.Heading(title), table)
     else:
@@ -257,7 +257,7 @@ def one_line_value(value: Any) -> str | None:
         value = {key: each for key, each in value.items() if each not in EMPTY}
         if not value:
             return "-"
-    items = list(value.values()) if isinstance(value, Mapping) else value[:ITEMS_SHOWN]
+    items = list(value.values()) if isinstance(value, Mapping) else plain(value[:ITEMS_SHOWN])
     texts = [None if isinstance(each, Mapping | list) else one_line_value(each) for each in items]
     if None in texts:
         return None
@@ -326,7 +326,11 @@ class Terminal:
         if self.as_json:
             write_json(record)
             return
-        values = {name: value for name, value in plain(record).items() if name not in hidden}
+        values = {  # of a list only the first items are shown, and so made plain
+            name: value if isinstance(value, list) else plain(value)
+            for name, value in record.items()
+            if name not in hidden
+        }
         after = None
         if not isinstance(values.get("after"), dict):  # those are counts of a rejudging
             after = values.pop("after", None)
