@@ -42,7 +42,7 @@ Serving = dict[str, Any]
 `engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says, `root`
 the weights behind the served name, `max_model_len` the longest prompt and response together.
 """
-_SERVING = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
+_SERVING = {"engine": "owned_by", "version": "version", "root": "root", "max_model_len": "max_model_len"}
 
 
 class Endpoint(Protocol):
