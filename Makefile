@@ -33,7 +33,7 @@ PIP = $(BIN)/$(PIP_INSTALL)
 INSTALL = $(PIP) --constraint constraints-cpu.txt --editable
 comma := ,
 
-.PHONY: demo test environments system checks lint types contracts docs trl tools pytest vllm gpu-check \
+.PHONY: demo test environments system checks lint types contracts docs trl tools sql pytest vllm gpu-check \
   bubblewrap chromium postgresql clean
 .DELETE_ON_ERROR:
 
@@ -97,9 +97,10 @@ $(TOOLS_VENV)/.ready: constraints-tools.txt pyproject.toml
 	  pytest pytest-timeout pytest-xdist hypothesis
 	@touch $@
 
-# All that CI installs at once: pip and apt-get mostly wait for the network and the disk.
+# What CI starts with: it installs everything at once, and runs each check as soon as its environment is there, since
+# pip and apt-get mostly wait for the network and the disk.
 environments:
-	+@$(MAKE) --no-print-directory -j 4 system $(TRL)/.ready $(TOOLS_VENV)/.ready $(TORCHVISION)/.ready
+	+@$(MAKE) --no-print-directory -j 4 system $(TORCHVISION)/.ready $(CHECKS)
 
 # One after the other, because of apt-get's lock.
 system:
@@ -114,8 +115,8 @@ tools: $(TOOLS_VENV)/.ready
 	TAGRPO_NO_SKIP=1 $(TOOLS_VENV)/bin/pytest -n 0 -m "$(TOOLS)" $(TOOLS_TESTS)
 
 vllm: $(VLLM_VENV)/.ready $(TORCHVISION)/.ready
-	@echo "make: tests with the real vLLM, 8 minutes on 2 cores"
-	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m vllm $(VLLM_TESTS)
+	@echo "make: tests with the real vLLM, 6 minutes on 2 cores"
+	TAGRPO_NO_SKIP=1 $(VLLM_VENV)/bin/pytest -n $(MORE_JOBS) --dist loadgroup -m vllm $(VLLM_TESTS)
 
 # The trainings take longest, so they come first.
 VLLM_TESTS = $(sort $(wildcard tests/trainer_adapter/test_*vllm*.py)) \
@@ -129,9 +130,10 @@ TOOLS = inspect or verifiers
 TOOLS_TESTS = tests/evaluator/test_exchange_inspect.py tests/trainer_adapter/test_verifiers.py
 READY = $(VENV)/.dev
 
-# Each keeps one core busy, so they run next to each other, the longest first.
-checks: $(READY) $(if $(FULL),$(TRL)/.ready $(TOOLS_VENV)/.ready)
-	+@$(MAKE) --no-print-directory -j $(JOBS) types $(if $(FULL),trl tools) docs contracts lint
+# Each keeps one core busy, so they run in parallel, the longest first.
+CHECKS = $(if $(FULL),sql) types $(if $(FULL),trl tools) docs contracts lint
+checks:
+	+@$(MAKE) --no-print-directory -j $(JOBS) $(CHECKS)
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -149,10 +151,6 @@ docs: $(READY)
 	@echo "make: the docs as a site, in site/"
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-NO_SKIP = $(if $(FULL),TAGRPO_NO_SKIP=1)
-# All but what takes minutes a test; without FULL also but what takes more than a second, as pyproject.toml has it.
-QUICK = $(if $(FULL),-m "not vllm and not trl and not ($(TOOLS))") --ignore tests/e2e --ignore tests/ui/browser
-
 # Tests of code with SQL of its own. On a server, tests marked `sqlite` are left out.
 ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
   $(patsubst %,tests/service/test_%.py,config enclosure questions_files),$(wildcard tests/service/test_*.py)) \
@@ -161,14 +159,22 @@ ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
   tests/evaluator/test_evals_samples.py \
   tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 
-pytest: $(READY) $(if $(FULL),bubblewrap chromium postgresql)
-	@echo "make: tests, $(if $(FULL),11,4) minutes on 2 cores"
-	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist worksteal $(QUICK)
+sql: $(READY) system
+	@echo "make: what holds SQL on PostgreSQL, 3 minutes"
+	TAGRPO_NO_SKIP=1 $(BIN)/pytest -n 0 --db postgresql -m "not vllm" $(ON_POSTGRESQL)
+
+# All tests are run by one process more than there are cores, since many wait for servers, trainings and browsers. The
+# files that take longest come first (tests/conftest.py).
+MORE_JOBS = $$(($(JOBS) + 1))
+ALL = TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(MORE_JOBS) --dist loadfile --no-loadscope-reorder
+# Without FULL pytest leaves out what takes more than a second, as pyproject.toml has it.
+pytest: $(READY) $(if $(FULL),system)
+	@echo "make: tests, $(if $(FULL),10,3) minutes on 2 cores"
+	$(if $(FULL),$(ALL) -m "not vllm and not trl and not ($(TOOLS))",$(BIN)/pytest -n $(JOBS) --dist worksteal) \
+	  --ignore tests/e2e --ignore tests/ui/browser
 ifdef FULL
-	@echo "make: what holds SQL on PostgreSQL, 4 minutes"
-	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --db postgresql -m "not vllm" $(ON_POSTGRESQL)
-	@echo "make: trainings with verl, and pages in Chromium, 13 minutes"
-	$(NO_SKIP) $(BIN)/pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder -m "" tests/e2e tests/ui/browser
+	@echo "make: trainings with verl, and pages in Chromium, 11 minutes"
+	$(ALL) -m "" tests/e2e tests/ui/browser
 endif
 
 # The browser of the pages' tests; TAGRPO_CHROMIUM names one that is not on the PATH.

@@ -58,7 +58,7 @@ def settings_page() -> str:
                 values = choices
             elif setting.choice:
                 name += f" ({setting.choice[1]})"
-            row = [name, default, values, setting.info.description or ""]
+            row = [name, default, values, setting.about]
             parts.append("| " + " | ".join(str(cell).replace("|", "\\|") for cell in row) + " |")
         parts.append("")
     return "\n".join(parts)

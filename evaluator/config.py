@@ -1,6 +1,6 @@
 """The configs of `tagrpo eval run` and `tagrpo eval score`."""
 
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field, model_validator
 
@@ -8,7 +8,6 @@ from service.config import operational
 from service.models.access import Access, Budget, Model
 from service.models.settings import (
     PRESETS,
-    PUBLISHED,
     PromptConfig,
     PublishedSampling,
     Sampling,
@@ -20,63 +19,34 @@ from service.models.settings import (
 class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budget):
     """Sample n responses to every problem of one or more benchmarks, grade them, and report pass@k."""
 
-    benchmarks: tuple[str, ...] = Field(
-        (), description="Benchmarks from `tagrpo eval benchmarks`, or your own .jsonl or .toml files."
-    )
-    name: str | None = Field(
-        None, description="Name of the runs, stored as NAME.BENCHMARK; by default the model's name."
-    )
-    neighbors: str | None = Field(
-        None, description="Published neighbor set to evaluate instead of benchmarks: NAME or NAME@VERSION."
-    )
-    n: int = operational(
-        32,
-        ge=1,
-        le=100_000,
-        description="Samples per problem; by default 128 with preset=paper or paper-eval. A larger n "
-        "extends the run.",
-    )
-    limit: int | None = operational(
-        None,
-        ge=1,
-        description="Evaluate only the first N problems. A larger limit, or none, extends the same run.",
-    )
-    samples_per_request: int | None = Field(
-        None,
-        ge=1,
-        le=1024,
-        description="Responses per request; by default 8, or 1 for greedy sampling or if the server lacks n.",
-    )
-    answers: Literal["all", "boxed"] = Field(
-        "all", description="Answers that count: any final answer (all), or only boxed ones."
-    )
-    grader: str | None = Field(
-        None, description="Your own grader as module:function, instead of the built-in rules."
-    )
-    sources: tuple[str, ...] = operational(
-        (), description="Local files with the benchmarks' rows: one per benchmark in order, or NAME=FILE."
-    )
+    benchmarks: tuple[str, ...] = ()
+    """Benchmarks from `tagrpo eval benchmarks`, or your own .jsonl or .toml files."""
+    name: str | None = None
+    """Name of the runs, stored as NAME.BENCHMARK; by default the model's name."""
+    neighbors: str | None = None
+    """Published neighbor set to evaluate instead of benchmarks: NAME or NAME@VERSION."""
+    n: int = operational(32, ge=1, le=100_000)
+    """Samples per problem; by default 128 with preset=paper or paper-eval. A larger n extends the run."""
+    limit: int | None = operational(None, ge=1)
+    """Evaluate only the first N problems. A larger limit, or none, extends the same run."""
+    samples_per_request: int | None = Field(None, ge=1, le=1024)
+    """Responses per request; by default 8, or 1 for greedy sampling or if the server lacks n."""
+    answers: Literal["all", "boxed"] = "all"
+    """Answers that count: any final answer (all), or only boxed ones."""
+    grader: str | None = None
+    """Your own grader as module:function, instead of the built-in rules."""
+    sources: tuple[str, ...] = operational(())
+    """Local files with the benchmarks' rows: one per benchmark in order, or NAME=FILE."""
     options_seed: int = Field(0, description="Seed that shuffles the options of multiple-choice questions.")
-    allow_changed: bool = operational(
-        False, description="Accept a benchmark whose content differs from the version known to tagrpo."
-    )
-    allow_bad_golds: bool = operational(
-        False,
-        description="Run even if some gold answers are not graded correct when compared with themselves.",
-    )
-
-    @model_validator(mode="before")
-    @classmethod
-    def _published(cls, data: Any) -> Any:
-        """Put what a preset and a published name say under what is given."""
-        if not isinstance(data, dict):
-            return data
-        preset = PRESETS.get(str(data.get("preset", "default")))
-        usual = {} if preset is None else {"n": preset.n}
-        return {**usual, **PUBLISHED.get(str(data.get("sampling")), {}), **data}
+    allow_changed: bool = operational(False)
+    """Accept a benchmark whose content differs from the version known to tagrpo."""
+    allow_bad_golds: bool = operational(False)
+    """Run even if some gold answers are not graded correct when compared with themselves."""
 
     @model_validator(mode="after")
     def _check(self) -> "EvalConfig":
+        if "n" not in self.model_fields_set:
+            vars(self)["n"] = PRESETS[self.preset].n
         if bool(self.benchmarks) == (self.neighbors is not None):
             raise ValueError("give either benchmarks, or a published neighbor set with neighbors=NAME.")
         if self.neighbors is not None and self.sources:
@@ -100,27 +70,20 @@ class ScoreConfig(Access, Budget):
     """Grade the stored samples of an evaluation: by rules, by your own grader, or by a judge model."""
 
     run: str = Field(description="Name or id of an eval run.")
-    model: str | None = Field(
-        None, description="Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME). Default: no judge."
-    )
-    asked: Literal["unknown", "wrong", "all"] = Field(
-        "unknown", description="Grades that the judge checks: only unknown; unknown and wrong; or all."
-    )
-    max_tokens: int = Field(
-        2048, ge=1, description="Maximum tokens per reply of the judge; truncated replies are ignored."
-    )
-    temperature: float = Field(
-        0.0, ge=0, le=2, description="Temperature of the judge; use 1 for models that accept only 1."
-    )
-    answers: Literal["all", "boxed"] | None = Field(
-        None, description="Answers that count: all, or only boxed ones; by default as in the run."
-    )
-    grader: str | None = Field(
-        None, description="Your own grader as module:function, instead of the built-in rules."
-    )
-    workers: int | None = operational(
-        None, ge=1, description="Grading processes; by default one per CPU, at most 8."
-    )
+    model: str | None = None
+    """Judge model, with its litellm name (gpt-4o, hosted_vllm/NAME). Default: no judge."""
+    asked: Literal["unknown", "wrong", "all"] = "unknown"
+    """Grades that the judge checks: only unknown; unknown and wrong; or all."""
+    max_tokens: int = Field(2048, ge=1)
+    """Maximum tokens per reply of the judge; truncated replies are ignored."""
+    temperature: float = Field(0.0, ge=0, le=2)
+    """Temperature of the judge; use 1 for models that accept only 1."""
+    answers: Literal["all", "boxed"] | None = None
+    """Answers that count: all, or only boxed ones; by default as in the run."""
+    grader: str | None = None
+    """Your own grader as module:function, instead of the built-in rules."""
+    workers: int | None = operational(None, ge=1)
+    """Grading processes; by default one per CPU, at most 8."""
 
     @model_validator(mode="after")
     def _check(self) -> "ScoreConfig":

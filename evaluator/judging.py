@@ -199,19 +199,14 @@ async def score_by_judge(
             keep_config(session, judging.id, config.stored())
             judge_row = grader_id(session, judge.version)
         hold_cap(db, [judging], config.max_usd, note)
-        items, other_rows = list[str](), list[Row]()
-        with db.read() as session:
-            for row, question in judge.read_pending(session):
-                if question is not None:
-                    items.append(str(row["sample_id"]))
-                else:
-                    other_rows.append({**row, "grader_id": judge_row})
-                    counts["empty"] += row["value"] in _CHOSEN[judge.asked]
-        for part in in_parts(other_rows, SAMPLES_AT_ONCE):
-            with db.write() as session:
-                insert_grades(session, part)
-        with db.write() as session:
-            add_tasks(session, judging.id, items)
+        with db.read() as reading:
+            for part in in_parts(judge.read_pending(reading), SAMPLES_AT_ONCE):
+                others = [row for row, question in part if question is None]
+                counts["empty"] += sum(row["value"] in _CHOSEN[judge.asked] for row in others)
+                items = [str(row["sample_id"]) for row, question in part if question is not None]
+                with db.write() as session:
+                    insert_grades(session, [{**row, "grader_id": judge_row} for row in others])
+                    add_tasks(session, judging.id, items)
 
         async def ask(asker: Asker, sample_id: str) -> None:
             row, question = await asker.store.read_together(judge.read, int(sample_id))
@@ -276,7 +271,7 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
     completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
     prices = price_of([remote_model(config, judge.model)])
-    return Estimate(len(lengths), (priced(JUDGE, judge.model, number, prompts, completions, prices),))
+    return Estimate(len(lengths), [priced(JUDGE, judge.model, number, prompts, completions, prices)])
 
 
 class Judge:

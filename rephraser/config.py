@@ -35,18 +35,13 @@ class LlmProposer(ProposerSampling, Model):
     """A model rephrases the questions."""
 
     kind: Literal["llm"] = Field("llm", description="Source of candidates: a model, rules, or a file.")
-    strategies: tuple[str, ...] = Field(
-        (),
-        description="Built-in strategies (perspectives, paraphrase, rename, format, programs) or text files; "
-        "by default perspectives, or programs for programming questions.",
-    )
-    reply: Literal["auto", "json", "tags"] = Field(
-        "auto",
-        description="Reply format. auto: JSON if the provider enforces a schema, otherwise tags.",
-    )
-    content_attempts: int = Field(
-        3, ge=1, le=20, description="Maximum attempts per request if replies are unusable."
-    )
+    strategies: tuple[str, ...] = ()
+    """Built-in strategies (perspectives, paraphrase, rename, format, programs) or text files; by default
+    perspectives, or programs for programming questions."""
+    reply: Literal["auto", "json", "tags"] = "auto"
+    """Reply format. auto: JSON if the provider enforces a schema, otherwise tags."""
+    content_attempts: int = Field(3, ge=1, le=20)
+    """Maximum attempts per request if replies are unusable."""
     min_distance: float = Field(MIN_DISTANCE, ge=0, le=1, description=_MIN_DISTANCE)
 
 
@@ -57,26 +52,21 @@ class _WithoutModel(Config):
 class RulesProposer(_WithoutModel):
     """Rules of English wording rephrase the questions; no model is asked."""
 
-    kind: Literal["rules"] = Field(description="Rules.")
+    kind: Literal["rules"]
 
 
 class FileProposer(_WithoutModel):
     """Candidates that you have."""
 
-    kind: Literal["file"] = Field(description="A file.")
+    kind: Literal["file"]
     candidates: str = operational(description="File or Hub dataset with candidates.")
-    question_column: str | None = operational(
-        None, description="Column with the question's id or exact text."
-    )
-    candidate_column: str | None = operational(
-        None, description="Column with one candidate or a list of candidates."
-    )
-    strategy: str = Field(
-        "file",
-        pattern=r"^[a-z][a-z0-9_-]{0,39}$",
-        description="Name for these candidates, such as harder, easier, choice or cloze. Publishing, exports "
-        "and training can select neighbors by this name.",
-    )
+    question_column: str | None = operational(None)
+    """Column with the question's id or exact text."""
+    candidate_column: str | None = operational(None)
+    """Column with one candidate or a list of candidates."""
+    strategy: str = Field("file", pattern=r"^[a-z][a-z0-9_-]{0,39}$")
+    """Name for these candidates, such as harder, easier, choice or cloze. Publishing, exports and training
+    can select neighbors by this name."""
 
 
 class SolverPrompt(PromptConfig):
@@ -107,18 +97,14 @@ class PremiseCheck(Access):
 class VerdictRule(Config):
     """When shared answers accept a candidate and new answers reject it."""
 
-    accept: int | None = Field(
-        None, ge=1, description="Minimum shared answers to accept a candidate; by default 9 of 16."
-    )
-    reject: int | None = Field(
-        None, ge=1, description="Minimum count of one new answer to reject a candidate; by default 11 of 16."
-    )
+    accept: int | None = Field(None, ge=1)
+    """Minimum shared answers to accept a candidate; by default 9 of 16."""
+    reject: int | None = Field(None, ge=1)
+    """Minimum count of one new answer to reject a candidate; by default 11 of 16."""
     question_samples: int = Field(32, ge=1, description="Answers per question, sampled once and reused.")
-    looks: tuple[int, ...] = Field(
-        (12, 16),
-        description="Numbers of answers per candidate at which tagrpo may decide. If accept or reject is not "
-        "set, it scales with the last number.",
-    )
+    looks: tuple[int, ...] = (12, 16)
+    """Numbers of answers per candidate at which tagrpo may decide. If accept or reject is not set, it scales
+    with the last number."""
 
     @field_validator("looks")
     @classmethod
@@ -134,26 +120,15 @@ class RephraseConfig(Seeded, Budget):
     questions: str = Field(description="Name of an imported question set.")
     name: str = Field(description="Name of the run; an existing run is resumed.")
     n: int = Field(3, ge=1, le=64, description="Number of neighbors per question.")
-    rounds: int = Field(
-        3,
-        ge=1,
-        le=20,
-        description="Maximum rounds; later rounds cover only questions that still lack neighbors.",
-    )
-    limit: int | None = operational(
-        None,
-        ge=1,
-        description="Rephrase only the first N questions. A larger limit, or none, extends the same run.",
-    )
+    rounds: int = Field(3, ge=1, le=20)
+    """Maximum rounds; later rounds cover only questions that still lack neighbors."""
+    limit: int | None = operational(None, ge=1)
+    """Rephrase only the first N questions. A larger limit, or none, extends the same run."""
     token_limit: int = Field(512, ge=1, description="Maximum tokens per candidate, by an estimate.")
-    stop_below: float | None = operational(
-        None, ge=0, le=1, description="Stop the run if its acceptance rate falls below this share."
-    )
-    proposer: LlmProposer | RulesProposer | FileProposer = Field(
-        description="Source of candidates.", discriminator="kind"
-    )
-    solver: tuple[Solver, ...] = Field(
-        (), description="Models whose answers to question and candidates are compared."
-    )
-    premises: PremiseCheck | None = Field(None, description="Model that checks whether premises are kept.")
-    verdict: VerdictRule = Field(default_factory=VerdictRule, description="Thresholds for verdicts.")
+    stop_below: float | None = operational(None, ge=0, le=1)
+    """Stop the run if its acceptance rate falls below this share."""
+    proposer: LlmProposer | RulesProposer | FileProposer = Field(discriminator="kind")
+    solver: tuple[Solver, ...] = ()
+    """Models whose answers to question and candidates are compared."""
+    premises: PremiseCheck | None = None
+    verdict: VerdictRule = Field(default_factory=VerdictRule)

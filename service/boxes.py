@@ -3,7 +3,8 @@ r"""Finds boxed answers in a text. Pure and linear in its length."""
 import re
 from dataclasses import dataclass
 
-_BOX_TOKEN = re.compile(r"(?<!\\)\\+(?:(?:begin)?boxed|fbox)(?![A-Za-z])|\\.|[{}]", re.DOTALL)
+_COMMAND = re.compile(r"\\(?:(?:begin)?boxed|fbox)(?![A-Za-z])")
+_BOX_TOKEN = re.compile(rf"(?<!\\)\\*{_COMMAND.pattern}|\\.|[{{}}]", re.DOTALL)
 _BARE_BOX = re.compile(r"[ \t]{0,20}([^\s${}\\]{1,200}|\\[A-Za-z]{1,30}(?:\{[^{}]{0,200}\}){1,2})")
 _SPACE = r"(?:[\s$~]|\\q?quad\b|\\[,;: ]){0,20}"
 _WORDS_AND = r"\\text ?\{[^{}]{0,40}?\b(?:and|or) ?\}|(?:[A-Za-z]{1,20} )?\band\b|\bor\b"
@@ -26,10 +27,13 @@ def boxed_answer(text: str) -> str | None:
 
     Taking 3 alone would count a response that names two answers as one that found the right one.
     """
-    start, earlier = _start_of_last(text, 3)
-    boxes = _boxes(text, start)
-    joined = _joined(text, boxes)
-    if earlier and len(joined) == len(boxes):
+    starts = [match.start() for match in _COMMAND.finditer(text)]
+    if not starts:
+        return None
+    tail = text[starts[-3:][0] :]
+    boxes = _boxes(tail)
+    joined = _joined(tail, boxes)
+    if len(starts) > 3 and len(joined) == len(boxes):
         # All of them belong together, or none is complete: those before may belong to them as well.
         joined = _joined(text, _boxes(text))
     return ", ".join(dict.fromkeys(box.content for box in joined)) if joined else None
@@ -44,23 +48,6 @@ def _joined(text: str, boxes: list["_Box"]) -> list["_Box"]:
     return joined[::-1]
 
 
-def _start_of_last(text: str, count: int) -> tuple[int, bool]:
-    """Where the last `count` boxes begin, and whether there may be earlier ones.
-
-    Braces before that place do not matter: what they close is no box.
-    """
-    place = len(text)
-    for _ in range(count):
-        before = max(text.rfind("boxed", 0, place), text.rfind("fbox", 0, place))
-        if before < 0:
-            break
-        place = before
-    earlier = before >= 0
-    while place > 0 and (text[place - 1] == "\\" or text[place - 1].isalpha()):
-        place -= 1
-    return place, earlier
-
-
 @dataclass(frozen=True)
 class _Box:
     start: int
@@ -68,14 +55,14 @@ class _Box:
     content: str
 
 
-def _boxes(text: str, start: int = 0) -> list[_Box]:
-    """All complete boxes from `start` on, by their start, in one pass over the text."""
+def _boxes(text: str) -> list[_Box]:
+    """All complete boxes by their start, in one pass over the text."""
     if "boxed" not in text and "fbox" not in text:
         return []
     open_braces: list[int] = []
     openings: dict[int, int] = {}  # position of an opening brace -> start of its \boxed
     boxes: list[_Box] = []
-    for match in _BOX_TOKEN.finditer(text, start):
+    for match in _BOX_TOKEN.finditer(text):
         token = match.group()
         if token == "{":
             open_braces.append(match.start())

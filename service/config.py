@@ -21,10 +21,9 @@ import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from difflib import get_close_matches
-from functools import cache, partial
+from functools import cache, partial, reduce
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, get_origin
@@ -44,14 +43,8 @@ operational = partial(Field, json_schema_extra=OPERATIONAL)
 FREE: dict[str, Any] = {"free": True}
 """`json_schema_extra` of a list of texts, `KEY=VALUE` of another program; files may give them as a table."""
 
-ONCE: dict[str, Any] = {**OPERATIONAL, "once": True}
-"""The same for a field of one invocation only: no run keeps it."""
-
 PROFILES = "endpoint"
 """The table of a file whose tables are profiles, and the field that names one."""
-
-SCHEMA = 1
-"""The version of stored configs."""
 
 _KEYS = ("key", "api_key", "token", "password")
 _UNSHOWN = (*_KEYS, "api_key_env")
@@ -60,24 +53,25 @@ _HEADER = re.compile(r"\s*(\[\[?)\s*([^\[\]#]+?)\s*\]\]?\s*(?:#.*)?$")
 _ASSIGNMENT = re.compile(r"\s*([A-Za-z0-9_.\"'-]+)\s*=")
 
 Place = tuple[str | int, ...]
+PlaceOf = Callable[[Place], str]
+"""Returns where a value was given: a file and a line, a word, a flag."""
+Given = list[tuple[Any, PlaceOf]]
+"""Values in the order in which they were given."""
 
 
 class Config(BaseModel):
-    """Base of all settings.
+    """Base of all settings. A long description of a field is the text below it.
 
     `leading` is the field that a mere text gives, `rest` the table that takes keys that are no field.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, use_attribute_docstrings=True)
     leading: ClassVar[str] = ""
     rest: ClassVar[str] = ""
 
     def stored(self) -> dict[str, Any]:
         """Return the form that is kept with a run; `read_stored` reads it."""
-        of_one_call = {
-            name for name, info in type(self).model_fields.items() if info.json_schema_extra == ONCE
-        }
-        return {"schema": SCHEMA, **self.model_dump(mode="json", exclude=of_one_call)}
+        return {"schema": 1, **self.model_dump(mode="json")}
 
 
 C = TypeVar("C", bound=Config)
@@ -85,21 +79,25 @@ C = TypeVar("C", bound=Config)
 
 @dataclass(frozen=True)
 class Setting:
-    """One field of a config. `choice` is (path of the union, its kind) if the field belongs to one kind."""
+    """A plain field of a config or of one of its tables.
+
+    `choice` is (path of the union, its kind) if the field belongs to one kind.
+    """
 
     path: str
     info: FieldInfo
+    table: type[Config]
     choice: tuple[str, str] | None = None
+
+    @property
+    def about(self) -> str:
+        """What it means, in one line."""
+        return " ".join((self.info.description or "").split())
 
     @property
     def operational(self) -> bool:
         """Whether the setting has no effect on results."""
         return _is_marked(self.info, "operational")
-
-    @property
-    def free(self) -> bool:
-        """Whether it collects settings of another program."""
-        return _is_marked(self.info, "free")
 
     @property
     def default(self) -> Any:
@@ -108,7 +106,7 @@ class Setting:
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "about": self.info.description,
+            "about": self.about,
             "default": self.default,
             "takes": self.limits,
             "required": self.info.is_required(),
@@ -123,47 +121,42 @@ class Setting:
         choices = [str(each) for each in _literals(self.info.annotation)]
         if choices and not {str, float} & {*leaves}:
             return ", ".join(choices)
+        words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
         bounds = {
             name: f"{value:,}" if isinstance(value, int) else f"{value:g}"
+            for name in words
             for rule in self.info.metadata
-            for name in ("ge", "gt", "le", "lt")
             if (value := getattr(rule, name, None)) is not None
         }
         if "ge" in bounds and "le" in bounds:
             return f"{bounds['ge']} to {bounds['le']}"
-        words = {"ge": "at least", "gt": "more than", "le": "at most", "lt": "less than"}
-        return " and ".join(f"{words[name]} {bounds[name]}" for name in words if name in bounds)
+        return " and ".join(f"{words[name]} {bound}" for name, bound in bounds.items())
 
 
 @cache
 def settings_of(kind: type[Config]) -> tuple[Setting, ...]:
-    """Return all settings of a config by dotted path, those of nested tables included."""
+    """Return all settings of a config by dotted path: its own first, then those of its tables."""
     return tuple(_settings(kind, ""))
 
 
-def _settings(kind: type[Config], prefix: str) -> Iterator[Setting]:
-    for name, info in _fields(kind):
-        tables = _tables(info)
-        if not tables:
-            yield Setting(prefix + name, info)
-        for table in tables:
-            choice = (prefix + name, _kind_of(table)) if len(tables) > 1 else None
-            for inner in _settings(table, f"{prefix}{name}."):
-                if table is tables[0] or inner.path != f"{prefix}{name}.kind":
-                    yield Setting(inner.path, inner.info, inner.choice or choice)
-
-
-def _fields(kind: type[Config]) -> list[tuple[str, FieldInfo]]:
-    """Return the fields of a config, those of its own class before those of the classes that it builds on."""
+def _settings(kind: type[Config], prefix: str, choice: tuple[str, str] | None = None) -> Iterator[Setting]:
+    """Yield plain fields before tables, and those of a class before those of its bases."""
     names = dict.fromkeys(name for base in kind.__mro__ for name in vars(base).get("__annotations__", ()))
-    return [(name, kind.model_fields[name]) for name in names if name in kind.model_fields]
+    fields = [(name, kind.model_fields[name]) for name in names if name in kind.model_fields]
+    for name, info in sorted(fields, key=lambda field: bool(_tables(field[1]))):
+        tables = _tables(info)
+        if not tables and (name != "kind" or not info.is_required()):  # the first kind is the default
+            yield Setting(prefix + name, info, kind, choice)
+        for table in tables:
+            of = (prefix + name, _kind_of(table)) if len(tables) > 1 else choice
+            yield from _settings(table, f"{prefix}{name}.", of)
 
 
 def find_setting(kind: type[Config], path: str) -> Setting | None:
     """Return the setting of a path, None where there is none; places in lists are left out of it."""
     plain = ".".join(part for part in path.split(".") if not part.isdigit())
     for each in settings_of(kind):
-        if each.path == plain or (each.free and plain.startswith(f"{each.path}.")):
+        if each.path == plain or (_is_marked(each.info, "free") and plain.startswith(f"{each.path}.")):
             return each
     if kind.rest and plain.partition(".")[0] not in kind.model_fields:
         return find_setting(kind, f"{kind.rest}.{plain}")
@@ -171,15 +164,14 @@ def find_setting(kind: type[Config], path: str) -> Setting | None:
 
 
 class Reading(Generic[C]):
-    """Collects the values of a config, each with the place that gave it, and builds it once."""
+    """Collects the tables of a config in order, each with the place that gave it, and builds the config."""
 
     def __init__(self, kind: type[C]) -> None:
         self._kind = kind
-        self._values: dict[Any, Any] = {}  # of a list of tables: "all" for those to come, and "each"
-        self._places: dict[Place, str] = {}
-        self._profiles: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
+        self._given: Given = []
+        self._profiles: dict[str, dict[str, tuple[Any, PlaceOf]]] = {}
+        self._places: dict[Place, str] = {}  # what gave a value, once it is known which one counts
         self._problems: list[str] = []
-        self._misfits: list[str] = []  # values of a wrong type: their names, each with a final dot
 
     def add_file(self, path: Path, *, profiles_only: bool = False) -> None:
         """Read a TOML file; with `profiles_only` it may hold nothing but `[endpoint.NAME]`."""
@@ -187,14 +179,15 @@ class Reading(Generic[C]):
         lines = _lines(text)
 
         def place_of(at: Place) -> str:
-            while at and at not in lines:
-                at = at[:-1]
-            return f"{path}:{lines.get(at, 1)}: "
+            plain = tuple(part for part in at if not isinstance(part, int))  # [solver] is of all solvers
+            nearest = (each[:length] for length in range(len(at), 0, -1) for each in (at, plain))
+            return f"{path}:{next((lines[each] for each in nearest if each in lines), 1)}: "
 
-        profiles = tables.pop(PROFILES, {}) if isinstance(tables.get(PROFILES, {}), dict) else {}
+        profiles = tables.pop(PROFILES) if isinstance(tables.get(PROFILES), dict) else {}
         for name, profile in profiles.items():
             if isinstance(profile, dict):
-                self._profiles[name] = {key: place_of((PROFILES, name, key)) for key in profile}, profile
+                places = {key: _constant(place_of((PROFILES, name, key))) for key in profile}
+                self._profiles[name] = {key: (value, places[key]) for key, value in profile.items()}
             else:
                 self._problems.append(
                     f"{path}: {PROFILES}.{name} is not a table. Write its settings below [{PROFILES}.{name}]."
@@ -205,189 +198,173 @@ class Reading(Generic[C]):
                 "Put other settings into another file and pass it with -c FILE."
             )
         else:
-            self._take(self._kind, self._values, (), tables, place_of)
+            self.add(tables, place_of)
+
+    def add(self, values: Mapping[Any, Any], place_of: PlaceOf) -> None:
+        """Take values by field; those that are no field of the config are of its table `rest`."""
+        other = {name: values[name] for name in values if name not in self._kind.model_fields}
+        if self._kind.rest and other:
+            self._given.append(({self._kind.rest: other}, lambda at: place_of(at[1:])))
+            values = {name: values[name] for name in values if name not in other}
+        self._given.append((values, place_of))
 
     def add_words(self, words: Sequence[str]) -> None:
         """Take `key=value` words."""
         for word in words:
             key, equals, text = word.partition("=")
-            if not equals and "~" not in key:  # verl.~KEY removes a setting
+            if not equals:
                 raise InputError(f"{word}: write settings as KEY=VALUE.")
             self.set(key, text, "" if key.rpartition(".")[2] in _UNSHOWN else f"{word}: ")
 
     def set(self, key: str, value: Any, place: str) -> None:
         """Set one field by its dotted name; a text is read as the field's type. Errors name the `place`."""
         setting = find_setting(self._kind, key)
-        if setting is not None and setting.free and key != setting.path:
+        if setting is not None and _is_marked(setting.info, "free") and key != setting.path:
             inner = key.removeprefix(f"{setting.path}.")
-            removes = inner.startswith("~") and not value
+            removes = inner.startswith("~") and not value  # verl.~KEY= removes a setting of verl
             key, value = setting.path, [inner if removes else f"{inner}={value}"]
         if isinstance(value, str):  # without a setting: in a free mapping, or names of a list of tables
             value = read_text(Any if setting is None else setting.info.annotation, value)
         for part in reversed(key.split(".")):
             value = {int(part) if part.isdigit() else part: value}
-        self._take(self._kind, self._values, (), value, lambda _: place)
+        self.add(value, _constant(place))
 
     def build(self) -> C:
         """Return the config."""
-        values = self._resolve(self._kind, self._values, ())
+        values = self._resolve(self._kind, (), self._given)
         try:
-            config = self._kind.model_validate(values)
+            config = self._kind.model_validate_json(json.dumps(values, default=str), strict=True)
         except ValidationError as error:
             for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
-                name = ".".join(map(str, self._untagged(each["loc"])))
-                misspelled = each["type"] == "missing" and f"Did you mean {name}?" in "".join(self._problems)
-                if not misspelled and not f"{name}.".startswith(tuple(self._misfits)):
-                    self._problems.append(self._words(each))
+                self._report(each)
         else:
             if not self._problems:
                 return config
         problems = list(dict.fromkeys(map(redact, self._problems)))
-        if len(problems) == 1:
-            raise InputError(problems[0])
-        raise InputError("\n  ".join([f"{len(problems)} settings are invalid:", *problems]))
+        count = [f"{len(problems)} settings are invalid:"] if len(problems) > 1 else []
+        raise InputError("\n  ".join([*count, *problems]))
 
-    def _take(
-        self,
-        table: type[Config] | None,
-        values: dict[Any, Any],
-        at: Place,
-        new: Mapping[Any, Any],
-        place_of: Callable[[Place], str],
-    ) -> None:
-        """Put new values of a table at a place into those it has; `table` is None in a free mapping."""
-        for name, value in new.items():
-            here: Place = (*at, name)
-            info = table.model_fields.get(str(name)) if table is not None else None
-            if table is not None and table.rest and info is None:
-                of_rest = {table.rest: {name: value}}
-                self._take(table, values, at, of_rest, lambda place: place_of(place[1:]))
-                continue
-            self._places[here] = place_of(here)
-            tables = _tables(info) if info is not None else []
-            if info is None and table is not None:
-                self._problems.append(self._words({"type": "extra_forbidden", "loc": here, "input": value}))
-            elif info is not None and _is_marked(info, "free"):
-                values[name] = [*values.get(name, ()), *(value if isinstance(value, list) else [value])]
-            elif info is not None and _is_list(info):
-                several = values.setdefault(name, {"all": {}, "each": None})
-                self._take_list(tables[0], several, here, value, place_of)
-            else:
-                leading = "" if not tables else tables[0].leading if len(tables) == 1 else "kind"
-                if isinstance(value, str) and leading and not (value == "none" and _takes_none(info)):
-                    value = {leading: value}
-                if not isinstance(value, dict) or not (value or tables):
-                    values[name] = value
-                    continue
-                inner = values.get(name)
-                inner = inner if isinstance(inner, dict) else {}
-                kind: Any = ""
-                if len(tables) > 1:
-                    before = inner.get("kind", _kind_of(tables[0]))
-                    kind = value.get("kind", before)
-                    inner = inner if kind == before else {}  # without the settings of the previous choice
-                values[name] = inner
-                self._take(_member(tables, kind), inner, here, value, place_of)
-
-    def _take_list(
-        self, table: type[Config], several: Any, at: Place, new: Any, place_of: Callable[[Place], str]
-    ) -> None:
-        """Take values of a list of tables: of those by number, or of all of them."""
-        if not isinstance(new, dict):
-            new = dict(enumerate(new if isinstance(new, list) else [] if new in ("none", None) else [new]))
-            several["each"] = []
-        for key, inner in new.items():
-            items: list[Any] = several["each"] or []
-            if isinstance(key, int):
-                items += [deepcopy(several["all"]) for _ in range(len(items), key + 1)]
-                several["each"] = items
-                values = inner if isinstance(inner, dict) else {table.leading: inner}
-                self._take(table, items[key], (*at, key), values, place_of)
-            else:
-                if key == table.leading and not items:  # after `none`
-                    several["each"] = None
-                self._take(table, several["all"], at, {key: inner}, place_of)
-                for item in items if key in table.model_fields else ():
-                    self._take(table, item, at, {key: inner}, place_of)
-
-    def _resolve(self, table: type[Config], values: Mapping[Any, Any], at: Place) -> dict[str, Any]:
-        """Return the values of a table for pydantic: lists of tables, profiles and `none` put in place."""
-        if isinstance(profile := values.get(PROFILES), str) and PROFILES in table.model_fields:
-            values = {**self._profile(profile, at), **values, PROFILES: None}
-        missing: dict[str, Any] = {
-            name: {} for name, info in table.model_fields.items() if info.is_required() and _tables(info)
-        }
+    def _resolve(self, table: type[Config], at: Place, given: Given) -> dict[str, Any]:
+        """Return the values of a table for pydantic from what was given for it; later values win."""
+        required = [name for name, info in table.model_fields.items() if info.is_required() and _tables(info)]
+        fields: dict[Any, Given] = {name: [({}, _constant(""))] for name in required}
+        for values, place_of in given:
+            for name, value in values.items():
+                fields.setdefault(name, []).append((value, place_of))
+        self._add_profile(table, at, fields)
         resolved: dict[str, Any] = {}
-        for name, value in {**missing, **values}.items():
-            here = (*at, name)
-            info = table.model_fields.get(name)
-            if info is None:
-                resolved[name] = value
-                continue
+        for name, several in fields.items():
+            here, info = (*at, name), table.model_fields.get(name)
+            self._places[here] = several[-1][1](here)
             tables = _tables(info)
-            if value == "none" and _takes_none(info):
-                value = None
-            elif tables and _is_list(info):
-                items = value.get("each")
-                if items is None:
-                    items = [value["all"]] if tables[0].leading in value.get("all", ()) else []
-                value = [self._resolve(tables[0], item, (*here, n)) for n, item in enumerate(items)]
-            elif tables and isinstance(value, dict):
-                member = _member(tables, value.get("kind", "")) or tables[0]
-                value = self._resolve(member, value, here)
-                if len(tables) > 1:
-                    value.setdefault("kind", _kind_of(member))
-                elif _takes_none(info) and member.leading not in value:
-                    continue  # settings of what is not there
-            elif isinstance(value, str) and _takes_texts(info.annotation):
-                value = [value]
-            elif not tables and not _is_marked(info, "free") and not _fits(info.annotation, value):
-                self._misfits.append(".".join(map(str, (*here, ""))))
-                self._problems.append(self._words({"type": "strict", "loc": here, "input": value}))
-            resolved[name] = value
+            if info is None:
+                plain = tuple(part for part in here if not isinstance(part, int) and part)
+                for value, place_of in several:
+                    unknown = {"type": "extra_forbidden", "loc": plain, "input": value}
+                    self._report(unknown, place_of(here))
+            elif _is_list(info):
+                resolved[name] = self._resolve_items(tables[0], here, several)
+            elif tables:
+                inner = self._resolve_choice(tables, here, several)
+                if not _takes_none(info) or tables[0].leading in inner:
+                    resolved[name] = inner
+            else:
+                resolved[name] = reduce(partial(_merge, info), (value for value, _ in several), None)
         return resolved
 
-    def _profile(self, name: str, at: Place) -> dict[str, Any]:
+    def _add_profile(self, table: type[Config], at: Place, fields: dict[Any, Given]) -> None:
+        """Put the values of the profile that a table names below its own."""
+        if PROFILES in fields and PROFILES in table.model_fields:
+            name, place_of = fields[PROFILES][-1]
+            if isinstance(name, str) and name != "none":
+                fields[PROFILES] = [(None, place_of)]
+                for key, placed in self.profile(name, place_of((*at, PROFILES))).items():
+                    fields.setdefault(key, []).insert(0, placed)
+
+    def profile(self, name: str, place: str) -> dict[str, tuple[Any, PlaceOf]]:
+        """Return the values of a profile; `place` names it."""
         if name not in self._profiles:
             available = ", ".join(self._profiles) or "none"
-            self._problems.append(
-                f"{self._place((*at, PROFILES))}[{PROFILES}.{name}] does not exist. Available: {available}."
-            )
-            return {}
-        places, profile = self._profiles[name]
-        for key, place in places.items():
-            self._places.setdefault((*at, key), place)
-        return profile
+            self._problems.append(f"{place}[{PROFILES}.{name}] does not exist. Available: {available}.")
+        return self._profiles.get(name, {})
 
-    def _place(self, at: Place) -> str:
-        """Return the place that gave a value, or the nearest table around it."""
-        plain = tuple(part for part in at if not isinstance(part, int))
-        nearest = (each[:length] for length in range(len(at), 0, -1) for each in (at, plain))
-        return next((self._places[each] for each in nearest if each in self._places), "")
+    def _resolve_choice(self, tables: list[type[Config]], at: Place, given: Given) -> dict[str, Any]:
+        """Return the values of a table; where it has several kinds, what was given for the last one."""
+        kept: Given = []
+        leading = tables[0].leading if len(tables) == 1 else "kind"
+        kinds, kind = [_kind_of(table) for table in tables], _kind_of(tables[0])
+        for value, place_of in given:
+            if value in ("none", None):
+                kept = []
+                continue
+            values = value if isinstance(value, dict) else {leading: value}
+            if values.get("kind", kind) != kind:
+                kind, kept = values["kind"], []
+            kept.append((values, place_of))
+        if kind not in kinds:
+            return {"kind": kind}
+        resolved = self._resolve(tables[kinds.index(kind)], at, kept)
+        return {"kind": kind, **resolved} if kind else resolved
 
-    def _words(self, error: Any) -> str:
-        """Return one of pydantic's errors as place, name, what is wrong and the way out."""
-        at = self._untagged(error["loc"])
-        inner, outer = (find_setting(self._kind, ".".join(map(str, each))) for each in (at, at[:-1]))
-        if inner is None and outer is not None:  # a member of a union of types
-            at, inner = at[:-1], outer
-        name, place = ".".join(map(str, at)), self._place(at)
-        link, advice = _problem(self._kind, name, inner, error)
+    def _resolve_items(self, table: type[Config], at: Place, given: Given) -> list[dict[str, Any]]:
+        """Return a list of tables. Each has what was given for it, by its number, and for all."""
+        of_all: Given = []
+        items: list[Given] = []
+        for value, place_of in given:
+            if not isinstance(value, dict):
+                several = [] if value in ("none", None) else [value]
+                items, value = [], dict(enumerate(value if isinstance(value, list) else several))
+            for key, inner in value.items():
+                if isinstance(key, int):
+                    items += [list(of_all) for _ in range(len(items), key + 1)]
+                    values = inner if isinstance(inner, dict) else {table.leading: inner}
+                    items[key].append((values, place_of))
+                    continue
+                if key == table.leading and not items:
+                    items.append(list(of_all))
+                for each in (of_all, *items):
+                    each.append(({key: inner}, place_of))
+        if not items:
+            self._resolve(table, at, of_all)  # names unknown settings
+        return [self._resolve(table, (*at, number), item) for number, item in enumerate(items)]
+
+    def _report(self, error: Any, place: str | None = None) -> None:
+        """Note one of pydantic's errors as place, name, what is wrong and the way out."""
+        choices = {each.choice for each in settings_of(self._kind)}
+        loc = error["loc"]  # with the kinds of unions
+        at = tuple(part for n, part in enumerate(loc) if (".".join(map(str, loc[:n])), part) not in choices)
+        nearest = [at[:length] for length in range(len(at), 0, -1)]
+        if place is None:
+            place = next((self._places[each] for each in nearest if each in self._places), "")
+        names = [".".join(map(str, each)) for each in nearest] or [""]
+        name = next((each for each in names if find_setting(self._kind, each)), names[0])
+        if error["type"] == "missing" and f"Did you mean {name}?" in "".join(self._problems):
+            return
+        link, advice = _problem(self._kind, name, error)
         key = place.removesuffix(": ").partition("=")[0].removeprefix("--")
-        if key and f".{name}".endswith(f".{key}"):  # a word or a flag that already names the setting
-            return place.removesuffix(": ") + (link if place.startswith("--") else ": ") + advice
         if error["type"] == "extra_forbidden" and self._kind.rest:
             name = name.removeprefix(f"{self._kind.rest}.")
-        return place + (name + link if name else "") + advice
+        if key and f".{name}".endswith(f".{key}"):  # a word or a flag that already names the setting
+            name, link = "", (link if place.startswith("--") else ": ")
+            place = place.removesuffix(": ")
+        self._problems.append(place + (name + link if at else "") + advice)
 
-    def _untagged(self, loc: Place) -> Place:
-        """Return a place without the kinds of unions, which pydantic puts into it."""
-        choices = {each.choice for each in settings_of(self._kind)}
-        at: list[str | int] = []
-        for part in loc:
-            if (".".join(map(str, at)), part) not in choices:
-                at.append(part)
-        return tuple(at)
+
+def _constant(place: str) -> PlaceOf:
+    return lambda _: place
+
+
+def _merge(info: FieldInfo, before: Any, value: Any) -> Any:
+    """Return the value of a plain field in place of the one before."""
+    if value == "none" and _takes_none(info):
+        return None
+    if isinstance(value, str) and tuple[str, ...] in _leaves(info.annotation):
+        value = [value]
+    if _is_marked(info, "free"):
+        return [*(before or ()), *(value if isinstance(value, list) else [value])]
+    if isinstance(before, dict) and isinstance(value, dict) and value:
+        return {**before, **value}
+    return value
 
 
 def read_stored(
@@ -407,13 +384,11 @@ def read_stored(
     reading = Reading(kind)
     if profiles is not None:
         reading.add_file(profiles, profiles_only=True)
-    for key, value in stored.items():
-        if key != "schema":
-            reading.set(key, value, "")
+    reading.add({key: value for key, value in stored.items() if key != "schema"}, _constant(""))
     for word in words:
         key, _, text = word.partition("=")
         if key.rpartition(".")[2] == PROFILES:  # over what is stored
-            for field, value in reading._profile(text, ()).items():
+            for field, (value, _) in reading.profile(text, f"{word}: ").items():
                 reading.set(key.removesuffix(PROFILES) + field, value, f"{word}: ")
         else:
             reading.add_words([word])
@@ -425,11 +400,11 @@ def read_text(annotation: Any, text: str) -> Any:
     leaves = _leaves(annotation)
     if str in leaves or Path in leaves:
         return text
-    numbers: list[Callable[[str], Any]] = [kind for kind in (int, float) if kind in leaves]
-    for parse in (*numbers, json.loads, _read_toml, _split_list):
+    for parse in (int, float, json.loads, _read_toml, _split_list):
         with suppress(ValueError, RecursionError):
-            if _fits(annotation, value := parse(text.lower() if bool in leaves else text)):
-                return value
+            value = parse(text.lower() if bool in leaves else text)
+            TypeAdapter(annotation).validate_json(json.dumps(value), strict=True)
+            return value
     return text
 
 
@@ -458,33 +433,21 @@ def template(kind: type[Config], about: str) -> str:
 
     Read back as it is, it changes nothing.
     """
-    lines = [*(f"# {line}".rstrip() for line in about.splitlines()), *_template(kind, "")]
+    lines = [f"# {line}".rstrip() for line in about.splitlines()]
+    table = kind
+    for each in settings_of(kind):
+        prefix, _, name = each.path.rpartition(".")
+        if each.table is not table:
+            table, header = each.table, f"[{prefix}]"
+            lines += ["", f"# {summary(table)}"]
+            if _is_list(kind.model_fields.get(prefix)):
+                lines.append(f"# [{header}] once per item; {header} applies to all items.")
+            lines += [f"# {header}", f'# kind = "{_kind_of(table)}"'] if header in lines else [header]
+        limits = f" ({each.limits})" if each.limits else ""
+        required = " Required." if each.info.is_required() else ""
+        default = "" if each.default is None else json.dumps(each.default, default=str)
+        lines += ["", f"# {each.about}{limits}{required}", f"# {name} = {default}".rstrip()]
     return "\n".join(lines) + "\n"
-
-
-def _template(kind: type[Config], prefix: str) -> Iterator[str]:
-    nested = []
-    for name, info in _fields(kind):
-        if _tables(info):
-            nested.append((name, info))
-            continue
-        setting = Setting(prefix + name, info)
-        limits = f" ({setting.limits})" if setting.limits else ""
-        required = " Required." if info.is_required() else ""
-        yield ""
-        yield f"# {info.description}{limits}{required}"
-        default = _kind_of(kind) if name == "kind" else setting.default
-        yield f"# {name} = {_toml(default)}".rstrip()
-    for name, info in nested:
-        tables = _tables(info)
-        for table in tables:
-            usual = table is tables[0]
-            yield ""
-            yield f"# {summary(table)}"
-            if _is_list(info):
-                yield f"# [[{prefix}{name}]] once per item; [{prefix}{name}] applies to all items."
-            yield f"{'' if usual else '# '}[{prefix}{name}]"
-            yield from _template(table, f"{prefix}{name}.")
 
 
 def pick(config: Config, part: type[Config]) -> dict[str, Any]:
@@ -497,16 +460,9 @@ def summary(kind: type[Config]) -> str:
     return (kind.__doc__ or "").strip().splitlines()[0]
 
 
-def _toml(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{key} = {_toml(each)}" for key, each in value.items()) + "}"
-    return json.dumps(value, ensure_ascii=False, default=str)
-
-
-def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any) -> tuple[str, str]:
+def _problem(kind: type[Config], name: str, error: Any) -> tuple[str, str]:
     """Return the error text after a setting's name, in two parts: link and advice."""
+    setting = find_setting(kind, name)
     last, value, inner = name.rpartition(".")[2], error.get("input"), ""
     if error["type"] == "extra_forbidden":
         if last.lower().replace("-", "_") in _KEYS:
@@ -518,7 +474,7 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
             choice = "=".join(setting.choice)
             return " ", f"is used only with {choice}. Remove it, or set {choice}."
         plain = name.removeprefix(f"{kind.rest}.") if kind.rest else name
-        free = next((each.path for each in settings_of(kind) if each.free), None)
+        free = next((each.path for each in settings_of(kind) if _is_marked(each.info, "free")), None)
         while isinstance(value, dict) and value:
             key, value = next(iter(value.items()))
             inner += f".{key}"
@@ -532,7 +488,7 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
     if error["type"] == "union_tag_invalid":
         return f" is {error['ctx']['tag']!r}; ", f"give one of: {error['ctx']['expected_tags']}."
     if error["type"] == "missing":
-        return " ", f"is missing. {'' if setting is None else setting.info.description}".rstrip()
+        return " ", f"is missing. {'' if setting is None else setting.about}".rstrip()
     if error["type"] == "value_error":
         return ": ", str(error["ctx"]["error"])
     if setting is None or last.isdigit():
@@ -542,27 +498,15 @@ def _problem(kind: type[Config], name: str, setting: Setting | None, error: Any)
     return f" is {value!r}; ", f"give {words}{limits}."
 
 
-def _fits(annotation: Any, value: Any) -> bool:
-    """Return whether a value has the field's type; pydantic would take "5" for 5 and 1 for true."""
-    if isinstance(value, str) and _literals(annotation):
-        return True  # pydantic knows the choices, also those of a union
-    with suppress(ValidationError):
-        TypeAdapter(annotation).validate_json(json.dumps(value, default=str), strict=True)
-        return True
-    return value is None
-
-
 def _type_words(annotation: Any) -> str:
     leaves = _leaves(annotation)
-    for kind, words in ((bool, "true or false"), (int, "an integer"), (float, "a number")):
-        if kind in leaves:
-            return words
     for leaf in leaves:
-        if get_origin(leaf) in (tuple, list):
-            return "a list" if Ellipsis in get_args(leaf) else f"a list of {len(get_args(leaf))} values"
-    if any(get_origin(leaf) is dict for leaf in leaves):
-        return "a table"
-    return "one of" if _literals(annotation) else "a string"
+        if get_origin(leaf) is tuple and Ellipsis not in get_args(leaf):
+            return f"a list of {len(get_args(leaf))} values"
+    words: dict[Any, str] = {bool: "true or false", int: "an integer", float: "a number", tuple: "a list"}
+    words |= {dict: "a table", str: "a string", Literal: "one of"}
+    kinds = {get_origin(leaf) or leaf for leaf in leaves}
+    return next((words[kind] for kind in words if kind in kinds), "a string")
 
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
@@ -613,24 +557,15 @@ def _literals(annotation: Any) -> list[Any]:
     return [each for leaf in _leaves(annotation) if get_origin(leaf) is Literal for each in get_args(leaf)]
 
 
-def _tables(info: FieldInfo) -> list[type[Config]]:
+def _tables(info: FieldInfo | None) -> list[type[Config]]:
     """Return the configs that a field takes, alone or in a list; none for a plain field."""
-    leaves = _leaves(info.annotation)
-    if _is_list(info):
-        leaves = [inner for leaf in leaves for inner in _leaves(get_args(leaf)[0])]
-    return [leaf for leaf in leaves if isinstance(leaf, type) and issubclass(leaf, Config)]
+    leaves = [] if info is None else _leaves(info.annotation)
+    kinds = [kind for leaf in leaves for kind in (leaf, *get_args(leaf))]
+    return [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, Config)]
 
 
-def _takes_texts(annotation: Any) -> bool:
-    """Return whether a field takes a list of texts, so that a text alone is a list of one."""
-    return any(get_origin(leaf) is tuple and get_args(leaf)[0] is str for leaf in _leaves(annotation))
-
-
-def _is_list(info: FieldInfo) -> bool:
-    leaf = _leaves(info.annotation)[0]
-    return get_origin(leaf) is tuple and any(
-        isinstance(inner, type) and issubclass(inner, Config) for inner in get_args(leaf)
-    )
+def _is_list(info: FieldInfo | None) -> bool:
+    return info is not None and bool(_tables(info)) and get_origin(info.annotation) is tuple
 
 
 def _takes_none(info: FieldInfo | None) -> bool:
@@ -645,8 +580,3 @@ def _is_marked(info: FieldInfo, mark: str) -> bool:
 
 def _kind_of(table: type[Config]) -> str:
     return str(get_args(table.model_fields["kind"].annotation)[0]) if "kind" in table.model_fields else ""
-
-
-def _member(tables: list[type[Config]], kind: str) -> type[Config] | None:
-    """Return the config of a choice by its kind, the first if it is not given; None if it is unknown."""
-    return next((table for table in tables if kind in ("", _kind_of(table))), None)

@@ -14,6 +14,7 @@ import signal
 import sys
 import tempfile
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -132,7 +133,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip what needs an absent package (bubblewrap, vLLM, ...), leave out what `--db postgresql` has not."""
+    """Put slow files first, skip tests of absent packages, leave out what `--db postgresql` does not test."""
+    slow = Counter(item.path for item in items if any(map(item.get_closest_marker, ("slow", "browser"))))
+    items.sort(key=lambda item: (item.get_closest_marker("e2e") is None, -slow[item.path]))
     if config.getoption("db") == "postgresql":
         config.hook.pytest_deselected(items=[item for item in items if not _is_for_a_server(item)])
         items[:] = [item for item in items if _is_for_a_server(item)]

@@ -54,7 +54,12 @@ def lines_of(folder: Path, *arguments: str) -> list[str]:
     done = subprocess.run(
         ["make", "--silent", *arguments],
         cwd=folder,
-        env={**kept, "PATH": f"{folder}:{os.environ['PATH']}", "TAGRPO_CHROMIUM": "speaking"},
+        env={
+            **kept,
+            "PATH": f"{folder}:{os.environ['PATH']}",
+            "TAGRPO_CHROMIUM": "speaking",
+            "VLLM_PYTHON": "python3",
+        },
         capture_output=True,
         text=True,
         check=True,
@@ -74,22 +79,23 @@ def test_what_is_installed_is_said_first_with_its_size_and_time(
     assert not [line for line in lines_of(folder, target, f"TORCH_INDEX={index}") if "pip" in line]
 
 
-def test_the_full_run_has_every_stage_and_says_how_long_each_takes(folder: Path) -> None:
+FULL = ("--ignore tests/e2e", "tests/e2e tests/ui/browser", "test_trl.py", "-m inspect or", "--db postgresql")
+"""What each run of pytest in a full test has of its own."""
+
+
+def test_the_full_run_and_ci_have_every_stage_and_say_how_long_each_takes(folder: Path) -> None:
     quick = [line for line in lines_of(folder, "test") if line.startswith("RAN pytest")]
     assert len(quick) == 1
     assert " -m " not in quick[0]
-    lines = lines_of(folder, "test", "FULL=1")
-    stages = (
-        "--ignore tests/e2e",
-        "test_trl.py",
-        "-m inspect or",
-        "--db postgresql",
-        "tests/e2e tests/ui/browser",
-    )
-    runs = [line for line in lines if line.startswith("RAN pytest")]
-    assert all(" -m " in line for line in runs)
-    assert [sum(stage in line for line in runs) for stage in stages] == [1] * len(stages)
-    assert len([line for line in lines if re.match(r"make: .*\b\d+ minutes?\b", line)]) == len(stages)
+    ci = re.findall(r"^make (.*)", (ROOT / ".ci" / "run").read_text(encoding="utf-8"), re.M)
+    for commands, stages in ((["test FULL=1"], FULL), (ci, (*FULL, "--dist loadgroup"))):
+        lines = [line for words in commands for line in lines_of(folder, *words.split())]
+        runs = [line for line in lines if line.startswith("RAN pytest")]
+        assert all(" -m " in line for line in runs)
+        assert [sum(stage in line for line in runs) for stage in stages] == [1] * len(stages)
+        assert len([line for line in lines if re.match(r"make: .*\b\d+ minutes?\b", line)]) == len(stages)
+        for check in ("RAN mypy", "RAN ruff check", "RAN lint-imports", "RAN mkdocs build"):
+            assert sum(line.startswith(check) for line in lines) == 1
 
 
 def test_every_file_with_the_real_vllm_is_run_the_trainings_first(folder: Path) -> None:
@@ -102,7 +108,7 @@ def test_every_file_with_the_real_vllm_is_run_the_trainings_first(folder: Path) 
     for name in marked:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).touch()
-    lines = lines_of(folder, "test", "VLLM=1", "VLLM_PYTHON=python3")
+    lines = lines_of(folder, "test", "VLLM=1")
     (command,) = (line for line in lines if line.startswith("RAN pytest"))
     files = command.partition(" -m vllm ")[2].split()
     assert sorted(files) == marked

@@ -10,18 +10,19 @@ from evaluator.evals.problems import Problem, make_problem, number_copies
 from evaluator.grading import AnswerKind
 from evaluator.grading.compare import read_tolerance
 from service.errors import InputError, first_lines
-from service.hashing import content_hash
+from service.hashing import canonical_text, content_hash
 from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
     lacking_columns,
-    read_program,
+    question_text,
     read_question,
     resolve,
 )
-from service.questions.files import BadRow, JsonNumber, RawRow, Source
+from service.questions.files import JsonNumber, RawRow, Source
 from service.questions.images import RowImages
+from service.questions.programs import read_program
 
 LETTERS = "ABCDEFGHIJ"
 """Of the options of a multiple-choice question."""
@@ -45,26 +46,20 @@ def read_problems(
             programs.
     """
     only = benchmark.only
-    rows = [
-        row
-        for row in source.rows
-        if isinstance(row, BadRow) or only is None or row.values.get(only[0]) == only[1]
-    ]
+    rows = [row for row in source.rows if row.problem or only is None or row.values.get(only[0]) == only[1]]
     if not rows:
         raise InputError(f"{source.name}: contains no rows.")
-    present = dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values)
+    present = tuple(dict.fromkeys(name for row in rows for name in row.values))
     # Rows of HumanEval and MBPP have one of these columns.
     if own and benchmark.kind is AnswerKind.LATEX and not {"entry_point", "test_list"}.isdisjoint(present):
         benchmark = replace(benchmark, kind=AnswerKind.CODE)
-    columns = Columns()
-    if any(isinstance(row, RawRow) for row in rows):
-        columns = _columns(benchmark, source.columns or tuple(present), source.name, exact=exact, own=own)
+    columns = _columns(benchmark, present, source.name, exact=exact, own=own)
     made: list[Problem] = []
     references: dict[str, str] = {}
     problems = []
     for row in rows:
         try:
-            if isinstance(row, BadRow):
+            if row.problem:
                 raise RowProblem(row.problem)
             if benchmark.kind is AnswerKind.CODE:
                 question, reference = read_program(row.values, columns, RowLimits())
@@ -185,9 +180,7 @@ def _checked_text(values: Mapping[str, Any], name: str) -> str:
     """The text of a column, checked as a question is; an option may also be a number."""
     value = values.get(name)
     text = str(value) if isinstance(value, int | float | JsonNumber) else value
-    return read_question(
-        {name: text, "answer": ""}, Columns(question=name, answer="answer"), RowLimits()
-    ).text
+    return canonical_text(question_text({name: text}, Columns(question=name), RowLimits()))
 
 
 def _short_text(values: Mapping[str, Any], column: str | None) -> str | None:

@@ -35,7 +35,7 @@ BOX, LAST_SENTENCE = SOURCES[0], SOURCES[-1]
 CORRECT_SHARE = f"correct from {LAST_SENTENCE}"
 
 
-@dataclass
+@dataclass(slots=True)
 class ProblemCounts(ProblemPlace):
     """The counts of one problem of a run."""
 
@@ -89,6 +89,7 @@ def count_samples(
         .outerjoin(graded, (graded.run_problem_id == RunProblemRow.id) & (graded.grader_id == grader_id))
         .where(RunProblemRow.run_id == run_id)
         .order_by(RunProblemRow.position)
+        .execution_options(yield_per=1000)
     )
     counts = {row[0]: ProblemCounts(*(*row, missing.get(row[0], 0))) for row in rows}
     by_people = session.execute(

@@ -3,6 +3,8 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
+from typing import Any
 
 from sqlalchemy import ColumnElement, func, insert, literal, select
 from sqlalchemy.orm import Session
@@ -10,14 +12,14 @@ from sqlalchemy.orm import Session
 from evaluator.evals.tables import ProblemRow, RunProblemRow, SampleCountsRow
 from evaluator.grading import AnswerKind, GradeCase
 from evaluator.grading.versions import answers_of
-from service.database import upsert, utc_now
+from service.database import in_parts, upsert, utc_now
 from service.errors import NotFoundError
 from service.hashing import canonical_text, content_hash, content_id
 from service.questions.images import place_images
 from service.questions.question import canonical_answer
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A problem, addressed by the content id of all its fields."""
 
@@ -44,7 +46,7 @@ class Problem:
         return content_id("p", value)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class PlacedProblem:
     """A problem in a run, with its group (a question and its neighbors) and its place in the group."""
 
@@ -99,34 +101,32 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     if there >= len(placed):
         return there
     now = utc_now()
-    rows = [
-        {
-            "id": id,
-            "text": problem.text,
-            "answer": problem.answer,
-            "kind": problem.kind.value,
-            "tolerance": problem.tolerance,
-            "images": [*problem.images] or None,
-            "created_at": now,
-        }
-        for id, problem in {place.problem.id: place.problem for place in placed[there:]}.items()
-    ]
-    session.execute(upsert(ProblemRow).on_conflict_do_nothing(), rows)
-    session.execute(
-        insert(RunProblemRow),
-        [
-            {
-                "run_id": run_id,
-                "position": position,
-                "problem_id": place.problem.id,
-                "group_id": place.group_id or place.problem.id,
-                "variant": place.variant,
-                "source_id": place.source_id,
-                "strategy": place.strategy,
+    for part in in_parts(islice(enumerate(placed), there, None)):
+        problems, places = dict[str, dict[str, Any]](), list[dict[str, Any]]()
+        for position, place in part:
+            problem, id = place.problem, place.problem.id
+            problems[id] = {
+                "id": id,
+                "text": problem.text,
+                "answer": problem.answer,
+                "kind": problem.kind.value,
+                "tolerance": problem.tolerance,
+                "images": [*problem.images] or None,
+                "created_at": now,
             }
-            for position, place in enumerate(placed[there:], start=there)
-        ],
-    )
+            places.append(
+                {
+                    "run_id": run_id,
+                    "position": position,
+                    "problem_id": id,
+                    "group_id": place.group_id or id,
+                    "variant": place.variant,
+                    "source_id": place.source_id,
+                    "strategy": place.strategy,
+                }
+            )
+        session.execute(upsert(ProblemRow).on_conflict_do_nothing(), [*problems.values()])
+        session.execute(insert(RunProblemRow), places)
     columns = SampleCountsRow.__table__.columns.keys()
     zeros = select(RunProblemRow.id, *(literal(0) for _ in columns[1:]))
     new = zeros.where(RunProblemRow.run_id == run_id, RunProblemRow.position >= there)
@@ -134,7 +134,7 @@ def store_run_problems(session: Session, run_id: str, placed: Sequence[PlacedPro
     return there
 
 
-@dataclass
+@dataclass(slots=True)
 class ProblemPlace:
     """Where a problem is in its run, as stored; `id` is what its samples refer to."""
 
@@ -150,7 +150,7 @@ class ProblemPlace:
 PLACE_COLUMNS = [getattr(RunProblemRow, field.name) for field in fields(ProblemPlace)]
 
 
-@dataclass
+@dataclass(slots=True)
 class RunProblem(ProblemPlace):
     """A problem of a run."""
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import and_
+from sqlalchemy import and_, func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import (
@@ -26,7 +26,7 @@ from evaluator.evals.overview import choose_version, score_command, ungraded_err
 from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import read_headers
-from evaluator.evals.tables import RunProblemRow
+from evaluator.evals.tables import RunProblemRow, SampleCountsRow
 from evaluator.grading import AnswerKind, Clustering, ClusterJob
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
@@ -145,6 +145,16 @@ def _judged(
     return Judged(model, len(judged), correct.total(), points)
 
 
+def _count_problems(session: Session, run_id: str) -> tuple[int, ...]:
+    """Return a run's problems and originals, its samples, and the fewest and the most of a problem."""
+    samples = SampleCountsRow.samples
+    of_samples = (func.coalesce(each(samples), 0) for each in (func.sum, func.min, func.max))
+    originals = func.count().filter(RunProblemRow.variant == 0)
+    counting = select(func.count(), originals, *of_samples).select_from(RunProblemRow)
+    joined = counting.join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
+    return tuple(map(int, session.execute(joined.where(RunProblemRow.run_id == run_id)).one()))
+
+
 def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str, Any]:
     """Return where a run stands; if there is no pass@k, `why` says why.
 
@@ -153,11 +163,10 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
     result, why = None, None
     with database.read() as session:
         run = find_run(session, run.id)
-        counts = count_samples(session, run.id, None)
+        problems, originals, samples, fewest, most = _count_problems(session, run.id)
         progress, ledger = progress_of(session, [run])[0], read_ledger(session, run.id)
         errors = frequent_errors(session, run.id, limit=20)
-        there = [problem.samples for problem in counts] or [0]
-        wanted = max(max(there), most_wanted(session, run.id)) if n is None else n
+        wanted = max(most, most_wanted(session, run.id)) if n is None else n
         lost = samples_lost(session, run.id, wanted)
         missing = lost if is_imported(run) else samples_missing(session, run.id, wanted)
         try:
@@ -173,13 +182,13 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         "finished_at": run.finished_at,
         "benchmark": run.spec["problems"],
         "model": run.spec["model"],
-        "problems": len(counts),
-        "originals": sum(problem.variant == 0 for problem in counts),
+        "problems": problems,
+        "originals": originals,
         "benchmark_problems": run.spec["size"],
         "n": wanted,
-        "samples": sum(there),
-        "fewest_samples": min(there),
-        "most_samples": max(there),
+        "samples": samples,
+        "fewest_samples": fewest,
+        "most_samples": most,
         "missing": missing,
         "missing_for_good": lost,
         "open_requests": progress.open,

@@ -6,12 +6,12 @@ A task is a block of samples of a problem, stored with their grades.
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, tuple_, update
+from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
@@ -25,7 +25,8 @@ from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleCountsRow, Sampl
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import grader_id
 from evaluator.grading.workers.own import own_version
-from service.asks.ask import INTERRUPTED, Asker, Models, Outcome
+from service.asks import request as kinds
+from service.asks.ask import BUDGET, FAILING, INTERRUPTED, REQUESTS, Asker, Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Grouped, add_tasks
 from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
@@ -41,7 +42,7 @@ from service.runs.spending import hold_cap
 from service.runs.store import Run, check_name, keep_config
 from service.telling import TellStage
 
-FATAL = ("budget", "requests", "authentication", "unknown model", "quota", "settings", "failing")
+FATAL = kinds.FATAL | {BUDGET, REQUESTS, FAILING, INTERRUPTED}
 """Reasons to stop that would stop the next run of the same call too."""
 
 AT_ONCE = 8
@@ -65,7 +66,7 @@ class ProblemSet:
 class EvalOutcome(Outcome):
     """What one invocation did."""
 
-    drawn: int  # new samples, those of other processes included
+    drawn: int  # new samples
     graded: Counter[str]  # new grades by value
 
 
@@ -102,7 +103,7 @@ async def evaluate(
                 endpoint.check(prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
             runs = _open_runs(config, db, problem_sets, specs, note)
             hold_cap(db, runs, config.max_usd, note)
-            options, noted = models.models(), set[str]()
+            options = models.models()
             for run in runs:
                 with progress(run.name) as report:
                     outcome = await run_eval(
@@ -111,16 +112,13 @@ async def evaluate(
                 if (limit := options.budget.max_requests) is not None:
                     left = options.budget.model_copy(update={"max_requests": limit - outcome.sent})
                     options = replace(options, budget=left)
-                for notice in models.notices:
-                    if notice not in noted:
-                        note(notice)
-                noted |= {*models.notices}
                 done.append((run, outcome))
-                if outcome.stopped == INTERRUPTED:
-                    break
-                each(run, outcome)
+                if outcome.stopped != INTERRUPTED:
+                    each(run, outcome)
                 if outcome.stopped in FATAL:
                     break
+            for notice in models.notices:
+                note(notice)
     return done
 
 
@@ -173,8 +171,8 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     longest = wanted.sampling.max_tokens
     drawn = missing * between(min(SHORT_ANSWER, longest), longest)
     asked = between(requests, requests)
-    stages = (priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config])),)
-    return Estimate(len(placed), stages, images=images)
+    stage = priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config]))
+    return Estimate(len(placed), [stage], images=images)
 
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:
@@ -261,10 +259,8 @@ async def run_eval(
     spec, version = EvalSpec.model_validate(run.spec), run_version(run)
     with db.write() as session:
         plan_blocks(session, run.id, n, spec.sampling.samples_per_request)
-        missing = samples_missing(session, run.id, n)
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
-    grading = Grouped(partial(_grade_blocks, grader))
     store = partial(_store_blocks, run.id, grader_row)
 
     async def draw(asker: Asker, item: str) -> None:
@@ -309,13 +305,10 @@ async def run_eval(
         if await asker.store.write_together(store, (item, graded_block)):
             graded.update(grade.value for grade in grades)
 
-    try:
+    with closing(Grouped(partial(_grade_blocks, grader))) as grading:
         sampling = partial(report, "sampling")
         outcome = await work_on_run(db, run.id, draw, models, sampling, retry_final=retry_final)
-    finally:
-        grading.close()
-    with db.read() as session:
-        drawn = missing - samples_missing(session, run.id, n)
+    drawn = graded.total()
     if outcome.stopped != INTERRUPTED:  # samples of another tool, or of a grader that is new to the run
         graded += grade_run(db, run.id, grader, partial(report, "grading"), version=version)
     return EvalOutcome(**vars(outcome), drawn=drawn, graded=graded)
@@ -328,12 +321,12 @@ def plan_blocks(session: Session, run_id: str, n: int, samples_per_request: int)
         block = read_block(item)
         ends[block.run_problem_id] = max(ends[block.run_problem_id], block.first + block.size)
     problems = select(RunProblemRow.id).where(RunProblemRow.run_id == run_id).order_by(RunProblemRow.position)
-    blocks = [
+    blocks = (
         Block(problem, first, min(samples_per_request, n - first))
-        for problem in session.scalars(problems)
+        for problem in session.scalars(problems).all()
         for first in range(ends[problem], n, samples_per_request)
-    ]
-    add_tasks(session, run_id, [block.item for block in blocks])
+    )
+    add_tasks(session, run_id, (block.item for block in blocks))
 
 
 def _grade_blocks(grader: Grader, blocks: Sequence[Sequence[GradeCase]]) -> list[list[Grade]]:
@@ -375,11 +368,6 @@ def _store_blocks(
     finishing = update(TaskRow).where(TaskRow.run_id == run_id, items, TaskRow.state != DONE)
     finishing = finishing.values(state=DONE, worker=None, error=None)
     new = set(session.scalars(finishing.returning(TaskRow.item)))
-    # Earlier versions could be killed between the two; a block is stored as a whole.
-    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
-    firsts = [(block[0].run_problem_id, block[0].ordinal) for _, block in blocks]
-    stored = {tuple(row) for row in session.execute(select(*place.clauses).where(place.in_(firsts)))}
-    new -= {item for (item, _), first in zip(blocks, firsts, strict=True) if first in stored}
     samples = [sample for item, block in blocks if item in new for sample in block]
     if samples:
         insert_samples(session, samples, grader_row)

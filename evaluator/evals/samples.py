@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, aliased
 from evaluator.benchmarks.catalogue import is_secret
 from evaluator.evals.counts import newest_grades
 from evaluator.evals.overview import shown_grader
-from evaluator.evals.problems import run_problems
+from evaluator.evals.problems import read_problems
 from evaluator.evals.tables import (
     GradeCountsRow,
     GradeRow,
@@ -284,17 +284,17 @@ def grade_run(
         .order_by(RunProblemRow.position, SampleRow.ordinal)  # golds that repeat are parsed once
     )
     with db.read() as session:
-        problems = {problem.id: problem for problem in run_problems(session, run_id)}
-        waiting = [(id, problems[place]) for id, place in session.execute(query)]
+        waiting = session.execute(query).all()
     values: Counter[str] = Counter()
     report(0, len(waiting))
     for part in in_parts(waiting, SAMPLES_PER_COMMIT):
         with db.read() as session:
             texts = read_texts(session, [id for id, _ in part])
-        grades = grader.grade_many([problem.case(texts[id], version) for id, problem in part])
+            of_part = read_problems(session, RunProblemRow.id.in_({place for _, place in part}))
+        problems = {problem.id: problem for problem in of_part}
+        grades = grader.grade_many([problems[place].case(texts[id], version) for id, place in part])
         rows = [
-            grade_row(id, problem.id, grader_row, grade)
-            for (id, problem), grade in zip(part, grades, strict=True)
+            grade_row(id, place, grader_row, grade) for (id, place), grade in zip(part, grades, strict=True)
         ]
         with db.write() as session:
             insert_grades(session, rows)

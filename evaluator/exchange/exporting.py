@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -16,6 +16,7 @@ from evaluator.evals.tables import SampleRow
 from evaluator.exchange.agreement import find_other_tool
 from service.database import Database
 from service.errors import InputError
+from service.parquet import write_rows
 from service.questions.images import Image, data_address, image_loader, parquet_cell
 from service.runs.store import Run
 from service.telling import TellProgress
@@ -23,10 +24,8 @@ from service.writing import write_file
 
 SamplesFormat: TypeAlias = Literal["jsonl", "parquet"]
 
-_PER_GROUP = 500
 _SAME = ("stop_reason", "prompt_tokens", "completion_tokens", "seed")  # columns and fields of a sample
 _NUMBERS = ("position", "copy", "variant", "sample", "seed", "prompt_tokens", "completion_tokens")
-_PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
 
 
 def export_samples(
@@ -109,23 +108,18 @@ def _rows(
 
 
 def _write_parquet(path: Path, rows: Iterator[dict[str, Any]]) -> None:
-    import pyarrow
     from datasets import Features, List, Value
     from datasets import Image as ImageFeature
-    from pyarrow import parquet
 
     first = next(rows)
-    kinds = {name: Value("int64" if name in _NUMBERS else "string") for name in first}
-    pictured = "images" in first
-    schema: Any = Features({**kinds, **({"images": List(ImageFeature())} if pictured else {})}).arrow_schema
-    every = chain([first], rows)
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        while part := list(islice(every, _PICTURED_PER_GROUP if pictured else _PER_GROUP)):
-            try:
-                table = pyarrow.Table.from_pylist(part, schema=schema)
-            except UnicodeEncodeError as error:
-                raise InputError(
-                    "a response contains an invalid character (a lone surrogate), which parquet cannot "
-                    "store. Write JSON Lines instead."
-                ) from error
-            writer.write_table(table)
+    kinds: dict[str, Any] = {name: Value("int64" if name in _NUMBERS else "string") for name in first}
+    if "images" in first:
+        kinds["images"] = List(ImageFeature())
+    schema: Any = Features(kinds).arrow_schema
+    try:
+        write_rows(path, schema, chain([first], rows))
+    except UnicodeEncodeError as error:
+        raise InputError(
+            "a response contains an invalid character (a lone surrogate), which parquet cannot store. Write "
+            "JSON Lines instead."
+        ) from error

@@ -11,7 +11,6 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -29,7 +28,7 @@ from service.questions.columns import (
     usual_column,
     value_at,
 )
-from service.questions.files import BadRow, RawRow, Source, open_file
+from service.questions.files import Source, open_file
 
 _OF_EXPORTS = ("copy", "group", "variant", "source_id", "strategy")
 """Parts that are looked for in our exports alone: elsewhere such names say something else."""
@@ -236,17 +235,15 @@ def read_score(value: Any, extracted: Any = None) -> Grade | None:
 LM_EVAL_COLUMNS = {"doc_id", "doc", "resps", "filtered_resps", "filter"}
 
 
-def read_lighteval(
-    source: Source, present: tuple[str, ...], metric: str | None
-) -> tuple[list[str], Parts, str | None]:
+def read_lighteval(source: Source, metric: str | None) -> tuple[list[str], Parts, str | None]:
     """Return the columns to read of details, what returns the parts of a row, and the metric of the score.
 
     The score of a row counts only if the row has one response.
     """
-    mark = "__" if "__doc__" in present else ""  # in some versions
+    mark = "__" if "__doc__" in source.columns else ""  # in some versions
     columns = [f"{mark}{each}{mark}" for each in ("doc", "model_response", "metric")]
-    first = next((row for row in source.rows if isinstance(row, RawRow)), None)
-    metrics = first.values.get(columns[2]) or {} if first else {}
+    first = next((row.values for row in source.rows if not row.problem), {})
+    metrics = first.get(columns[2]) or {}
     chosen = metric or next((name for name, value in metrics.items() if value is not None), None)
 
     def parts(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,7 +269,7 @@ def read_lighteval(
             "score": (scores or {}).get(chosen) if len(texts) == 1 else None,
         }
 
-    return [name for name in columns if name in present], parts, chosen
+    return [name for name in columns if name in source.columns], parts, chosen
 
 
 def read_lm_eval(source: Source, scorer: str | None) -> tuple[list[str], Parts, str | None]:
@@ -282,7 +279,7 @@ def read_lm_eval(source: Source, scorer: str | None) -> tuple[list[str], Parts, 
     as the harness's results do (`exact_match,strict-match`); by default the first of each. If a
     row has several responses, its metric is about all of them, so none of them gets a score.
     """
-    rows = [row.values for row in source.rows if isinstance(row, RawRow)]
+    rows = [row.values for row in source.rows if not row.problem]
     present = dict.fromkeys(name for row in rows for name in row)
     filters = dict.fromkeys(str(row.get("filter")) for row in rows)
     listed = (row["metrics"] for row in rows if isinstance(row.get("metrics"), list))
@@ -333,9 +330,6 @@ def _asked(row: Mapping[str, Any]) -> str | None:
 def _first(value: Any) -> Any:
     return (value[0] if value else None) if isinstance(value, list) else value
 
-
-_ROWS_LOOKED_AT = 200
-"""Columns of JSON Lines are taken from the first rows; a column that comes later is an error there."""
 
 _LM_EVAL_TASK = re.compile(r"samples_(.+)_\d{4}-\d\d-\d\dT[\d.-]+")
 
@@ -390,27 +384,21 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
 
         return open_log(path, scorer)
     source = open_file(path)
-    rows = () if source.columns else islice(source.rows, _ROWS_LOOKED_AT)
-    present = source.columns or tuple(
-        dict.fromkeys(name for row in rows if isinstance(row, RawRow) for name in row.values)
-    )
-    parts: Parts
-    if not present:
-        parts = partial(_parts_of_row, {"response": "response"})
-        list(_read(source, (), parts, None))  # says what is wrong with which rows
+    present = {*source.columns}
     if form is None:
-        if {"doc", "model_response"} <= {*present} or {"__doc__", "__model_response__"} <= {*present}:
+        if present >= {"doc", "model_response"} or present >= {"__doc__", "__model_response__"}:
             form = "lighteval"
         else:
-            form = "lm-eval" if {*present} >= LM_EVAL_COLUMNS else "rows"
+            form = "lm-eval" if present >= LM_EVAL_COLUMNS else "rows"
+    parts: Parts
     task, names = None, None
     if form == "lighteval":
-        wanted, parts, scorer = read_lighteval(source, present, scorer)
+        wanted, parts, scorer = read_lighteval(source, scorer)
     elif form == "lm-eval":
         wanted, parts, scorer = read_lm_eval(source, scorer)
         task = _LM_EVAL_TASK.fullmatch(path.stem)
     else:
-        names = choose_columns(columns, present, source.name)
+        names = choose_columns(columns, source.columns, source.name)
         wanted = [name if name in present else name.split(".")[0] for name in names.values()]
         parts, scorer = partial(_parts_of_row, names), names.get("score")
     return ResponseFile(
@@ -439,7 +427,7 @@ def _read(
     for row in source.read(wanted):
         number += 1
         try:
-            if isinstance(row, BadRow):
+            if row.problem:
                 raise RowProblem(row.problem)
             values = parts(row.values)
             read = [] if values is None else list(read_responses(row.place, values, names))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import CORRECT_SHARE, PLACES
@@ -14,7 +15,7 @@ from evaluator.reports.document import ABSENT, Document, Table, hundredths, join
 from evaluator.reports.methods import Entry, Method, differing_settings
 from evaluator.reports.published import PaperColumn, PublishedModel
 from evaluator.reports.report import MAJ_AT_K, PASS_AT_K, Metric, MetricScore, Report, ReportLine
-from service.questions.contamination import overlaps_with
+from service.questions.tables import ContaminationCheckRow, OverlapRow
 
 RUNS, AVERAGE = "runs", "average"
 """Values of the column `source`, next to the names of papers."""
@@ -246,14 +247,31 @@ def contamination_notes(session: Session, methods: Sequence[Method]) -> list[str
     entries = {entry.spec.problems_hash: entry for method in methods for entry in method.entries.values()}
     return [
         (
-            f"{entry.spec.problems}: the set {checked.set_name} contains {checked.problems} of its "
-            f"{entry.spec.size} problems ({checked.variants} more are similar). A model trained on that set "
-            "may have seen them. `tagrpo questions contamination` lists them."
+            f"{entry.spec.problems}: the set {set_name} contains {repeated} of its {entry.spec.size} "
+            f"problems ({variants} more are similar). A model trained on that set may have seen them. "
+            "`tagrpo questions contamination` lists them."
         )
         for problems_hash, entry in entries.items()
-        for checked in overlaps_with(session, problems_hash)
-        if checked.problems
+        for set_name, repeated, variants in overlaps_with(session, problems_hash)
+        if repeated
     ]
+
+
+def overlaps_with(session: Session, problems_hash: str) -> list[tuple[str, int, int]]:
+    """Return the sets that were checked against these problems, by name, each by its newest check.
+
+    With each set come the number of problems that it repeats and of those that it only resembles.
+    """
+    check = ContaminationCheckRow
+    newest = select(func.max(check.id)).where(check.problems_hash == problems_hash)
+    checks = select(check).where(check.id.in_(newest.group_by(check.set_name, check.set_hash)))
+    counts = []
+    for stored in session.scalars(checks.order_by(check.set_name, check.id)):
+        overlaps = select(OverlapRow.problem_id, OverlapRow.measure).where(OverlapRow.check_id == stored.id)
+        problems = session.execute(overlaps).all()
+        repeated = {row.problem_id for row in problems if row.measure != "variant"}
+        counts.append((stored.set_name, len(repeated), len({row.problem_id for row in problems} - repeated)))
+    return counts
 
 
 def _choices(report: Report) -> Iterator[str]:

@@ -32,7 +32,7 @@ from service.database import Database, in_parts
 from service.errors import InputError
 from service.hashing import content_id
 from service.json_lines import read_objects
-from service.questions.files import RawRow, open_file
+from service.questions.files import open_file
 from service.runs.store import Run
 
 _GROUPS_AT_ONCE = 20
@@ -264,7 +264,7 @@ def _rows(path: Path) -> Iterator[tuple[str, Mapping[str, Any], Step]]:
     for file in files:
         step = int(file.stem) if path.is_dir() and file.stem.isdecimal() else None
         rows: Iterator[tuple[str, Mapping[str, Any]]] = (
-            ((row.place, row.values) for row in open_file(file).rows if isinstance(row, RawRow))
+            ((row.place, row.values) for row in open_file(file).rows)
             if file.suffix == ".parquet"
             else ((f"{file}:{number}", row) for number, row in read_objects(file, "with a reward"))
         )

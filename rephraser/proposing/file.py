@@ -9,7 +9,7 @@ from rephraser.config import FileProposer
 from service.errors import InputError
 from service.hashing import canonical_text, content_hash
 from service.questions import Question
-from service.questions.files import BadRow, RawRow
+from service.questions.files import RawRow
 from service.questions.reading import open_source
 
 ID_COLUMNS = ("question_id", "original_id", "qid")
@@ -46,7 +46,7 @@ def read_candidates(
     rows = unmatched = 0
     chosen: tuple[str, str] | None = None
     for row in opened.rows:
-        if isinstance(row, BadRow):
+        if row.problem:
             raise InputError(f"{row.place}: {row.problem}. Fix or remove this row.")
         rows += 1
         chosen = chosen or _choose(opened.name, row, question_ids, proposer)

@@ -1,12 +1,19 @@
-"""Strategies: the versioned, hashed instructions that make a candidate out of a question."""
+"""Strategies: the versioned, hashed instructions that make candidates out of a question, and their prompts.
+
+The proposer gets earlier candidates and why they failed, but never an answer.
+"""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
+from service.asks.request import Message, message_with_images
 from service.errors import InputError
 from service.hashing import content_hash
+from service.questions.images import Image
 
 SHIPPED = ("perspectives", "paraphrase", "rename", "format", "programs")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
@@ -61,3 +68,64 @@ def _parse(name: str, text: str, *, place: str) -> Strategy:
     if not body:
         raise InputError(f"{place}: the instruction is empty.")
     return Strategy(name, header.get("version", "1"), header.get("summary", "custom instruction"), body)
+
+
+RESPONSE_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"rephrasings": {"type": "array", "items": {"type": "string"}, "minItems": 1}},
+    "required": ["rephrasings"],
+    "additionalProperties": False,
+}
+
+_AVOID = "Keep clearly away from these earlier rewrites:"
+_FAILED = (
+    "Keep clearly away from these earlier rewrites. Below some of them stands what was wrong; make none of "
+    "these mistakes again:"
+)
+_ONE = "Write one rewrite of the problem below."
+_MANY = (
+    "Write {count} rewrites of the problem below that differ from each other in wording, format and order of "
+    "information."
+)
+_JSON = (
+    'Answer with a JSON object {{"rephrasings": [...]}} that holds {strings} and nothing else. Inside JSON '
+    'every backslash of LaTeX is written twice, as in "\\\\frac".'
+)
+_IMAGES = (
+    "Images belong to the problem: {images}. Whoever reads a rewrite sees them too, so put nothing of them "
+    "into words. Write <image> where an image belongs, exactly {images} times in each rewrite, in the order "
+    "of the problem."
+)
+_TAGS = "Put each rewrite between the tags <rephrasing> and </rephrasing> and write nothing outside the tags."
+
+
+Earlier = tuple[str, str | None]
+"""An earlier candidate, and in one line what was wrong with it; None: nothing, or nothing known."""
+
+
+def build_messages(
+    strategy: Strategy,
+    question: str,
+    count: int,
+    *,
+    avoid: Sequence[Earlier] = (),
+    structured: bool,
+    images: Sequence[Image] = (),
+) -> tuple[Message, Message]:
+    """Return the system and user message that ask for `count` candidates of one question.
+
+    The new ones must differ from those to `avoid`. With `structured` the model answers in JSON
+    (`RESPONSE_SCHEMA`); without, in tags, which need no escaping of LaTeX's backslashes.
+    """
+    many = count > 1
+    lines = [_MANY.format(count=count) if many else _ONE]
+    if avoid:
+        lines.append(_FAILED if any(reason for _, reason in avoid) else _AVOID)
+    for text, reason in avoid:
+        lines.append(f"<earlier>\n{text}\n</earlier>" + (f"\nWrong: {reason}" if reason else ""))
+    strings = f"exactly {count} strings" if many else "exactly one string"
+    lines.append(_JSON.format(strings=strings) if structured else _TAGS)
+    if images:
+        lines.append(_IMAGES.format(images=len(images)))
+    lines.append(f"<problem>\n{question}\n</problem>")
+    return Message("system", strategy.text), message_with_images("\n\n".join(lines), question, images)

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from rephraser.config import RephraseConfig
+from rephraser.proposing.strategies import build_messages
 from rephraser.run.execution import plan_spec, premise_model
-from rephraser.run.requests import build_messages
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
 from service.database import Database
@@ -23,9 +23,8 @@ INSTRUCTIONS = 800  # tokens of the instructions about premises
 def estimate(config: RephraseConfig, db: Database) -> Estimate:
     """Return what the run of a config will ask and cost; nothing is sent or stored.
 
-    The estimate is made from the largest finished run with the same settings, else from the questions alone.
-    From a trial of k questions everything is scaled, give or take 2/sqrt(k): what questions cost varies about
-    as much as it is. From the questions alone the least is one round, the most all rounds for all of them.
+    The estimate is made from the largest finished run with the same settings, else from the questions alone:
+    then the least is one round, the most all rounds for all of them.
     """
     spec, ids, _ = plan_spec(config, db)
     with db.read() as session:
@@ -78,4 +77,4 @@ def _from_questions(spec: RunSpec, questions: Sequence[Question], models: Sequen
         prompts = 2 * asked * spec.n * rounds + requests * INSTRUCTIONS
         kept = requests * between(SHORT_ANSWER, spec.premises.sampling.max_tokens)
         stages.append(priced(PREMISES, spec.premises.model, requests, prompts, kept, prices))
-    return Estimate(count, tuple(stages), images=images)
+    return Estimate(count, stages, images=images)

@@ -1,30 +1,25 @@
 """Start or resume a rephrase run from its config, and work on its tasks."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
-from evaluator.grading import Grader
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, VerdictRule
 from rephraser.proposing.file import FileCandidates, read_candidates
-from rephraser.proposing.rules import RULES_VERSION, propose_by_rules
+from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy, load_strategy
-from rephraser.run.judge import judge_cases
-from rephraser.run.rephrase import Rephrasing
+from rephraser.run.rephrase import rephrase_run
 from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, PremiseSpec, RunSpec, SolverSpec
 from rephraser.run.store import KIND
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
-from service.asks.ask import Models, Outcome
+from service.asks.ask import Outcome
 from service.asks.request import prompt_request
-from service.asks.store import Grouped, add_tasks
-from service.asks.work import work_on_run
+from service.asks.store import add_tasks
 from service.config import pick
 from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
-from service.hashing import derive_seed
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
 from service.questions import load_question_set
@@ -56,7 +51,7 @@ async def rephrase(
             run, before = open_run(
                 session, name=config.name, kind=KIND, spec=spec.to_json(), question_ids=ids
             )
-            add_tasks(session, run.id, ids)
+            add_tasks(session, run.id, ids[before or 0 :])
             keep_config(session, run.id, config.stored())
         if before is not None:
             note(f"resuming run {run.name}")
@@ -151,11 +146,10 @@ def plan_spec(config: RephraseConfig, db: Database) -> tuple[RunSpec, list[str],
 
 def _solver_prompt(solver: Solver, programs: bool) -> PromptSpec | None:
     """Return how a text is put to a solver; None: by the run's instruction."""
-    given = (solver.preset, solver.prompt_file, solver.system, solver.form, solver.chat_template_kwargs)
-    if all(each is None for each in given):
+    given = pick(solver, PromptConfig)
+    if all(each is None for each in given.values()):
         return None
-    prompt = PromptConfig(**pick(solver, PromptConfig) | {"preset": solver.preset or "default"})
-    return prompt.prompt(programs=programs)
+    return PromptConfig(**given | {"preset": solver.preset or "default"}).prompt(programs=programs)
 
 
 async def _open(config: RephraseConfig, spec: RunSpec, models: OpenModels) -> RunSpec:
@@ -199,34 +193,3 @@ def make_rule(verdict: VerdictRule, base: OverlapRule = OverlapRule()) -> Overla
         rule = OverlapRule.scaled(samples, looks)
     accept, reject = verdict.accept or rule.accept_overlap, verdict.reject or rule.reject_new
     return replace(rule, accept_overlap=accept, reject_new=reject)
-
-
-async def rephrase_run(
-    db: Database,
-    run: Run,
-    models: Models,
-    report: TellStage,
-    *,
-    candidates: FileCandidates | None = None,
-    stop_below: float | None = None,
-    retry_final: bool = False,
-    grader_workers: int | None = None,
-) -> Outcome:
-    """Work on a run until it is done, stopped by a cap, or only failed requests are left."""
-    spec = RunSpec.from_json(run.spec)
-
-    def source(question_id: str, text: str, count: int) -> Sequence[str]:
-        if candidates is not None:
-            return candidates.by_question.get(question_id, ())[:count]
-        return propose_by_rules(text, count, seed=derive_seed("seed", spec.seed, question_id) or 0)
-
-    with Grader(workers=grader_workers) as grader:
-        no_model = None if spec.proposer == "llm" else source
-        judging = Grouped(partial(judge_cases, run.id, spec, grader))
-        rephrasing = Rephrasing(run.id, spec, judging, no_model, stop_below)
-        try:
-            return await work_on_run(
-                db, run.id, rephrasing.rephrase, models, partial(report, "questions"), retry_final=retry_final
-            )
-        finally:
-            judging.close()

@@ -1,5 +1,6 @@
 """Verdicts on candidates: by structural checks and premises, then by answers that the grader clusters."""
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
@@ -33,29 +34,12 @@ None: the response has no answer; `TRUNCATED`: it was cut off before one.
 
 
 @dataclass(frozen=True)
-class CheckedCandidate:
-    """A candidate of a question with the findings of its checks. `rejected`: by the structural ones."""
-
-    id: str
-    text: str
-    ordinal: int
-    findings: Sequence[Mapping[str, str]]
-    rejected: bool = False
-    premises: Premises | None = None
-
-    @classmethod
-    def stored(cls, row: Row[Any]) -> "CheckedCandidate":
-        """Return a candidate of `candidates_query` that passed the structural checks."""
-        findings = [each for each in row.evidence["findings"] if not each["name"].startswith("premise_")]
-        return cls(row.candidate_id, row.text, row.ordinal, findings)
-
-
-@dataclass(frozen=True)
 class Case:
-    """A candidate with all answers of one look."""
+    """A candidate of `candidates_query` with all answers of one look."""
 
     question: Question
-    candidate: CheckedCandidate
+    candidate: Row[Any]
+    premises: Premises | None
     look: int  # how many looks were taken before
     original: Answers
     drawn: Answers
@@ -95,21 +79,19 @@ def check_structure(
         min_distance=spec.min_distance,
     )
     fatal = [finding for finding in findings if finding.severity == "fatal"]
+    details = "; ".join(finding.detail for finding in fatal or findings)
     if fatal:
-        status, reason = Verdict.REJECTED, "; ".join(finding.detail for finding in fatal)
+        status, reason = Verdict.REJECTED, details
     elif spec.solvers:
         status, reason = Verdict.UNVERIFIED, "passed the structural checks; waiting for answers"
     elif findings:
-        details = "; ".join(finding.detail for finding in findings)
         status, reason = Verdict.UNDECIDED, f"no solver compared answers, and {details}"
     else:
         status = Verdict.UNVERIFIED
         reason = "passed the structural checks; answers were not compared, as the run has no solver"
+    named = ("name", "severity", "detail")
     evidence = {
-        "findings": [
-            {"name": finding.name, "severity": finding.severity, "detail": finding.detail}
-            for finding in findings
-        ],
+        "findings": [{name: getattr(finding, name) for name in named} for finding in findings],
         "versions": {"checks": CHECKS_VERSION},
     }
     row = candidate_row(question.id, question.text, text)
@@ -153,17 +135,15 @@ def cannot_read(answers: Answers, spec: RunSpec) -> bool:
 
 def judge_cases(run_id: str, spec: RunSpec, grader: Grader, cases: Sequence[Case]) -> list[dict[str, Any]]:
     """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
-    jobs = [
-        ClusterJob(tuple(each or None for side in case.answers for each in side), case.question.answer)
-        for case in cases
-        if case.question.kind is not AnswerKind.CODE
-    ]
-    clusterings = iter(grader.cluster_many(jobs))
-    rows = (
-        _cluster_programs(case, grader) if case.question.kind is AnswerKind.CODE else next(clusterings)
-        for case in cases
-    )
-    return [_judge_answers(run_id, spec, *each) for each in zip(cases, rows, strict=True)]
+    if cases[0].question.kind is AnswerKind.CODE:  # then all questions of the run ask for programs
+        clusterings = [_cluster_programs(case, grader) for case in cases]
+    else:
+        jobs = [
+            ClusterJob(tuple(each or None for side in case.answers for each in side), case.question.answer)
+            for case in cases
+        ]
+        clusterings = grader.cluster_many(jobs)
+    return [_judge_answers(run_id, spec, *each) for each in zip(cases, clusterings, strict=True)]
 
 
 def _cluster_programs(case: Case, grader: Grader) -> Clustering:
@@ -175,7 +155,8 @@ def _cluster_programs(case: Case, grader: Grader) -> Clustering:
 
 
 def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
-    candidate, premises = case.candidate, case.candidate.premises
+    candidate, premises = case.candidate, case.premises
+    findings = [each for each in candidate.evidence["findings"] if not each["name"].startswith("premise_")]
     counts = count_classes(*case.answers, clustering)
     rule = rule_for_programs(spec.rule) if case.question.kind is AnswerKind.CODE else spec.rule
     evidence: dict[str, Any] = {
@@ -188,7 +169,7 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
             solver.model: {"original": len(original), "candidate": len(drawn)}
             for solver, original, drawn in zip(spec.solvers, case.original, case.drawn, strict=True)
         },
-        "findings": candidate.findings,
+        "findings": findings + (premises.findings if premises else []),
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
@@ -196,7 +177,7 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
         asked = {"id": spec.premises.id, "model": spec.premises.model, "outcome": premises.outcome}
         evidence["premises"] = {**asked, **vars(premises)}
     last = cannot_read(case.original, spec) or case.look + 1 >= len(rule.looks)
-    return judge_counts(run_id, candidate.id, counts, evidence, rule, last=last)
+    return judge_counts(run_id, candidate.candidate_id, counts, evidence, rule, last=last)
 
 
 def judge_counts(
@@ -236,3 +217,35 @@ def count_classes(
             f"{side}_truncated": answers.count(TRUNCATED),
         }
     return AnswerCounts(gold=clustering.gold, **sides)
+
+
+REASON_LENGTH = 240  # characters
+HINTS = 3
+
+# Not which answers: the next rewrite would give them away, or be bent to them.
+BY_ANSWERS = {
+    "rejected": "its answers differ from those of the problem, so something in it changes the problem",
+    "undecided": "its answers do not clearly match those of the problem, so it may not mean the same",
+}
+_BY_REVIEW = "a reader found that it is not the same problem"  # the reader's words may hold the answer
+# The details of these would tell the answer once more, or number candidates that the proposer does not see.
+_WITHOUT_DETAIL = {
+    "answer_leaked": "it states the answer",
+    "same_as_sibling": "it repeats another rewrite",
+    "too_like_sibling": "its words are nearly those of another rewrite",
+}
+
+
+def failure_reason(candidate: Row[Any]) -> str | None:
+    """Return in one line why a candidate (of `read_candidates`) failed; None for one that did not."""
+    if candidate.status not in BY_ANSWERS:
+        return None
+    fatal: list[str] = []
+    hints: list[str] = []
+    for finding in (candidate.evidence or {}).get("findings", ()):
+        detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
+        (fatal if finding["severity"] == "fatal" else hints).append(detail)
+    reason = _BY_REVIEW if candidate.reviewed else "; ".join(fatal) or BY_ANSWERS[candidate.status]
+    if hints:
+        reason += f". Check: {'; '.join(hints[:HINTS])}"
+    return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")

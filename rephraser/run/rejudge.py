@@ -84,14 +84,11 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
 
 
 def _read_looks(session: Session, run_id: str) -> dict[str, list[dict[str, Any]]]:
-    """Return the evidence of each look at a run's candidates, in order; each has more answers."""
-    looks, drawn = defaultdict[str, list[dict[str, Any]]](list), dict[str, int]()
+    """Return the evidence of each look at a run's candidates, in order; judging again repeats a look."""
+    looks = defaultdict[str, list[dict[str, Any]]](list)
     verdicts = select(VerdictRow.candidate_id, VerdictRow.evidence).where(VerdictRow.run_id == run_id)
     for candidate_id, evidence in session.execute(verdicts.order_by(VerdictRow.id)):
-        if "counts" not in evidence:
-            continue
-        answers = _COUNTS.validate_python(evidence["counts"]).drawn("candidate")
-        if answers > drawn.get(candidate_id, -1):  # others repeat a look
-            drawn[candidate_id] = answers
-            looks[candidate_id].append(evidence)
+        taken = looks[candidate_id]
+        if "counts" in evidence and evidence["counts"] not in [each["counts"] for each in taken]:
+            taken.append(evidence)
     return looks

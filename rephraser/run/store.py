@@ -12,8 +12,7 @@ from service.asks.tables import AskRow, NoteRow
 from service.database import upsert
 from service.questions import Question
 from service.questions.images import Image, load_images
-from service.questions.store import as_question
-from service.questions.tables import QuestionRow
+from service.questions.store import load_questions
 from service.runs.store import Run, find_run
 
 KIND = "propose"
@@ -26,8 +25,7 @@ def find_neighbor_run(session: Session, reference: str | None) -> Run:
 
 def read_questions(session: Session, ids: Sequence[str]) -> list[tuple[Question, tuple[Image, ...]]]:
     """Return the questions of these ids with their images, in their order."""
-    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(ids)))
-    questions = {row.id: as_question(row) for row in rows}
+    questions = load_questions(session, ids)
     images = load_images(session, (id for each in questions.values() for id in each.images))
     return [(questions[id], tuple(images[image] for image in questions[id].images)) for id in ids]
 

@@ -11,8 +11,9 @@ from rephraser.checks.text import likeness
 from rephraser.sets.store import RATE_DEFINITION, accept_rates, load_set
 from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, solver_name
-from service.database import Database, in_parts
+from service.database import Database
 from service.errors import DatabaseError, InputError
+from service.parquet import write_rows
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
 from service.runs.store import package_versions
 from service.writing import check_file_target, check_folder_target, write_file, write_folder
@@ -25,8 +26,6 @@ SPLIT_FILE = "data/train-00000-of-00001.parquet"
 MANIFEST_KEY = b"tagrpo"
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,49}")
 OTHER_LICENSE = "other"
-_ROWS_PER_GROUP = 1000
-_PICTURED_PER_GROUP = 50  # with images of up to 20 MB
 
 
 def export_set(
@@ -90,32 +89,6 @@ def manifest_path(target: Path) -> Path:
     return target.with_name(f"{target.name}.{MANIFEST_NAME}")
 
 
-def _to_row(entry: SetEntry, images: Sequence[Any] | None = None) -> dict[str, Any]:
-    """Return the exported row of a question; it contains the ids and everything that the hashes cover.
-
-    `images` are its images in the export's form; None leaves the column out.
-    """
-    question = entry.question
-    return {
-        "id": question.id,
-        "question": question.text,
-        **{name: getattr(question, name) for name in ("answer", "level", "subject")},
-        "kind": str(question.kind),
-        **({} if images is None else {"images": [*images]}),
-        "neighbors": [
-            {
-                "id": neighbor.candidate_id,
-                **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
-                "posterior": neighbor.posterior,
-                "reviewed": neighbor.reviewed,
-                "likeness": likeness(question.text, neighbor.text),
-                **{name: getattr(neighbor.successes, name, None) for name in ("solver", *COUNTS)},
-            }
-            for neighbor in entry.neighbors
-        ],
-    }
-
-
 def features(*, images: bool = False) -> Any:
     """Return `datasets.Features` of an exported row; questions with `images` have a column for them."""
     from datasets import Features, Image, List, Value
@@ -143,37 +116,44 @@ def _pictured(entries: Sequence[SetEntry]) -> bool:
 
 
 def _rows(
-    entries: Sequence[SetEntry], load: LoadImages, to_cell: Callable[[Image], Any], *, pictured: bool
+    entries: Sequence[SetEntry], load: LoadImages, to_cell: Callable[[Image], Any]
 ) -> Iterator[dict[str, Any]]:
+    """Yield the exported row of each question, with the ids and everything that the hashes cover."""
+    pictured = _pictured(entries)
     for entry in entries:
-        ids = entry.question.images
+        question, ids = entry.question, entry.question.images
         images = load(ids) if ids else {}
-        yield _to_row(entry, [to_cell(images[id]) for id in ids] if pictured else None)
+        yield {
+            "id": question.id,
+            "question": question.text,
+            **{name: getattr(question, name) for name in ("answer", "level", "subject")},
+            "kind": str(question.kind),
+            **({"images": [to_cell(images[id]) for id in ids]} if pictured else {}),
+            "neighbors": [
+                {
+                    "id": neighbor.candidate_id,
+                    **{key: getattr(neighbor, key) for key in NEIGHBOR_TEXTS},
+                    "posterior": neighbor.posterior,
+                    "reviewed": neighbor.reviewed,
+                    "likeness": likeness(question.text, neighbor.text),
+                    **{name: getattr(neighbor.successes, name, None) for name in ("solver", *COUNTS)},
+                }
+                for neighbor in entry.neighbors
+            ],
+        }
 
 
 def _write_jsonl(path: Path, entries: Sequence[SetEntry], load: LoadImages) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for row in _rows(entries, load, data_address, pictured=_pictured(entries)):
+        for row in _rows(entries, load, data_address):
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
 def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages) -> int:
-    """Write the rows in groups; return their size in memory, which a dataset card states."""
-    import pyarrow
-    from pyarrow import parquet
-
-    pictured = _pictured(entries)
-    at_once = _PICTURED_PER_GROUP if pictured else _ROWS_PER_GROUP
-    schema: Any = features(images=pictured).arrow_schema
+    """Write the rows; return their size in memory, which a dataset card states."""
+    schema: Any = features(images=_pictured(entries)).arrow_schema
     schema = schema.with_metadata({**schema.metadata, MANIFEST_KEY: described.encode()})
-    size = 0
-    with parquet.ParquetWriter(path, schema, compression="zstd") as writer:
-        for part in in_parts(entries, at_once):
-            rows = list(_rows(part, load, parquet_cell, pictured=pictured))
-            table = pyarrow.Table.from_pylist(rows, schema=schema)
-            writer.write_table(table)
-            size += int(table.nbytes)
-    return size
+    return write_rows(path, schema, _rows(entries, load, parquet_cell))
 
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:

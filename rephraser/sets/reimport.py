@@ -200,7 +200,8 @@ def _read_entry(values: dict[str, Any], place: str, images: RowImages) -> SetEnt
     """Return the entry of an exported row. Ids are recomputed; those in the row are ignored."""
     try:
         row = _ExportedRow.model_validate(values)
-        ids = images.take(values.get("images"))
+        ids, kind = images.take(values.get("images")), row.kind or AnswerKind.LATEX
+        question = make_question(row.question, row.answer, row.level, row.subject, kind, ids)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if first["loc"][0] == "neighbors" and len(first["loc"]) > 1:
@@ -208,8 +209,6 @@ def _read_entry(values: dict[str, Any], place: str, images: RowImages) -> SetEnt
         raise InputError(f'{place}: "{first["loc"][-1]}" is {first["input"]!r}: {first["msg"]}.') from error
     except ImageProblem as problem:
         raise InputError(f'{place}: "images": {problem}.') from problem
-    kind = row.kind or AnswerKind.LATEX
-    question = make_question(row.question, row.answer, row.level, row.subject, kind, ids)
     neighbors = (Neighbor(candidate_id(question.id, each.text), **vars(each)) for each in row.neighbors)
     return SetEntry(question, tuple(neighbors))
 

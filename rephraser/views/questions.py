@@ -19,7 +19,7 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import solver_name
 from service.questions.question import Question
-from service.questions.store import as_question, get_set
+from service.questions.store import get_set, load_questions
 from service.questions.tables import QuestionRow, QuestionSetMemberRow
 from service.runs.tables import RunRow
 
@@ -79,8 +79,7 @@ def page_questions(
     ids = list(session.scalars(query.where(place).order_by(order).limit(limit + 1)))
     more, page = len(ids) > limit, ids[:limit] if before is None else ids[:limit][::-1]
     earlier, later = (after is not None, more) if before is None else (more, True)
-    rows = session.scalars(select(QuestionRow).where(QuestionRow.id.in_(page)))
-    questions = {row.id: as_question(row) for row in rows}
+    questions = load_questions(session, page)
     counts: dict[str, dict[str, int]] = defaultdict(dict)
     of_question = (StandingRow.question_id, StandingRow.status)
     counted = select(*of_question, func.count()).group_by(*of_question)

@@ -2,13 +2,14 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.parsing import ParseResult
-from rephraser.reviews.status import CandidateStatus, current_statuses
 from rephraser.run.spec import RunSpec
 from rephraser.run.store import KIND
 from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, VerdictRow
@@ -17,10 +18,11 @@ from rephraser.views.questions import find_suspects
 from service.asks.tables import AskRow
 from service.runs.progress import frequent_errors, progress_of
 from service.runs.spending import known_cost, read_ledger
-from service.runs.store import Run, list_runs, run_question_ids
+from service.runs.store import Run, list_runs
 from service.runs.tables import RunQuestionRow
 
 ERRORS_SHOWN = 20
+AWAITING = "awaiting answers"
 
 
 def list_records(session: Session) -> list[tuple[Run, dict[str, Any]]]:
@@ -55,33 +57,36 @@ def summarize(session: Session, run: Run) -> dict[str, Any]:
     lack a request that failed, `final_questions` one that failed for good.
     """
     spec = RunSpec.from_json(run.spec)
-    question_ids = run_question_ids(session, run.id)
-    statuses: dict[str, list[CandidateStatus]] = {}
-    for status in current_statuses(session, run.id):
-        statuses.setdefault(status.question_id, []).append(status)
-    neighbors = {
-        question_id: sum(c.status in spec.counting and c.final for c in statuses.get(question_id, []))
-        for question_id in question_ids
-    }
     unreadable = _unreadable_questions(session, run.id, spec)
+    questions, by_neighbors, by_status = 0, Counter[int](), Counter[str]()
+    unfinished = list[dict[str, Any]]()
+    for question_id, rows in groupby(_count_candidates(session, run.id), itemgetter(0)):
+        statuses = Counter[str]()
+        for _, count, status, final, reviewed in rows:
+            statuses[status if final or reviewed else AWAITING] += count
+        statuses = +statuses
+        neighbors = sum(count for status, count in statuses.items() if status in spec.counting)
+        questions += 1
+        by_neighbors[min(neighbors, spec.n)] += 1
+        by_status.update(statuses)
+        if neighbors < spec.n:
+            reasons = [f"{count} {status}" for status, count in sorted(statuses.items())] or ["no candidate"]
+            if question_id in unreadable:
+                reasons.append("too many answers to the question are truncated or cannot be parsed")
+            reason = ", ".join(reasons)
+            unfinished.append({"question_id": question_id, "neighbors": neighbors, "reason": reason})
     [progress] = progress_of(session, [run])
-    by_status = _count_statuses([each for candidates in statuses.values() for each in candidates])
-    unfinished = [
-        {"question_id": id, "neighbors": count, "reason": _why(statuses.get(id, []), id in unreadable)}
-        for id, count in neighbors.items()
-        if count < spec.n
-    ]
     outcome = AskRow.outcome
     bad = select(outcome, func.count()).where(AskRow.scope == run.id, outcome != ParseResult.OK.value)
     return {
         "run": run.name,
         "run_id": run.id,
-        "questions": len(question_ids),
-        "complete": sum(count >= spec.n for count in neighbors.values()),
+        "questions": questions,
+        "complete": by_neighbors[spec.n],
         "wanted": spec.n,
         "compared_answers": bool(spec.solvers),
-        "questions_by_neighbors": dict(sorted(Counter(min(c, spec.n) for c in neighbors.values()).items())),
-        "candidates": by_status,
+        "questions_by_neighbors": dict(sorted(by_neighbors.items())),
+        "candidates": dict(sorted(by_status.items())),
         "findings": finding_counts(session, run.id),
         "unreadable": {str(name): count for name, count in session.execute(bad.group_by(outcome))},
         "open_questions": progress.open,
@@ -102,17 +107,22 @@ def finding_counts(session: Session, run_id: str) -> dict[str, int]:
     return dict(session.execute(query.order_by(counted.desc(), name)).all())
 
 
-def _count_statuses(candidates: Iterable[CandidateStatus]) -> dict[str, int]:
-    words = (str(each.status) if each.final else "awaiting answers" for each in candidates)
-    return dict(sorted(Counter(words).items()))
+def _count_candidates(session: Session, run_id: str) -> Iterable[Any]:
+    """Return the numbers of each question's candidates in the run's order; one row of 0 if it has none.
 
-
-def _why(candidates: Iterable[CandidateStatus], unreadable: bool) -> str:
-    reasons = [f"{count} {status}" for status, count in _count_statuses(candidates).items()]
-    reasons = reasons or ["no candidate"]
-    if unreadable:
-        reasons.append("too many answers to the question are truncated or cannot be parsed")
-    return ", ".join(reasons)
+    Each row is (question id, number, status, whether the verdict is final, whether a review counts).
+    """
+    standing, of_question = StandingRow, RunQuestionRow.question_id
+    keys = (of_question, standing.status, VerdictRow.final, standing.review_id.is_not(None))
+    return session.execute(
+        select(of_question, func.count(standing.proposal_id), *keys[1:])
+        .outerjoin(standing, (standing.question_id == of_question) & (standing.run_id == run_id))
+        .outerjoin(VerdictRow, VerdictRow.id == standing.verdict_id)
+        .where(RunQuestionRow.run_id == run_id)
+        .group_by(RunQuestionRow.position, *keys)
+        .order_by(RunQuestionRow.position)
+        .execution_options(yield_per=1000)
+    )
 
 
 def _unreadable_questions(session: Session, run_id: str, spec: RunSpec) -> set[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from service.asks import request as kinds
 from service.asks import store as rows
 from service.asks.money import cost_pico, worst_pico
-from service.asks.request import Answer, Fault, Reply, Request, read_reply
+from service.asks.request import Answer, Fault, Request, read_reply
 from service.asks.servers import Endpoint
 from service.asks.store import NO_ROOM, Attempt, Ended, Store
 from service.asks.tables import ANSWERED, FAILED, FINAL
@@ -171,7 +171,7 @@ class Asker:
         if row.state == FINAL:
             kind, _, message = row.error.partition(": ")
             raise Failed(kind, message, final=True)
-        return read_reply(row.reply, row.id, seeded=row.seeded)
+        return replace(read_reply(row.reply, seeded=row.seeded), ask_id=row.id, body="")
 
     def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
         del self._under_way[key]
@@ -180,39 +180,32 @@ class Asker:
 
     async def _ask(self, request: Request) -> Answer:
         """Look up, or send until there is an answer."""
-        if (stored := await self.find(request)) is not None:
-            return stored
-        if (backend := self._backends.get(request.model)) is not None:
-            return await backend.obtain(request)
-        endpoint = self.models.endpoints[request.model]
-        faults: list[Fault] = []
-        while True:
-            sent = await self._attempt(request, endpoint, faults)
+        backend, faults = self._backends.get(request.model), list[Fault]()
+        while (stored := await self.find(request)) is None:
+            if backend is not None:
+                return await backend.obtain(request)
+            sent = await self._attempt(request, self.models.endpoints[request.model], faults)
             if isinstance(sent, Answer):
                 return sent
-            if sent is None:  # another process sends it, or has just been answered
-                if (stored := await self.find(request)) is not None:
-                    return stored
-                if await self.store.read(rows.is_in_idle_job, request.key):
-                    raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
-            await self.pause(ELSEWHERE_POLL_S if sent is None else sent)
+            await self.pause(sent)
+        return stored
 
-    async def _attempt(
-        self, request: Request, endpoint: Endpoint, faults: list[Fault]
-    ) -> Answer | float | None:
+    async def _attempt(self, request: Request, endpoint: Endpoint, faults: list[Fault]) -> Answer | float:
         """Reserve, send once, store; the slot is free again as soon as the reply has come.
 
-        Returns the answer, the pause before the next attempt, or None if another process sends the request.
+        Returns the answer, or the pause before the next attempt.
         """
         async with endpoint.slot(self.stopping) as server:
             worst = worst_pico(request, endpoint.price)
             ask_id = await self._begin(Attempt(request, self.run_id, self.worker, worst))
             if ask_id is None:
-                return None
+                if await self.store.read(rows.is_in_idle_job, request.key):
+                    raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
+                return ELSEWHERE_POLL_S
             self.in_flight.add(ask_id)
             began = time.monotonic()
             try:
-                reply = await endpoint.send(request, server)
+                answer = await endpoint.send(request, server)
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
@@ -220,7 +213,7 @@ class Asker:
                 await self._land(ask_id)
                 raise
         seconds = time.monotonic() - began
-        answer = await self.keep(request.model, ask_id, reply, endpoint.price, seconds)
+        answer = await self.keep(request.model, ask_id, answer, endpoint.price, seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
@@ -247,11 +240,10 @@ class Asker:
             async with self._at_cap, self._settled:  # one at a time tries again
                 while (begun := await self._try(attempt)) == NO_ROOM:
                     if not self.in_flight:
-                        account = await self.store.read(read_account, self.run_id)
+                        cap_usd, spent_usd = await self.store.read(read_account, self.run_id)
+                        spent = f"${spent_usd:.4f} of --max-usd {cap_usd} is spent"
                         raise Stopped(
-                            BUDGET,
-                            f"${account.spent_usd:.4f} of --max-usd {account.max_usd} is spent, and the next "
-                            "request might cost more than what is left",
+                            BUDGET, f"{spent}, and the next request might cost more than what is left"
                         )
                     await self._settled.wait()
         return begun if isinstance(begun, int) else None
@@ -267,18 +259,17 @@ class Asker:
         self.outcome.sent -= not isinstance(begun, int)
         return begun
 
-    async def keep(self, model: str, ask_id: int, reply: Reply, price: Any, seconds: float = 0.0) -> Answer:
-        """Store a reply and its cost before anyone can use it, unless it is a `Fault`."""
-        answer = replace(reply.answer, ask_id=ask_id)
+    async def keep(self, model: str, ask_id: int, answer: Answer, price: Any, seconds: float = 0.0) -> Answer:
+        """Store an answer and its cost before anyone can use it; return it with its id."""
         tokens = answer.prompt_tokens, answer.completion_tokens
         cost = cost_pico(price, *tokens) if any(tokens) else None
-        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, reply.seeded, reply.body))
+        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, answer.seeded, answer.body))
         self.outcome.answered += 1
         self.outcome.completion_tokens += answer.completion_tokens
         self.outcome.pico_usd += cost or 0
         self.answering.add(model)
         self._failed_in_a_row[model], self.last_answer_s = 0, time.monotonic()
-        return answer
+        return replace(answer, ask_id=ask_id, body="")
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
         """Store a failed attempt; a possible bill counts at its worst case."""

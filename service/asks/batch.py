@@ -13,7 +13,7 @@ import json
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -27,8 +27,6 @@ from service.asks.money import worst_pico
 from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
 from service.database import in_parts
 from service.errors import DatabaseError, InputError, PrerequisiteError
-from service.runs.spending import read_account
-from service.runs.tables import PICO_PER_USD
 
 if TYPE_CHECKING:
     from service.asks.remote import RemoteEndpoint
@@ -118,7 +116,7 @@ class BatchJobs:
             try:
                 outcome = await done  # an answer, a fault and whether it is final, or None: it was not sent
             finally:
-                del self._waiting[request.key]
+                self._waiting.pop(request.key, None)
             if outcome is None:
                 if (stored := await self._asker.find(request)) is not None:
                     return stored
@@ -160,49 +158,42 @@ class BatchJobs:
 
     def _pending(self) -> list[Request]:
         """Return the requests that wait and are in no job."""
-        waiting = ((key, *each) for key, each in self._waiting.items())
-        return [request for key, request, done in waiting if key not in self._in_jobs and not done.done()]
+        return [request for key, (request, _) in self._waiting.items() if key not in self._in_jobs]
 
     async def _make_job(self) -> bool:
         """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
 
         If there is no room, the run stops unless other jobs run, which may turn out cheaper.
         """
-        requests = self._pending()[: self._largest]
-        bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
-        worst = [worst_pico(request, self._price) for request in requests]
-        others_run = bool(self._tasks)  # before the account is read: a job that ends in between frees money
-        account = await self._asker.store.read(read_account, self._asker.run_id)
-        left = math.inf
-        if account.max_usd is not None:
-            left = round((account.max_usd - account.committed_usd) * PICO_PER_USD)
-        affordable = _count_fitting((each or 0 for each in worst), left)
-        limit = self._asker.models.budget.max_requests
-        allowed = len(requests) if limit is None else limit - self._asker.outcome.sent
-        is_too_few = affordable < LEAST_SHARE * len(requests)
-        if others_run and (is_too_few or allowed <= 0):
-            return False
-        if is_too_few:
-            covered = f"{affordable:,} of {len(requests):,} requests"
-            raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers only {covered}")
-        if allowed <= 0:
+        asker, others_run = self._asker, bool(self._tasks)  # a job that ends from here on frees money
+        limit = asker.models.budget.max_requests
+        most = self._largest if limit is None else min(self._largest, limit - asker.outcome.sent)
+        requests = self._pending()[: max(0, most)]
+        if not requests:
+            if others_run:
+                return False
             raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
-        in_one_file = max(1, _count_fitting((len(body) + LINE_BYTES for body in bodies), BYTES_PER_JOB))
-        tag, count = uuid.uuid4().hex, min(affordable, allowed, in_one_file)
+        bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
+        sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
+        tag, count = uuid.uuid4().hex, max(1, sum(size <= BYTES_PER_JOB for size in sizes))
         attempts = [
-            rows.Attempt(request, self._asker.run_id, self._asker.worker, pico, tag)
-            for request, pico in zip(requests[:count], worst, strict=False)
+            rows.Attempt(each, asker.run_id, asker.worker, worst_pico(each, self._price), tag)
+            for each in requests[:count]
         ]
-        begun = await self._asker.store.write(rows.begin_job, tag, attempts)
+        least = math.ceil(LEAST_SHARE * len(attempts))
+        begun = await asker.store.write(rows.begin_job, tag, attempts, least)
         keys, sent = dict[int, bytes](), dict[int, str]()
-        for request, ask_id, body in zip(requests, begun, bodies, strict=False):
+        for attempt, ask_id, body in zip(attempts, begun, bodies, strict=False):
             if isinstance(ask_id, int):
-                keys[ask_id], sent[ask_id] = request.key, body
+                keys[ask_id], sent[ask_id] = attempt.key, body
             elif ask_id == rows.ELSEWHERE:
-                self._deliver(request.key, None)
+                self._deliver(attempt.key, None)
         if keys:
-            self._asker.outcome.sent += len(keys)
+            asker.outcome.sent += len(keys)
             self._start(_Job(tag, keys, bodies=sent))
+        elif rows.NO_ROOM in begun and not others_run:
+            covered = f"fewer than {least:,} of {len(attempts):,} requests"
+            raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers {covered}")
         return bool(keys)
 
     def _start(self, job: _Job) -> None:
@@ -277,8 +268,8 @@ class BatchJobs:
             if status != 200:
                 refused = {"error": entry["error"]} if entry.get("error") else body
                 raise fault_of_status(status or 500, json.dumps(refused), {})
-            reply = self._endpoint.clean_reply(json.dumps(body), seeded=self._endpoint.takes("seed"))
-            outcome = await self._asker.keep(self._endpoint.model, ask_id, reply, self._price)
+            answer = self._endpoint.read(json.dumps(body), seeded=self._endpoint.takes("seed"))
+            outcome = await self._asker.keep(self._endpoint.model, ask_id, answer, self._price)
         except Fault as fault:
             outcome = fault, self._asker.is_final(fault, self._endpoint.model)
             await self._asker.end_failed(ask_id, fault, final=outcome[1])
@@ -294,12 +285,13 @@ class BatchJobs:
 
     def _deliver(self, key: bytes, outcome: Answer | tuple[Fault, bool] | None) -> None:
         self._in_jobs.discard(key)
-        if key in self._waiting and not (done := self._waiting[key][1]).done():
+        if key in self._waiting and not (done := self._waiting.pop(key)[1]).done():
             done.set_result(outcome)
 
     def _refuse_all(self, error: Exception) -> None:
         self._error = error
-        for _, done in self._waiting.values():
+        while self._waiting:
+            _, done = self._waiting.popitem()[1]
             if not done.done():
                 done.set_exception(error)
 
@@ -370,8 +362,3 @@ def _error_message(job: Any) -> str:
     """Return the provider's error message for a failed job."""
     errors = getattr(job.errors, "data", None) or []
     return shorten("; ".join(str(error.message) for error in errors))
-
-
-def _count_fitting(sizes: Iterable[float], room: float) -> int:
-    """Return how many of these, from the first on, fit into `room` together."""
-    return sum(total <= room for total in accumulate(sizes))

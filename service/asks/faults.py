@@ -13,10 +13,8 @@ from service.asks.request import Fault
 
 LONGEST_MESSAGE = 500
 
-_BAD_ADDRESS = (kinds.UNKNOWN_MODEL, False)
 _NEVER_SENT, _CUT = (kinds.CONNECTION, False), (kinds.CONNECTION, True)
 _MEANINGS = {
-    **dict.fromkeys(("InvalidURL", "InvalidUrlClientError", "UnsupportedProtocol"), _BAD_ADDRESS),
     **dict.fromkeys(("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"), _NEVER_SENT),
     **dict.fromkeys(("ClientConnectorError", "ClientConnectorDNSError"), _NEVER_SENT),
     **dict.fromkeys(("ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"), _CUT),
@@ -64,7 +62,7 @@ def classify(error: BaseException) -> Fault:
     kind, billed = meaning = next(meanings, (kinds.BAD_REQUEST, False))
     if _NO_KEY.search(text):
         kind, billed = kinds.AUTHENTICATION, False
-    elif status is not None and meaning != _BAD_ADDRESS:
+    elif status is not None:
         kind = _kind_of_status(status, text, names)
         billed = kind == kinds.TIME_OUT
     elif kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):

@@ -13,7 +13,15 @@ from weakref import WeakSet
 from service.asks.faults import classify
 from service.asks.money import Price
 from service.asks.redaction import name_secret, redact, redact_values, secret_values
-from service.asks.request import BAD_REQUEST, Fault, Reply, Request, chat_messages, optional_fields
+from service.asks.request import (
+    BAD_REQUEST,
+    Answer,
+    Fault,
+    Request,
+    chat_messages,
+    optional_fields,
+    read_reply,
+)
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
 from service.errors import PrerequisiteError
 from service.hashing import whole_characters
@@ -190,13 +198,11 @@ class RemoteEndpoint(ServedEndpoint):
             )
 
     def _takes_setting(self, name: str, value: Any) -> bool:
-        if name in _BEYOND_OPENAI and self._takes_extra:
-            return True
         try:
             self._optional_params({name: value})
         except litellm.UnsupportedParamsError:
             return False
-        return name in self._supported
+        return name in self._supported or (name in _BEYOND_OPENAI and self._takes_extra)
 
     def _optional_params(self, settings: Mapping[str, Any]) -> dict[str, Any]:
         params: dict[str, Any] = litellm.utils.get_optional_params(
@@ -211,7 +217,7 @@ class RemoteEndpoint(ServedEndpoint):
         extra = settings.pop("extra_body", None) or {}
         return json.dumps({"model": self.name, "messages": chat_messages(request), **settings, **extra})
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
         """Send one attempt, and again without an optional field that the server refuses."""
         while True:
             without = self._leave_out(request)
@@ -223,7 +229,7 @@ class RemoteEndpoint(ServedEndpoint):
                     raise
             else:  # pydantic's own JSON cannot hold half of a surrogate pair
                 body = json.dumps(reply.model_dump(mode="json"), ensure_ascii=False)
-                return self.clean_reply(body, seeded="seed" not in without)
+                return self.read(body, seeded="seed" not in without)
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
@@ -249,9 +255,9 @@ class RemoteEndpoint(ServedEndpoint):
         optional = {name: value for name, value in optional_fields(request).items() if name not in without}
         return given | optional | ({"extra_body": extra} if extra else {})
 
-    def clean_reply(self, body: str, *, seeded: bool) -> Reply:
-        """Return a reply without keys of the environment and without half characters."""
-        return Reply(redact_values(whole_characters(body), self._secrets), seeded)
+    def read(self, body: str, *, seeded: bool) -> Answer:
+        """Read a reply without keys of the environment and without half characters."""
+        return read_reply(redact_values(whole_characters(body), self._secrets), seeded=seeded)
 
     def _leave_out(self, request: Request) -> set[str]:
         """Return the optional fields of the request that the server does not accept, and note them."""

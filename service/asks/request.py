@@ -36,6 +36,10 @@ _CUT_SHORT = frozenset({"abort", "error"})
 """Finish reasons of a server that gave up: vLLM and SGLang at shutdown, OpenRouter."""
 
 
+_UNASKED = ("kind", "about")
+"""Fields of a request that do not change its answer."""
+
+
 @dataclass(frozen=True)
 class Message:
     """One chat message; `role` is system, user or assistant.
@@ -77,10 +81,6 @@ class Request:
     kind: str = "answer"
     about: str = ""
 
-    def __post_init__(self) -> None:
-        if bool(self.messages) == (self.prompt is not None):
-            raise ValueError("a request needs either messages or a raw-text prompt")
-
     @property
     def max_tokens(self) -> int:
         return int(self.sampling["max_tokens"])
@@ -88,21 +88,11 @@ class Request:
     @cached_property
     def key(self) -> bytes:
         """Hash of everything that can change the answer, 16 bytes."""
-        asked = {
-            "scope": self.scope,
-            "model": self.model,
-            "messages": [
-                [each.role, each.content, [part if isinstance(part, str) else part.id for part in each.parts]]
-                for each in self.messages
-            ],
-            "prompt": self.prompt,
-            "sampling": dict(self.sampling),
-            "seed": self.seed,
-            "n": self.n,
-            "draw": self.draw,
-            "response_schema": self.response_schema,
-            "extra": dict(self.extra),
-        }
+        asked = {name: value for name, value in vars(self).items() if name not in _UNASKED}
+        asked["messages"] = [
+            [each.role, each.content, [part if isinstance(part, str) else part.id for part in each.parts]]
+            for each in self.messages
+        ]
         return hashlib.blake2b(
             canonical_json(asked).encode("utf-8", "surrogatepass"), digest_size=16
         ).digest()
@@ -212,10 +202,11 @@ class Choice:
 
 @dataclass(frozen=True)
 class Answer:
-    """A reply as it was read. `ask_id` is its row; token counts are 0 where the server sent none.
+    """A reply as it was read. Token counts are 0 where the server sent none.
 
     `choices` can be fewer than the request's `n` where a provider does not know `n`. `seeded` is False where
-    the server took no seed, so that the same request would draw another response.
+    the server took no seed, so that the same request would draw another response. `body` is the reply as JSON
+    without secrets, until it is stored in the row `ask_id`.
     """
 
     choices: tuple[Choice, ...]
@@ -223,19 +214,8 @@ class Answer:
     prompt_tokens: int
     completion_tokens: int
     seeded: bool = True
+    body: str = field(default="", repr=False)
     ask_id: int = 0
-
-
-@dataclass(frozen=True)
-class Reply:
-    """A server's reply to an attempt: the body as JSON text, without secrets."""
-
-    body: str
-    seeded: bool = True
-
-    @cached_property
-    def answer(self) -> Answer:
-        return read_reply(self.body, seeded=self.seeded)
 
 
 class Fault(Exception):
@@ -259,7 +239,7 @@ class Fault(Exception):
         self.retry_after_s, self.status = retry_after_s, status
 
 
-def read_reply(body: str, ask_id: int = 0, *, seeded: bool = True) -> Answer:
+def read_reply(body: str, *, seeded: bool = True) -> Answer:
     """Read a completion's JSON body.
 
     Half characters, where a server cut a reply inside of one, become U+FFFD. A body without choices, and an
@@ -276,7 +256,7 @@ def read_reply(body: str, ask_id: int = 0, *, seeded: bool = True) -> Answer:
         raise Fault(INVALID_ANSWER, "the reply contains no choices", billed=True)
     if broken := {choice.finish_reason for choice in choices} & _CUT_SHORT:
         raise Fault(INVALID_ANSWER, f"the server cut the answer short ({broken.pop()})", billed=True)
-    return Answer(choices, str(parsed.get("model") or ""), *tokens, seeded, ask_id)
+    return Answer(choices, str(parsed.get("model") or ""), *tokens, seeded, body)
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:

@@ -6,6 +6,7 @@ rests a server that refuses connections, and it would be a second owner of retri
 
 import asyncio
 import logging
+import math
 import time
 from abc import abstractmethod
 from collections import deque
@@ -18,7 +19,7 @@ from service.asks import request as kinds
 from service.asks.faults import classify, shorten
 from service.asks.money import Price
 from service.asks.redaction import redact
-from service.asks.request import Fault, Reply, Request
+from service.asks.request import Answer, Fault, Request
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
 
@@ -41,6 +42,7 @@ Serving = dict[str, Any]
 `engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says, `root`
 the weights behind the served name, `max_model_len` the longest prompt and response together.
 """
+_SERVING = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
 
 
 class Endpoint(Protocol):
@@ -101,7 +103,7 @@ class Endpoint(Protocol):
         """
         ...
 
-    async def send(self, request: Request, server: Any) -> Reply:
+    async def send(self, request: Request, server: Any) -> Answer:
         """Send one attempt; raise a `Fault` if it failed."""
         ...
 
@@ -127,14 +129,11 @@ class Server:
     where: str
     max_concurrency: int
     limit: float = START
-    taken_at: float = 0.0
     in_flight: int = 0
     failures: int = 0
     fault: Fault | None = None
-    paused_until: float = float("-inf")
-    _doubling: bool = True
-    _halved_at: float = float("-inf")
-    _refused_at: float = float("-inf")
+    paused_until: float = -math.inf
+    _halved_at: float = -math.inf
 
     def __post_init__(self) -> None:
         self.limit = min(self.limit, self.max_concurrency)
@@ -147,20 +146,16 @@ class Server:
 
     def grow(self) -> None:
         if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
-            self.limit = min(self.max_concurrency, self.limit + (1 if self._doubling else 1 / self.limit))
+            never_halved = self._halved_at < 0
+            self.limit = min(self.max_concurrency, self.limit + (1 if never_halved else 1 / self.limit))
 
     def adapt(self, fault: Fault, began: float, now: float) -> None:
-        """Lower the limit if the server is overloaded.
+        """Halve the limit if the server refuses a request for its load.
 
-        Requests that were in flight at the last decrease prove nothing new. A time-out is a sign of overload
-        only if the server refused other requests in the meantime.
+        Requests that were in flight at the last decrease prove nothing new.
         """
-        if fault.kind == kinds.RATE_LIMITED or fault.status in (503, 529):
-            self._refused_at = now
-        elif fault.kind != kinds.TIME_OUT or self._refused_at < began:
-            return
-        self._doubling = False
-        if began > self._halved_at:
+        is_overloaded = fault.kind == kinds.RATE_LIMITED or fault.status in (503, 529)
+        if is_overloaded and began > self._halved_at:
             self.limit, self._halved_at = max(1.0, self.limit / 2), now
 
 
@@ -184,10 +179,10 @@ class ServedEndpoint(Endpoint):
         """Return what a server serves, or the fault that a request would get."""
 
     @abstractmethod
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
         """Send one attempt; any exception says what went wrong."""
 
-    async def send(self, request: Request, server: Server) -> Reply:
+    async def send(self, request: Request, server: Server) -> Answer:
         timeout_s, began = self._timeout_s, time.monotonic()
         if timeout_s is None:
             timeout_s = SHORTEST_TIMEOUT_S + request.max_tokens / self._tokens_per_s
@@ -196,15 +191,14 @@ class ServedEndpoint(Endpoint):
                 raise fault
             # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
             async with asyncio.timeout(timeout_s):
-                reply = await self.complete(request, server, timeout_s)
-            assert reply.answer  # raises the fault of a reply that cannot be used
+                answer = await self.complete(request, server, timeout_s)
         except Exception as error:
             raise self._note_failure(server, classify(error), began) from None
         server.grow()
         if server.fault is not None:
             _LOG.warning("%s answers again", server.where)
         server.failures, server.fault = 0, None
-        return reply
+        return answer
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
@@ -233,7 +227,6 @@ class ServedEndpoint(Endpoint):
         while self._waiting and (server := self._choose() or (self.servers[0] if to_all else None)):
             turn = self._waiting.popleft()
             if not turn.done():
-                server.taken_at = time.monotonic()
                 server.in_flight += 1
                 turn.set_result(server)
 
@@ -241,7 +234,7 @@ class ServedEndpoint(Endpoint):
         now = time.monotonic()
         all_fail = all(server.fault is not None for server in self.servers)
         roomy = (server for server in self.servers if server.has_room(now, all_fail=all_fail))
-        return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
+        return min(roomy, key=lambda server: server.in_flight / server.limit, default=None)
 
     def _note_failure(self, server: Server, fault: Fault, began: float) -> Fault:
         """Adapt to a fault of a request sent at `began`; return what it means for the request.
@@ -335,31 +328,26 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
             response = await http.get(url)
             described = await http.get(f"{base.removesuffix('/v1')}/version")
+        status = response.status_code
+        listed = [] if status == 404 else response.json()["data"]  # 404: a server without this page
+        entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
     except (httpx.HTTPError, httpx.InvalidURL) as error:
+        reason = str(error) or type(error).__name__
+        return Fault(kinds.CONNECTION, redact(f"{url} cannot be reached: {reason}"))
+    except (ValueError, KeyError, TypeError):
+        kind, problem = kinds.UNKNOWN_MODEL, "does not speak OpenAI's protocol"
+        if status in (401, 403):
+            kind, problem = kinds.AUTHENTICATION, "rejects the API key"
+        elif status == 429 or status >= 500:
+            kind, problem = kinds.SERVER_ERROR, "is not ready"
+        return Fault(kind, redact(f"{url} {problem} (status {status}: {shorten(response.text)})"))
+    if entries and model not in entries:
+        names = ", ".join(list(entries)[:10])
         return Fault(
-            kinds.CONNECTION, redact(f"{url} cannot be reached: {str(error) or type(error).__name__}")
+            kinds.UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
         )
-    status = response.status_code
-    if status in (401, 403):
-        return Fault(kinds.AUTHENTICATION, f"{url} rejects the API key ({status}): {shorten(response.text)}")
-    entry: dict[str, Any] = {}
-    if status != 404:  # a server without this page
-        try:
-            entries = {str(entry["id"]): entry for entry in response.json()["data"]}
-        except (ValueError, KeyError, TypeError):
-            kind = kinds.SERVER_ERROR if status == 429 or status >= 500 else kinds.UNKNOWN_MODEL
-            problem = "is not ready" if kind == kinds.SERVER_ERROR else "does not speak OpenAI's protocol"
-            return Fault(kind, redact(f"{url} {problem} (status {status}: {shorten(response.text)})"))
-        if entries and model not in entries:
-            names = ", ".join(list(entries)[:10])
-            return Fault(
-                kinds.UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
-            )
-        entry = entries.get(model, {})
-    details = {"engine": entry.get("owned_by"), "version": None, "root": entry.get("root")}
+    entry = entries.get(model, {})
+    serving = {name: entry.get(field) for name, field in _SERVING.items()}
     with suppress(ValueError, AttributeError):  # a server without this page
-        details["version"] = described.json().get("version")
-    serving: Serving = {name: text for name, text in details.items() if text and isinstance(text, str)}
-    if isinstance(length := entry.get("max_model_len"), int):
-        serving["max_model_len"] = length
-    return serving
+        serving["version"] = described.json().get("version")
+    return {name: value for name, value in serving.items() if value and isinstance(value, str | int)}

@@ -8,13 +8,13 @@ cost is known.
 
 import asyncio
 import json
+import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import count
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from sqlalchemy import Table, bindparam, case, func, insert, select, update
@@ -37,7 +37,7 @@ from service.asks.tables import (
     WorkerRow,
 )
 from service.database import Database, in_parts, upsert
-from service.process import Process, this_process
+from service.process import has_ended, this_process
 from service.runs.tables import CapRow, RunRow
 
 SILENT_S = 900.0
@@ -227,27 +227,31 @@ def answering_models(session: Session, run_id: str) -> set[str]:
     return set(session.scalars(answered.distinct()))
 
 
-def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
+def begin(session: Session, attempts: Sequence[Attempt], *, least: int = 1) -> list[int | str]:
     """Reserve the worst case of attempts of one run and note that they are sent.
 
-    Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
+    Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent. If the cap has room
+    for fewer than `least`, none is sent.
     """
-    run_id, granted, connection = attempts[0].run_id, attempts, session.connection()
-    if not _commit_money(session, run_id, sum(each.worst_pico or 0 for each in attempts), to_cap=True):
-        granted = [
-            each for each in attempts if _commit_money(session, run_id, each.worst_pico or 0, to_cap=True)
-        ]
-    _give_up_lost(session, [attempt.key for attempt in attempts])
-    made: dict[bytes, int] = {}
-    if granted:
-        rows = [each.row for each in sorted(granted, key=lambda each: each.key)]
-        added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
-        made = {bytes(key): ask_id for ask_id, key in connection.execute(added, rows)}
-        _commit_money(session, run_id, -sum(each.worst_pico or 0 for each in granted if each.key not in made))
-    if made:
-        bodies = [{"ask_id": made[each.key], "request": each.body} for each in granted if each.key in made]
-        connection.execute(insert(_bodies), bodies)
-    allowed = {attempt.key for attempt in granted}
+    run_id, connection = attempts[0].run_id, session.connection()
+    room, granted = _lock_room(session, run_id), list[Attempt]()
+    for each in attempts:
+        if (worst := each.worst_pico or 0) <= max(0, room):
+            granted.append(each)
+            room -= worst
+    if len(granted) < least:
+        return [NO_ROOM] * len(attempts)
+    _give_up_lost(session, [each.key for each in granted])
+    rows = [each.row for each in sorted(granted, key=lambda each: each.key)]
+    added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
+    made = {bytes(key): ask_id for ask_id, key in connection.execute(added, rows)}
+    sent = [each for each in granted if each.key in made]
+    if sent:
+        _commit_money(session, run_id, sum(each.worst_pico or 0 for each in sent))
+        connection.execute(
+            insert(_bodies), [{"ask_id": made[each.key], "request": each.body} for each in sent]
+        )
+    allowed = {each.key for each in granted}
     return [made.get(each.key, ELSEWHERE) if each.key in allowed else NO_ROOM for each in attempts]
 
 
@@ -286,19 +290,22 @@ def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     return [None] * len(ended)
 
 
-def _commit_money(session: Session, run_id: str, pico: int, *, to_cap: bool = False) -> bool:
-    """Add to what the runs under a run's cap cost; with `to_cap` return False if it would exceed the cap."""
-    if not pico and not to_cap:
-        return True
-    cap_id = session.scalar(select(RunRow.cap_id).where(RunRow.id == run_id))
-    if cap_id is None:
-        return True
-    committed = CapRow.committed_pico + pico
-    change = update(CapRow).where(CapRow.id == cap_id).values(committed_pico=committed)
-    if to_cap:
-        change = change.where(committed <= CapRow.max_pico)
-    result: Any = session.execute(change, execution_options={"synchronize_session": False})
-    return bool(result.rowcount)
+def _lock_room(session: Session, run_id: str) -> float:
+    """Return how many picodollars a run's cap leaves; no other process changes it in this transaction."""
+    room = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
+    left = session.scalar(room.where(RunRow.id == run_id).with_for_update(of=CapRow))
+    return math.inf if left is None else left
+
+
+def _commit_money(session: Session, run_id: str, pico: int) -> None:
+    """Add to what the runs under a run's cap cost."""
+    if pico:
+        of_run = select(RunRow.cap_id).where(RunRow.id == run_id).scalar_subquery()
+        raised = {"committed_pico": CapRow.committed_pico + pico}
+        session.execute(
+            update(CapRow).where(CapRow.id == of_run).values(raised),
+            execution_options={"synchronize_session": False},
+        )
 
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
@@ -317,9 +324,9 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
 # Batch jobs: stored before a job is sent, so that none is paid for twice.
 
 
-def begin_job(session: Session, tag: str, attempts: Sequence[Attempt]) -> list[int | str]:
+def begin_job(session: Session, tag: str, attempts: Sequence[Attempt], least: int) -> list[int | str]:
     """Store a job with those of these attempts that may be sent; see `begin`."""
-    begun = begin(session, attempts)
+    begun = begin(session, attempts, least=least)
     if any(isinstance(each, int) for each in begun):
         first = attempts[0]
         values = {"run_id": first.run_id, "model": first.request.model, "worker": first.worker}
@@ -352,7 +359,7 @@ def change_job(session: Session, tag: str, values: dict[str, Any]) -> None:
 
 def enter(session: Session) -> int:
     """Register this process; return its number."""
-    values = {"process": str(this_process()), "seen_at": time.time()}
+    values = {"process": this_process(), "seen_at": time.time()}
     return int(session.execute(insert(WorkerRow).returning(WorkerRow.id), values).scalar_one())
 
 
@@ -377,7 +384,7 @@ def dead_workers(session: Session, workers: Collection[int]) -> set[int]:
     long_ago, alive = time.time() - SILENT_S, set()
     query = select(WorkerRow.id, WorkerRow.process, WorkerRow.seen_at)
     for worker, process, seen_at in session.execute(query.where(WorkerRow.id.in_(workers))):
-        ended = Process.parse(process).has_ended()
+        ended = has_ended(process)
         if seen_at > (long_ago if ended is None else LEFT) and not ended:
             alive.add(worker)
     return set(workers) - alive
@@ -425,29 +432,22 @@ def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | 
     return [None] * len(finished)
 
 
-def add_tasks(session: Session, run_id: str, items: Sequence[str]) -> int:
-    """Give a run those of these tasks that it does not have yet, in order; return how many are new."""
-    there = set(session.scalars(select(TaskRow.item).where(TaskRow.run_id == run_id)))
+def add_tasks(session: Session, run_id: str, items: Iterable[str]) -> None:
+    """Give a run those of these tasks that it does not have yet, in order."""
     last = session.scalar(select(func.max(TaskRow.position)).where(TaskRow.run_id == run_id))
-    new = [item for item in dict.fromkeys(items) if item not in there]
-    places = count(0 if last is None else last + 1)
-    for part in in_parts(new):
-        rows = [{"run_id": run_id, "position": next(places), "item": item, "state": OPEN} for item in part]
+    places = enumerate(items, 0 if last is None else last + 1)
+    for part in in_parts(places):
+        rows = [{"run_id": run_id, "position": place, "item": item, "state": OPEN} for place, item in part]
         session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
-    return len(new)
 
 
-def reopen_failed(session: Session, run_id: str) -> int:
-    """Let final failures and failed tasks of a run be tried again; return how many tasks."""
+def reopen_failed(session: Session, run_id: str) -> None:
+    """Let final failures and failed tasks of a run be tried again."""
     session.execute(
         update(AskRow).where(AskRow.run_id == run_id, AskRow.state == FINAL).values(state=FAILED, key=None)
     )
-    reopened: Any = session.execute(
-        update(TaskRow)
-        .where(TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
-        .values(state=OPEN, error=None)
-    )
-    return int(reopened.rowcount)
+    failed = update(TaskRow).where(TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
+    session.execute(failed.values(state=OPEN, error=None))
 
 
 def count_tasks(session: Session, run_id: str) -> dict[str, int]:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
 from functools import cache
+from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 import zstandard
@@ -24,10 +25,11 @@ PER_STATEMENT = 2000  # values in one statement; a database takes some 30,000
 Item = TypeVar("Item")
 
 
-def in_parts(items: Sequence[Item], size: int = PER_STATEMENT) -> Iterator[Sequence[Item]]:
+def in_parts(items: Iterable[Item], size: int = PER_STATEMENT) -> Iterator[Sequence[Item]]:
     """Yield the items in order, `size` at a time, the last ones fewer."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
+    rest = iter(items)
+    while part := [*islice(rest, size)]:
+        yield part
 
 
 def columns_of(row: type["Base"], value: type) -> tuple[Any, ...]:

@@ -1,57 +1,57 @@
 """Open the database: its location, schema version and transactions."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
-from sqlalchemy import inspect
-from sqlalchemy.engine import Connection
+from sqlalchemy import Engine, event, inspect
+from sqlalchemy.engine import Connection, ExceptionContext
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.database import schema, sqlite
+from service.database import schema
 from service.database.place import DatabaseServer, Place, parse_place
-from service.database.postgresql import PostgresDatabase
-from service.database.sqlite import SqliteDatabase
 from service.errors import ConnectionLostError, DatabaseError
 
 R = TypeVar("R")
 
-_TRIES = 3
 
-
-class Database:
+class Database(ABC):
     """An open database. Use `with db.read() as s` and `with db.write() as s`; both are one transaction."""
 
-    def __init__(self, connections: SqliteDatabase | PostgresDatabase) -> None:
-        self.place: Place = connections.place
-        self.read_only = connections.read_only
-        self.connections = connections
+    VACUUM: ClassVar[tuple[str, ...]]
 
-    @classmethod
-    def open(
-        cls, place: str | Place, *, create: bool = True, read_only: bool = False, upgrade: bool = False
-    ) -> "Database":
+    def __init__(self, place: Place, engine: Engine, *, read_only: bool) -> None:
+        self.place, self.engine, self.read_only = place, engine, read_only
+        event.listen(engine, "handle_error", self._explain)
+
+    @staticmethod
+    def open(place: str | Place, *, create: bool = True, read_only: bool = False) -> "Database":
         """Open the database at a path or URL; a new or empty one gets its tables.
 
         With `create=False` a file that cannot be written, as in a shared folder of results, is opened for
-        reading; `write` then says so. Only `upgrade` brings an older schema to the newest revision.
+        reading; `write` then says so. A database with another version's schema is refused.
         """
+        from service.database.postgresql import PostgresDatabase
+        from service.database.sqlite import SqliteDatabase
+
         place = parse_place(place)
-        database = cls(
+        database = (
             PostgresDatabase(place, read_only=read_only)
             if isinstance(place, DatabaseServer)
             else SqliteDatabase(place, create=create, read_only=read_only)
         )
         try:
-            database._check_schema(create=create, upgrade=upgrade)
+            database._check_schema(create=create)
         except BaseException:
             database.close()
             raise
         return database
 
     def close(self) -> None:
-        self.connections.engine.dispose()
+        self.engine.dispose()
 
     def __enter__(self) -> "Database":
         return self
@@ -61,112 +61,99 @@ class Database:
 
     def read(self) -> AbstractContextManager[Session]:
         """Open a consistent read-only view of the database."""
-        return self._transaction(write=False)
+        return self._session(write=False)
 
     def write(self) -> AbstractContextManager[Session]:
         """Open one transaction that takes the write lock; it commits at the end, or rolls back on error."""
-        return self._transaction(write=True)
+        if self.read_only:
+            raise DatabaseError(
+                f"{self.place}: the database cannot be written (it was opened read-only). Check the "
+                "permissions of the file and of its folder, or choose another one with --db."
+            )
+        return self._session(write=True)
 
-    def repeat(self, transaction: Callable[[Session], R], *, write: bool) -> R:
+    def repeat(self, transaction: Callable[[Session], R], *, write: bool, tries: int = 3) -> R:
         """Run `transaction`, and again if a server ended the connection within it.
 
         A transaction that was cut off has written nothing, so it may run twice.
         """
-        for tries_left in reversed(range(_TRIES)):
-            try:
-                with self._transaction(write=write) as session:
-                    return transaction(session)
-            except ConnectionLostError:
-                if not tries_left:
-                    raise
-        raise AssertionError
+        try:
+            with self.write() if write else self.read() as session:
+                return transaction(session)
+        except ConnectionLostError:
+            if tries == 1:
+                raise
+        return self.repeat(transaction, write=write, tries=tries - 1)
+
+    def vacuum(self) -> tuple[int, int]:
+        """Return unused space to the disk; return the bytes of the database before and after."""
+        before = self.size()
+        with self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            for statement in self.VACUUM:
+                connection.exec_driver_sql(statement)
+        return before, self.size()
+
+    @abstractmethod
+    def size(self) -> int:
+        """Return the bytes of the database."""
+
+    @abstractmethod
+    def integrity_report(self, *, whole: bool = False) -> list[str]:
+        """Return what is wrong with the file, one sentence each; empty when all is well.
+
+        `whole` compares indexes with their tables too, which takes several times as long.
+        """
+
+    @abstractmethod
+    def _transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
+        """Open a transaction; one that writes takes the write lock at once."""
+
+    @abstractmethod
+    def _describe(self, error: DBAPIError) -> Exception | None:
+        """Turn an error into one that says what to do; None if it is a bug of ours."""
 
     @contextmanager
-    def _transaction(self, *, write: bool) -> Iterator[Session]:
+    def _session(self, *, write: bool) -> Iterator[Session]:
         with (
-            self._connection(write=write) as connection,
+            self._transaction(write=write) as connection,
             Session(connection, expire_on_commit=False) as session,
         ):
             yield session
             session.flush()
 
-    @contextmanager
-    def _connection(self, *, write: bool) -> Iterator[Connection]:
-        if write and self.read_only:
-            raise DatabaseError(
-                f"{self.place}: the database cannot be written (it was opened read-only). Check the "
-                "permissions of the file and of its folder, or choose another one with --db."
-            )
-        with self.connections.explained(), self.connections.connection(write=write) as connection:
-            yield connection
+    def _explain(self, context: ExceptionContext) -> None:
+        """Raise an actionable error instead of the database's."""
+        error = context.sqlalchemy_exception
+        if isinstance(error, DBAPIError) and (description := self._describe(error)) is not None:
+            raise description
 
-    def _check_schema(self, *, create: bool, upgrade: bool) -> None:
-        newest = schema.HEAD_REVISION
-        with self._connection(write=False) as connection:
-            revision = self._revision(connection)
-        if revision == newest:
-            return
-        if revision is None and (self.read_only or not create):
+    def _check_schema(self, *, create: bool) -> None:
+        with self._transaction(write=False) as connection:
+            if self._has_schema(connection):
+                return
+        if self.read_only or not create:
             raise DatabaseError(
                 f"{self.place}: the database is empty. Fill it with `tagrpo questions import`, or choose "
                 "another one with --db."
             )
-        if self.read_only or (revision is not None and not upgrade):
-            locked_up = isinstance(self.place, Path) and not sqlite.can_be_written(self.place)
-            copied = "Copy it to a folder where you have write access. " if locked_up else ""
-            raise DatabaseError(
-                f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
-                f"has {newest}). {copied}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
-                "db upgrade`."
-            )
-        with self._connection(write=True) as connection:
-            # Another process may have been quicker; the write lock is ours now, so look again.
-            revision = self._revision(connection)
-            if revision is None:
-                self.connections.check_before_schema(connection)
+        with self._transaction(write=True) as connection:
+            if not self._has_schema(connection):  # another process may have been quicker
                 schema.create_schema(connection)
-            else:
-                schema.migrate(connection)
 
-    def _revision(self, connection: Connection) -> str | None:
-        """Return the schema's revision, None of an empty file."""
+    def _has_schema(self, connection: Connection) -> bool:
+        """Return whether the database has this version's tables; False if it is empty."""
         tables = inspect(connection).get_table_names()
         if not tables:
-            return None
+            return False
         if "alembic_version" not in tables:
             kind = "an SQLite" if isinstance(self.place, Path) else "a PostgreSQL"
             raise DatabaseError(
                 f"{self.place}: {kind} database that is not from tagrpo. Choose another one with --db."
             )
         revision = str(connection.exec_driver_sql("SELECT version_num FROM alembic_version").scalar())
-        if revision not in (*schema.UPGRADABLE, schema.HEAD_REVISION):
+        if revision != schema.HEAD_REVISION:
             raise DatabaseError(
                 f"{self.place}: written by another version of tagrpo (schema {revision}, this version has "
-                f"{schema.HEAD_REVISION}). Upgrade with `pip install -U tagrpo`, or choose another file "
-                "with --db."
+                f"{schema.HEAD_REVISION}). Open it with that version, or choose another one with --db."
             )
-        return revision
-
-    def vacuum(self) -> tuple[int, int]:
-        """Return unused space to the disk; return the bytes of the database before and after."""
-        before = self._size()
-        self.connections.run_alone(*self.connections.VACUUM)
-        return before, self._size()
-
-    def _size(self) -> int:
-        with self._connection(write=False) as connection:
-            return self.connections.size(connection)
-
-    def integrity_report(self, *, whole: bool = False) -> list[str]:
-        """Return what is wrong with the file, one sentence each; empty when all is well.
-
-        `whole` compares indexes with their tables too, which takes several times as long.
-        """
-        problems: list[str] = []
-        try:
-            with self._connection(write=False) as connection:
-                problems += self.connections.integrity_report(connection, whole=whole)
-        except DatabaseError:  # SQLite cannot even end the transaction over damaged pages
-            if not problems:
-                raise
-        return problems
+        return True

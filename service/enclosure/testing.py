@@ -9,6 +9,7 @@ import socket
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from service.enclosure.channel import Malformed, decode, encode, pack, receive
@@ -76,14 +77,15 @@ class _Session:
         if self.over is not None:
             raise self.over
         self.calls += 1
+        remote = partial(_Remote, self)
         try:
             sent = [encode(each, _number) for each in args]
             with_names = {name: encode(each, _number) for name, each in named.items()}
             answer = self._exchange({"do": do, "args": sent, "named": with_names})
             try:
-                value = decode(answer["value"], self._remote)
+                value = decode(answer["value"], remote)
                 for place, now in answer.get("changed", {}).items():
-                    _replace(args[int(place)], decode(now, self._remote))
+                    _replace(args[int(place)], decode(now, remote))
             except (Malformed, RecursionError, LookupError, TypeError, ValueError, AttributeError):
                 raise _Ended("ended") from None
         except (_Ended, _Unsendable) as error:
@@ -116,9 +118,6 @@ class _Session:
         if left <= 0:
             raise TimeoutError
         self._end.settimeout(left)
-
-    def _remote(self, number: int) -> "_Remote":
-        return _Remote(self, int(number))
 
 
 def _forward(do: str) -> Callable[..., Any]:

@@ -12,11 +12,11 @@ from typing import Any
 import torch
 import transformers
 
-from service.asks.request import SERVER_ERROR, SETTINGS, Fault, Reply, Request
+from service.asks.request import SERVER_ERROR, SETTINGS, Answer, Fault, Request, read_reply
 from service.engines.checkpoint import CheckpointEndpoint
 from service.engines.choosing import Row
 from service.engines.decoding import Decoder
-from service.engines.images import image_tokens, takes_images
+from service.engines.images import takes_images
 from service.engines.loading import (
     find_device,
     find_dtype,
@@ -51,7 +51,7 @@ class TransformersEndpoint(CheckpointEndpoint):
     @cached_property
     def engine(self) -> dict[str, Any]:
         """Everything that shapes responses, for the run's spec; no weights are loaded."""
-        checkpoint, device = self.checkpoint, find_device(self.config.device or "auto")
+        checkpoint, device = self.checkpoint, find_device(self.config.device)
         images = {}
         if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
             images = {"images": str(getattr(checkpoint.processor.image_processor, "backend", "pil"))}
@@ -59,11 +59,11 @@ class TransformersEndpoint(CheckpointEndpoint):
             "engine": "transformers",
             "transformers": transformers.__version__,
             "torch": torch.__version__,
-            "weights": checkpoint.weights,
-            "dtype": find_dtype(self.config.dtype or "auto", checkpoint),
+            "weights": self.weights,
+            "dtype": find_dtype(self.config.dtype, checkpoint),
             "device": device.type,
             "gpu": name_gpu(device),
-            "chat_template": checkpoint.renderer.template_id,
+            "chat_template": checkpoint.template_id,
             **images,
         }
 
@@ -72,20 +72,19 @@ class TransformersEndpoint(CheckpointEndpoint):
         await asyncio.to_thread(self._load)
 
     def _load(self) -> None:
-        device = find_device(self.config.device or "auto")
+        device = find_device(self.config.device)
         model, self._stop_ids = load_model(self.checkpoint, device, self.engine["dtype"])
         rows = self.config.batch_size or (_ROWS_ON_CPU if device.type == "cpu" else _ROWS_ON_GPU)
-        never = image_tokens(self.checkpoint.config)
-        self._decoder = Decoder(model, rows, memory_for_keys(device), never)
+        self._decoder = Decoder(model, rows, memory_for_keys(device))
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
         self._stopping = stopping
         yield
 
-    async def send(self, request: Request, server: Any = None) -> Reply:
+    async def send(self, request: Request, server: Any = None) -> Answer:
         """Draw the responses of a request."""
-        prompt, room = self.checkpoint.renderer.fit(request, self.checkpoint.context)
+        prompt, room = self.checkpoint.fit(request, self.checkpoint.context)
         rows = self._rows(request, prompt, room)
         try:
             if not self._stopping.is_set():
@@ -94,7 +93,7 @@ class TransformersEndpoint(CheckpointEndpoint):
             raise Fault(SETTINGS, str(error)) from error
         if not all(row.stop_reason for row in rows):
             raise Fault(SERVER_ERROR, "the run stopped before the response was finished")
-        return Reply(self._body(request, prompt, rows), seeded=request.seed is not None)
+        return read_reply(self._body(request, prompt, rows), seeded=request.seed is not None)
 
     def wake(self) -> None:
         """End the requests of a run that stops."""
@@ -111,7 +110,7 @@ class TransformersEndpoint(CheckpointEndpoint):
             raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a remote server.")
         sampling = Sampling(**settings | {"stop": tuple(settings.get("stop", ()))})
         ends = partial(self._ends_with, sampling.stop) if sampling.stop else None
-        encode = partial(self.checkpoint.renderer.encode_images, prompt, return_tensors="pt")
+        encode = partial(self.checkpoint.encode_images, prompt, return_tensors="pt")
         images = encode if prompt.images else None
         first = secrets.randbits(31) if request.seed is None else request.seed
         return [

@@ -1,19 +1,16 @@
-"""A Hugging Face checkpoint: configuration, tokenizer, and the identity of its weights."""
+"""Open a Hugging Face checkpoint, and identify its weights."""
 
 import hashlib
 import os
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 from service.asks.servers import Endpoint
-from service.engines.images import open_processor, takes_images
-from service.engines.prompts import Renderer
+from service.engines.prompts import Checkpoint
 from service.errors import PrerequisiteError, first_line
 from service.hashing import content_id, file_sha256
 from service.models.access import Model
@@ -24,56 +21,11 @@ ADAPTER = "lora_adapter"
 _BLOCK = 4096
 _BLOCKS_PER_FILE = 1024
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth")
-_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 _SMALL_FILES = frozenset(
     {"config.json", "generation_config.json", "model.safetensors.index.json", "preprocessor_config.json"}
     | {"processor_config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"}
     | {"tokenizer.model", "vocab.json", "merges.txt"}
 )
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """The parts of a checkpoint that load fast; `commit` is its Hub commit, None for a local folder."""
-
-    name: str
-    commit: str | None
-    config: Any
-    tokenizer: Any
-
-    @property
-    def context(self) -> int | None:
-        """The maximum tokens of prompt and response together; None if the configuration sets no limit."""
-        text = self.config.get_text_config()
-        lengths = (getattr(text, name, None) for name in _CONTEXT_NAMES)
-        return next((int(length) for length in lengths if length), None)
-
-    @property
-    def dtype(self) -> str:
-        """The dtype of the stored weights, as in `bfloat16`."""
-        stored = getattr(self.config.get_text_config(), "dtype", None) or self.config.dtype
-        return str(stored or "float32").removeprefix("torch.")
-
-    @cached_property
-    def weights(self) -> str:
-        """The identity of the weights: the Hub commit, or the fingerprint of the folder."""
-        return self.commit or fingerprint(Path(self.name))
-
-    @cached_property
-    def renderer(self) -> Renderer:
-        opens = (lambda: self.processor) if takes_images(self.config) else None
-        return Renderer(self.tokenizer, self.name, opens)
-
-    @cached_property
-    def processor(self) -> Any:
-        """The processor of a model that takes images."""
-        try:
-            return open_processor(self.name, self.commit)
-        except (OSError, ValueError, ImportError, KeyError) as error:
-            raise PrerequisiteError(
-                f"The processor of {self.name} cannot be loaded: {first_line(error)} A model "
-                "for images needs preprocessor_config.json next to its weights."
-            ) from error
 
 
 def check_installed(extra: str) -> None:
@@ -118,6 +70,11 @@ class CheckpointEndpoint(Endpoint):
         return open_checkpoint(self.config.model, self.config.revision)
 
     @cached_property
+    def weights(self) -> str:
+        """The identity of the weights: the Hub commit, or the fingerprint of the folder."""
+        return self.checkpoint.commit or fingerprint(Path(self.checkpoint.name))
+
+    @cached_property
     def model(self) -> str:
         """Readable weights, and a hash of all that shapes responses."""
         assert self.engine is not None
@@ -126,7 +83,7 @@ class CheckpointEndpoint(Endpoint):
 
     @property
     def notices(self) -> Sequence[str]:
-        return self.checkpoint.renderer.notices
+        return self.checkpoint.notices
 
 
 def gpu_name() -> str | None:

@@ -5,16 +5,17 @@ from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from service.asks.ask import Asker, Models
 from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
 from service.asks.money import Price, find_price
 from service.asks.redaction import redact
-from service.asks.servers import Endpoint
+from service.asks.servers import Endpoint, ServedEndpoint
 from service.config import pick
 from service.database import Database
 from service.engines.checkpoint import check_installed
-from service.engines.vllm import AT_ONCE_PER_COPY, VllmEndpoint
+from service.engines.vllm import VllmEndpoint
 from service.errors import InputError
 from service.models.access import ENGINE_SETTINGS, Access, Budget, Model
 
@@ -34,7 +35,7 @@ class OpenModels:
     def __init__(self, logs: Path, budget: Budget = Budget()) -> None:
         """Set up; nothing is opened. `logs` is the folder for `vllm-1.log`, `vllm-2.log`, ..."""
         self._logs, self._budget = logs, budget
-        self._open: list[tuple[Model, Endpoint]] = []
+        self._open: dict[tuple[Any, ...], tuple[Model, Endpoint]] = {}
         self._backends: dict[str, Callable[[Asker], BatchJobs]] = {}
         self._stack = AsyncExitStack()
 
@@ -49,29 +50,21 @@ class OpenModels:
 
         A remote model is asked at one place: an address that one role names holds for the others too.
         """
-        if (opened := self._find(config)) is not None:
-            return opened
-        endpoint = self._make(config)
-        self._stack.push_async_callback(endpoint.close)
-        await endpoint.open()
-        self._open.append((config, endpoint))
-        return endpoint
-
-    def _find(self, config: Model) -> Endpoint | None:
-        """Return the endpoint at which a model is open."""
-        shaping = ("model", "sampler", *ENGINE_SETTINGS[config.sampler])
-        names = shaping if config.sampler == "remote" else (*shaping, "max_concurrency")
-        for other, endpoint in self._open:
-            if any(getattr(config, name) != getattr(other, name) for name in names):
-                continue
-            if config.base_url not in ((), other.base_url):
-                places = [", ".join(each.base_url) or "its provider" for each in (other, config)]
+        key = config.sampler, *(getattr(config, name) for name in ("model", *ENGINE_SETTINGS[config.sampler]))
+        if key in self._open:
+            first, endpoint = self._open[key]
+            if config.base_url not in ((), first.base_url):
+                places = [", ".join(each.base_url) or "its provider" for each in (first, config)]
                 raise InputError(
                     f"{config.model} has two different addresses: {redact(' and '.join(places))}. Use "
                     "the same base_url for every role of a model."
                 )
             return endpoint
-        return None
+        endpoint = self._make(config)
+        self._stack.push_async_callback(endpoint.close)
+        await endpoint.open()
+        self._open[key] = config, endpoint
+        return endpoint
 
     def _make(self, config: Model) -> Endpoint:
         if config.sampler == "local":
@@ -82,7 +75,7 @@ class OpenModels:
         if config.sampler == "vllm":
             if config.ray_address is not None:
                 os.environ["RAY_ADDRESS"] = config.ray_address
-            servers = sum(other.sampler == "vllm" for other, _ in self._open)
+            servers = sum(other.sampler == "vllm" for other, _ in self._open.values())
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
@@ -105,14 +98,15 @@ class OpenModels:
 
         At least as many tasks are under way as requests can be in flight or fill two batch jobs.
         """
-        places = 0
-        for config, _ in self._open:
-            if config.sampler == "remote":
-                places += (config.max_concurrency or REMOTE_AT_ONCE) * max(1, len(config.base_url))
-            elif config.sampler == "vllm":
-                places += (config.max_concurrency or AT_ONCE_PER_COPY) * config.copies
+        endpoints = [endpoint for _, endpoint in self._open.values()]
+        places = sum(
+            server.max_concurrency
+            for endpoint in endpoints
+            if isinstance(endpoint, ServedEndpoint)
+            for server in endpoint.servers
+        )
         return Models(
-            {endpoint.model: endpoint for _, endpoint in self._open},
+            {endpoint.model: endpoint for endpoint in endpoints},
             dict(self._backends),
             self._budget,
             at_once=max(AT_ONCE, 2 * LINES_PER_JOB if self._backends else places),
@@ -121,7 +115,7 @@ class OpenModels:
     @property
     def notices(self) -> list[str]:
         """What the user should know of the answers so far, each once."""
-        return list(dict.fromkeys(note for _, endpoint in self._open for note in endpoint.notices))
+        return list(dict.fromkeys(note for _, endpoint in self._open.values() for note in endpoint.notices))
 
 
 def has_batch_jobs(config: Model) -> bool:

@@ -1,20 +1,21 @@
-"""Render requests to token ids: through the model's chat template, or as raw text."""
+"""A checkpoint's configuration and tokenizer, which render requests to token ids."""
 
 import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property, lru_cache
 from typing import Any
 
 from service.asks.request import CONTEXT_LENGTH, SETTINGS, Fault, Message, Request
-from service.engines.images import open_held
-from service.errors import InputError
+from service.engines.images import open_held, open_processor, takes_images
+from service.errors import InputError, PrerequisiteError, first_line
 from service.hashing import canonical_json, content_id
 
 _DAY = date(2024, 7, 26)
 """The date for templates that print today's, so that prompts do not change overnight: Llama 3's default."""
+_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 _CACHED = 256  # prompts: requests for more responses to a prompt follow each other
 
 
@@ -36,23 +37,48 @@ class Prompt:
         return f"<think>\n{text}" if self.opens_thought and "<think>" not in text else text
 
 
-class Renderer:
-    """Renders prompts for the model `name` with its tokenizer.
+@dataclass
+class Checkpoint:
+    """The parts of a checkpoint that load fast; they render prompts.
 
-    `open_processor` opens the processor of a model that takes images; None: the model takes none. `notices`
-    says what the user should know of the prompts so far.
+    `commit` is its Hub commit, None for a local folder. `notices` are warnings about the prompts so far.
     """
 
-    def __init__(self, tokenizer: Any, name: str, open_processor: Callable[[], Any] | None = None) -> None:
-        self._tokenizer, self._name = tokenizer, name
-        self._open_processor = open_processor
-        self.notices: list[str] = []
-        template = tokenizer.chat_template
-        self._cached = lru_cache(_CACHED)(self._render)
+    name: str
+    commit: str | None
+    config: Any
+    tokenizer: Any
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def context(self) -> int | None:
+        """The maximum tokens of prompt and response together; None if the configuration sets no limit."""
+        text = self.config.get_text_config()
+        lengths = (getattr(text, name, None) for name in _CONTEXT_NAMES)
+        return next((int(length) for length in lengths if length), None)
+
+    @property
+    def dtype(self) -> str:
+        """The dtype of the stored weights, as in `bfloat16`."""
+        stored = getattr(self.config.get_text_config(), "dtype", None) or self.config.dtype
+        return str(stored or "float32").removeprefix("torch.")
+
+    @cached_property
+    def processor(self) -> Any:
+        """The processor of a model that takes images."""
+        try:
+            return open_processor(self.name, self.commit)
+        except (OSError, ValueError, ImportError, KeyError) as error:
+            raise PrerequisiteError(
+                f"The processor of {self.name} cannot be loaded: {first_line(error)} A model "
+                "for images needs preprocessor_config.json next to its weights."
+            ) from error
+
+    @cached_property
+    def _template(self) -> str | None:
         # A model may have several templates by name; transformers picks its default.
-        self._template = (
-            tokenizer.get_chat_template() if template and not isinstance(template, str) else template
-        )
+        template: str | None = self.tokenizer.get_chat_template() if self.tokenizer.chat_template else None
+        return template
 
     @cached_property
     def template_id(self) -> str | None:
@@ -104,32 +130,35 @@ class Renderer:
             return self._raw(request.prompt)
         return self._cached(request.messages, canonical_json(request.extra.get("chat_template_kwargs", {})))
 
+    @cached_property
+    def _cached(self) -> Callable[[tuple[Message, ...], str], Prompt]:
+        return lru_cache(_CACHED)(self._render)
+
     def _render(self, chat: tuple[Message, ...], kwargs: str) -> Prompt:
         if any(message.images for message in chat):
             return self._render_with_images(chat, kwargs)
         if not self._template:
             if [message.role for message in chat] != ["user"]:
                 raise InputError(
-                    f"{self._name} has no chat template, so it accepts only a single user message. Use a "
+                    f"{self.name} has no chat template, so it accepts only a single user message. Use a "
                     "chat model, or move the system prompt into the prompt."
                 )
             self._note(
-                f"{self._name} has no chat template, so it continues prompts as raw text. If it is a chat "
+                f"{self.name} has no chat template, so it continues prompts as raw text. If it is a chat "
                 "model, add its chat_template.jinja to the folder; otherwise use form=raw."
             )
             return self._raw(chat[0].content)
         for name in json.loads(kwargs):
             if not re.search(rf"\b{name}\b", self._template):
-                self._note(f"The chat template of {self._name} does not use {name}.")
+                self._note(f"The chat template of {self.name} does not use {name}.")
         messages = [{"role": message.role, "content": message.content} for message in chat]
-        text = self._apply(self._tokenizer, messages, kwargs)
-        return Prompt(text, tuple(self._tokenizer(text, add_special_tokens=False)["input_ids"]))
+        text = self._apply(self.tokenizer, messages, kwargs)
+        return Prompt(text, tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]))
 
     def _render_with_images(self, chat: tuple[Message, ...], kwargs: str) -> Prompt:
-        processor = self._open_processor() if self._open_processor else None
-        if processor is None or not processor.chat_template:
+        if not takes_images(self.config) or not self.processor.chat_template:
             raise InputError(
-                f"{self._name} does not support images. Use a model that does "
+                f"{self.name} does not support images. Use a model that does "
                 "(Qwen/Qwen2.5-VL-3B-Instruct), or remove the questions with images."
             )
         messages: list[dict[str, Any]] = []
@@ -140,26 +169,25 @@ class Renderer:
                 if part != ""
             ]
             messages.append({"role": message.role, "content": parts or message.content})
-        text = self._apply(processor, messages, kwargs)
+        text = self._apply(self.processor, messages, kwargs)
         images = tuple(image.data for message in chat for image in message.images)
         try:
             ids = self.encode_images(Prompt(text, (), images))["input_ids"][0]
         except (ValueError, IndexError, StopIteration) as error:  # the template has another number of places
             raise InputError(
-                f"The processor of {self._name} fails on {len(images)} images: {error}"
+                f"The processor of {self.name} fails on {len(images)} images: {error}"
             ) from error
         return Prompt(text, tuple(map(int, ids)), images)
 
     def encode_images(self, prompt: Prompt, **options: Any) -> Mapping[str, Any]:
         """Return what the model's processor makes of a prompt with images."""
-        assert self._open_processor is not None
         pictures = [open_held({"bytes": image}) for image in prompt.images]
-        encoded: Mapping[str, Any] = self._open_processor()(text=[prompt.text], images=pictures, **options)
+        encoded: Mapping[str, Any] = self.processor(text=[prompt.text], images=pictures, **options)
         return encoded
 
     def _raw(self, text: str) -> Prompt:
-        ids = tuple(self._tokenizer(text)["input_ids"])
-        bos, eos = self._tokenizer.bos_token_id, self._tokenizer.eos_token_id
+        ids = tuple(self.tokenizer(text)["input_ids"])
+        bos, eos = self.tokenizer.bos_token_id, self.tokenizer.eos_token_id
         if bos is not None and ids[:2] == (bos, bos):  # the text has its own
             ids = ids[1:]
         if ids and ids[-1] == eos and eos != bos:  # some tokenizers end every text; the model shall continue
@@ -179,13 +207,13 @@ class Renderer:
             )
         except TemplateError as error:
             raise InputError(
-                f"The chat template of {self._name} fails: {error}. If it does not support system messages, "
+                f"The chat template of {self.name} fails: {error}. If it does not support system messages, "
                 "move the text into the prompt."
             ) from error
         for message in messages:
             if message["role"] == "system" and message["content"].strip() not in rendered:
                 raise InputError(
-                    f"The chat template of {self._name} drops the system message. Move its text into the "
+                    f"The chat template of {self.name} drops the system message. Move its text into the "
                     "prompt."
                 )
         return rendered

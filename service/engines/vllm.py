@@ -6,7 +6,6 @@ import importlib.metadata
 import json
 import os
 import re
-import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -16,11 +15,11 @@ from typing import Any
 
 import aiohttp
 
+from service.asks import request as kinds
 from service.asks.faults import fault_of_status
-from service.asks.request import CONNECTION, SETTINGS, Fault, Reply, Request, chat_messages, optional_fields
+from service.asks.request import Answer, Fault, Request, chat_messages, optional_fields, read_reply
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
 from service.engines.checkpoint import CheckpointEndpoint, gpu_name
-from service.engines.ending import owned_environment
 from service.engines.prompts import Prompt
 from service.errors import PrerequisiteError
 from service.models.access import Model
@@ -32,6 +31,12 @@ _LOG_LINES = 15
 _START_S, _END_S = 1800.0, 20.0
 _COUNT_EVERY_S = 2.0
 _GENERATED = re.compile(rb"^vllm:generation_tokens_total(?:\{[^}\n]*\})? (\S+)", re.MULTILINE)
+_GUARD = 'exec 3<&0 </dev/null; { cat <&3; kill -9 0; } & exec "$@" 3<&-'
+"""A script that runs a command and kills its process group when the standard input ends.
+
+tagrpo holds the other end of this pipe, so that no vLLM process survives a killed tagrpo and keeps the GPU's
+memory.
+"""
 _SLOWEST_TOKENS_PER_S = 0.5
 """Per response. A server of ours that is slow, on a CPU, say, would get the same requests again and again."""
 
@@ -73,9 +78,9 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         return {
             "engine": "vllm",
             "vllm": version,
-            "weights": self.checkpoint.weights,
+            "weights": self.weights,
             "gpu": None if version.endswith("+cpu") else gpu_name(),
-            "chat_template": self.checkpoint.renderer.template_id,
+            "chat_template": self.checkpoint.template_id,
             "dtype": self.config.dtype or "auto",
             "tensor_parallel_size": self.config.tensor_parallel or 1,
             "max_model_len": self.config.max_model_len,
@@ -85,15 +90,16 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         """Start the server and wait until it is ready, which takes minutes."""
         assert self.engine  # raises if vLLM is not installed
         command = self._command(port := _free_port())
+        ended, self._running = os.pipe()
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
+                *("sh", "-c", _GUARD, "sh", *command),
+                stdin=ended,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **owned_environment()},
                 start_new_session=True,  # Ctrl-C is tagrpo's: requests in flight finish first
             )
+        os.close(ended)
         address = self.servers[0].where = f"http://127.0.0.1:{port}"
         self._session = aiohttp.ClientSession(
             address,
@@ -163,26 +169,26 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         return f"Its log {self._log} ends with:\n" + "\n".join(lines)
 
-    async def send(self, request: Request, server: Server) -> Reply:
+    async def send(self, request: Request, server: Server) -> Answer:
         assert self._process is not None, "VllmEndpoint is closed"
         try:
             return await super().send(request, server)
         except Fault as fault:
-            if fault.kind == CONNECTION:
+            if fault.kind == kinds.CONNECTION:
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout(1.0):
                         await self._process.wait()
             if self._process.returncode is not None:
                 ended = f"vLLM ended with exit code {self._process.returncode}. {self._last_lines()}"
-                raise Fault(SETTINGS, ended, billed=fault.billed) from fault
+                raise Fault(kinds.SETTINGS, ended, billed=fault.billed) from fault
             raise
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Reply:
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
         assert self._session is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
-            raise Fault(SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
-        prompt, room = self.checkpoint.renderer.fit(request, self.serving.get("max_model_len"))
+            raise Fault(kinds.SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
+        prompt, room = self.checkpoint.fit(request, self.serving.get("max_model_len"))
         settings = vllm_settings({**request.sampling, "max_tokens": room})
         body = {"model": self.config.model, **settings, **optional_fields(request), **request.extra}
         if prompt.images:
@@ -194,7 +200,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
             text = (await response.read()).decode("utf-8", "replace")
         if response.status != 200:
             raise fault_of_status(response.status, text, response.headers)
-        return Reply(_restore_thoughts(text, prompt))
+        return read_reply(_restore_thoughts(text, prompt))
 
     async def close(self) -> None:
         """End the server and all its processes."""
@@ -212,8 +218,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
                     async with asyncio.timeout(_END_S):
                         await process.wait()
         finally:
-            with contextlib.suppress(ProcessLookupError):  # its engines are in its group
-                os.killpg(process.pid, signal.SIGKILL)
+            os.close(self._running)  # ends what is left of its group: its engines
             await process.wait()
 
 

@@ -1,1 +1,1 @@
-"""Samplers: where the responses of an eval run come from. Importing this loads no engine."""
+"""Models that are asked: their settings, what a run of them costs, and how it stops."""

@@ -11,45 +11,29 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from service.asks.redaction import redact
-from service.config import ONCE, Config, operational
+from service.config import Config, operational
 from service.models.settings import TOKENS_PER_S
 
 
 class Access(Config):
     """Where a model is asked over the network, and how much at once."""
 
-    endpoint: str | None = operational(
-        None, description="Profile [endpoint.NAME] that provides settings for this table."
-    )
-    base_url: tuple[str, ...] = operational(
-        (), description="Server addresses (vLLM: http://HOST:8000/v1). Each request goes to one of them."
-    )
-    api_key_env: str | None = operational(
-        None, description="Environment variable with the API key; by default the provider's usual variable."
-    )
-    price: tuple[float, float] | None = operational(
-        None,
-        description="USD per million prompt tokens and response tokens, for models without a litellm price.",
-    )
-    max_concurrency: int | None = operational(
-        None,
-        ge=1,
-        le=4096,
-        description="Maximum in-flight requests per server; by default 64, with vLLM 256 per model copy.",
-    )
-    timeout_s: float | None = operational(
-        None,
-        gt=0,
-        description="Timeout per attempt in seconds; by default 120 plus max_tokens / tokens_per_s.",
-    )
-    tokens_per_s: float = operational(
-        TOKENS_PER_S,
-        ge=0.01,
-        description="Lowest expected speed in tokens per second; the default timeout depends on it.",
-    )
-    batch: bool = operational(
-        False, description="Use batch jobs: half the price, but slower. Not available for hosted_vllm/."
-    )
+    endpoint: str | None = operational(None)
+    """Profile [endpoint.NAME] that provides settings for this table."""
+    base_url: tuple[str, ...] = operational(())
+    """Server addresses (vLLM: http://HOST:8000/v1). Each request goes to one of them."""
+    api_key_env: str | None = operational(None)
+    """Environment variable with the API key; by default the provider's usual variable."""
+    price: tuple[float, float] | None = operational(None)
+    """USD per million prompt tokens and response tokens, for models without a litellm price."""
+    max_concurrency: int | None = operational(None, ge=1, le=4096)
+    """Maximum in-flight requests per server; by default 64, with vLLM 256 per model copy."""
+    timeout_s: float | None = operational(None, gt=0)
+    """Timeout per attempt in seconds; by default 120 plus max_tokens / tokens_per_s."""
+    tokens_per_s: float = operational(TOKENS_PER_S, ge=0.01)
+    """Lowest expected speed in tokens per second; the default timeout depends on it."""
+    batch: bool = operational(False)
+    """Use batch jobs: half the price, but slower. Not available for hosted_vllm/."""
     batch_poll_s: float = operational(60.0, ge=0.01, description="Seconds between checks of a batch job.")
 
     @field_validator("base_url")
@@ -93,35 +77,26 @@ class Model(Access):
 
     leading: ClassVar[str] = "model"
 
-    model: str = Field(
-        description="Model name as in litellm (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B), or for a local "
-        "model a checkpoint folder or Hub name."
-    )
-    sampler: Literal["auto", "remote", "vllm", "local"] = Field(
-        "auto",
-        validate_default=True,
-        description="remote: an API or a server; local: transformers; vllm: vLLM on this machine's "
-        "GPUs; auto: local if the model is a folder, otherwise remote.",
-    )
+    model: str
+    """Model name as in litellm (gpt-4-turbo, hosted_vllm/Qwen/Qwen3-4B), or for a local model a checkpoint
+    folder or Hub name."""
+    sampler: Literal["auto", "remote", "vllm", "local"] = Field("auto", validate_default=True)
+    """remote: an API or a server; local: transformers; vllm: vLLM on this machine's GPUs; auto: local if the
+    model is a folder, otherwise remote."""
     revision: str | None = Field(None, description="local, vllm: model revision on the Hub.")
     dtype: str | None = Field(None, description="local, vllm: float32, bfloat16, ...")
     device: str | None = Field(None, description="local: cpu, cuda, cuda:1, ...")
     tensor_parallel: int | None = Field(None, ge=1, description="vllm: number of GPUs per model copy.")
-    max_model_len: int | None = Field(
-        None, ge=2, description="vllm: maximum tokens of prompt and response together."
-    )
-    gpus: int | None = operational(
-        None, ge=1, description="vllm: total number of GPUs, a multiple of tensor_parallel."
-    )
-    ray_address: str | None = operational(
-        None, description="vllm: use the GPUs of this Ray cluster: auto, or HOST:PORT."
-    )
-    gpu_memory_utilization: float | None = operational(
-        None, gt=0, le=1, description="vllm: fraction of GPU memory that vLLM uses; by default 0.9."
-    )
-    batch_size: int | None = operational(
-        None, ge=1, description="local: maximum responses generated at once."
-    )
+    max_model_len: int | None = Field(None, ge=2)
+    """vllm: maximum tokens of prompt and response together."""
+    gpus: int | None = operational(None, ge=1)
+    """vllm: total number of GPUs, a multiple of tensor_parallel."""
+    ray_address: str | None = operational(None)
+    """vllm: use the GPUs of this Ray cluster: auto, or HOST:PORT."""
+    gpu_memory_utilization: float | None = operational(None, gt=0, le=1)
+    """vllm: fraction of GPU memory that vLLM uses; by default 0.9."""
+    batch_size: int | None = operational(None, ge=1)
+    """local: maximum responses generated at once."""
 
     @property
     def copies(self) -> int:
@@ -162,31 +137,16 @@ ENGINE_SETTINGS: Mapping[str, tuple[str, ...]] = {"remote": (), "local": _LOCAL,
 class Budget(Config):
     """What a run may cost, and when it gives up."""
 
-    max_usd: float | None = operational(
-        None,
-        ge=0,
-        allow_inf_nan=False,
-        description="Hard cap in USD on the whole run, including in-flight requests. It also applies when "
-        "the run is resumed.",
-    )
-    max_requests: int | None = Field(
-        None, ge=1, description="Maximum HTTP requests in this invocation.", json_schema_extra=ONCE
-    )
-    halt_after: int = operational(
-        20,
-        ge=1,
-        description="Stop after this many consecutive failed requests; answers received so far are kept.",
-    )
-    stall_s: float = operational(
-        300.0,
-        ge=1,
-        description="Seconds without an answer before tagrpo warns which servers it is waiting for.",
-    )
-    grace_s: float = operational(
-        25.0, ge=0, description="Seconds that tagrpo waits for in-flight requests after SIGTERM."
-    )
-    retry_final: bool = Field(
-        False,
-        description="Retry requests that failed permanently: too long, blocked, or timed out twice.",
-        json_schema_extra=ONCE,
-    )
+    max_usd: float | None = operational(None, ge=0, allow_inf_nan=False)
+    """Hard cap in USD on the whole run, including in-flight requests. It also applies when the run is
+    resumed."""
+    max_requests: int | None = operational(None, ge=1, exclude=True)
+    """Maximum HTTP requests in this invocation."""
+    halt_after: int = operational(20, ge=1)
+    """Stop after this many consecutive failed requests; answers received so far are kept."""
+    stall_s: float = operational(300.0, ge=1)
+    """Seconds without an answer before tagrpo warns which servers it is waiting for."""
+    grace_s: float = operational(25.0, ge=0)
+    """Seconds that tagrpo waits for in-flight requests after SIGTERM."""
+    retry_final: bool = operational(False, exclude=True)
+    """Retry requests that failed permanently: too long, blocked, or timed out twice."""

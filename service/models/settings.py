@@ -47,9 +47,8 @@ class Sampling(Config):
     top_p: float = Field(0.95, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
     max_tokens: int = Field(3072, ge=1, le=10_000_000, description="Maximum tokens in a response.")
     top_k: int = Field(0, ge=0, description="Sample only from this many most probable tokens; 0 is off.")
-    min_p: float = Field(
-        0.0, ge=0, le=1, description="Minimum probability relative to the top token; 0 is off."
-    )
+    min_p: float = Field(0.0, ge=0, le=1)
+    """Minimum probability relative to the top token; 0 is off."""
     repetition_penalty: float = Field(1.0, gt=0, le=10, description="Factor on repeated tokens; 1 is off.")
     presence_penalty: float = Field(0.0, ge=-2, le=2, description="Penalty on tokens seen before; 0 is off.")
     frequency_penalty: float = Field(0.0, ge=-2, le=2, description="Penalty per repeat of a token; 0 is off.")
@@ -83,12 +82,8 @@ NEUTRAL: Mapping[str, Any] = {
 class Seeded(Config):
     """A run whose random choices have a seed."""
 
-    seed: int | None = Field(
-        0,
-        ge=0,
-        le=2**63 - 1,
-        description="Random seed; with none, no seed is sent and the run cannot be repeated exactly.",
-    )
+    seed: int | None = Field(0, ge=0, le=2**63 - 1)
+    """Random seed; with none, no seed is sent and the run cannot be repeated exactly."""
 
 
 class SamplingSettings(Seeded, Sampling):
@@ -97,24 +92,21 @@ class SamplingSettings(Seeded, Sampling):
     The seed of a sample follows from `seed`, the problem and the sample's ordinal, whatever is drawn with it.
     """
 
-    samples_per_request: int = Field(
-        8, ge=1, le=1024, description="Responses per request; the last request may ask for fewer."
-    )
+    samples_per_request: int = Field(8, ge=1, le=1024)
+    """Responses per request; the last request may ask for fewer."""
 
 
 class PublishedSampling(Config):
     """Settings that a model's authors publish, instead of the defaults."""
 
-    sampling: Literal["qwen3-thinking", "qwen3-non-thinking", "qwq", "deepseek-r1", "gpt-oss"] | None = Field(
-        None, description="Use the sampling settings that the model's authors recommend."
-    )
+    sampling: Literal["qwen3-thinking", "qwen3-non-thinking", "qwq", "deepseek-r1", "gpt-oss"] | None = None
+    """Use the sampling settings that the model's authors recommend."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _published(cls, data: Any) -> Any:
-        if isinstance(data, dict) and data.get("sampling") in PUBLISHED:
-            return {**PUBLISHED[data["sampling"]], **data}
-        return data
+    @model_validator(mode="after")
+    def _use_published(self) -> "PublishedSampling":
+        published = PUBLISHED.get(self.sampling or "", {})
+        vars(self).update({name: published[name] for name in published.keys() - self.model_fields_set})
+        return self
 
 
 class PromptSpec(Config):
@@ -189,23 +181,17 @@ PRESETS: dict[str, Preset] = {
 class PromptConfig(Config):
     """How a problem is turned into a prompt for a model."""
 
-    preset: Literal["default", "paper", "paper-eval", "plain"] = Field(
-        "default",
-        description="Prompt and sampling settings. paper: arXiv 2601.22478; paper-eval: that paper's public "
-        "evaluation code, as raw text; plain: the question without instructions.",
-    )
-    prompt_file: Path | None = Field(
-        None, description="Prompt template file that contains {question}; by default the preset's template."
-    )
+    preset: Literal["default", "paper", "paper-eval", "plain"] = "default"
+    """Prompt and sampling settings. paper: arXiv 2601.22478; paper-eval: that paper's public evaluation code,
+    as raw text; plain: the question without instructions."""
+    prompt_file: Path | None = None
+    """Prompt template file that contains {question}; by default the preset's template."""
     system: str | None = Field(None, description="System prompt.")
-    form: Literal["chat", "raw"] | None = Field(
-        None,
-        description="chat: apply the model's chat template; raw: send the prompt as plain text, which "
-        "the model continues. By default as in the preset.",
-    )
-    chat_template_kwargs: dict[str, Any] | None = Field(
-        None, description="Arguments for the model's chat template, such as {enable_thinking = false}."
-    )
+    form: Literal["chat", "raw"] | None = None
+    """chat: apply the model's chat template; raw: send the prompt as plain text, which the model continues.
+    By default as in the preset."""
+    chat_template_kwargs: dict[str, Any] | None = None
+    """Arguments for the model's chat template, such as {enable_thinking = false}."""
 
     def prompt(self, *, choice: bool = False, programs: bool = False) -> PromptSpec:
         """Return the prompt; with `choice` (all problems ask for an option's letter) the preset's for such.

@@ -3,21 +3,21 @@
 import math
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from string import ascii_uppercase
 from typing import Any
 
 from service.answer_kinds import AnswerKind
 from service.boxes import boxed_answer, last_boxed
 from service.errors import InputError
 from service.hashing import canonical_text
-from service.questions.files import BELONGS_TO_A_QUESTION, QUESTION_NAMES, JsonNumber, letter, option_letters
+from service.questions.files import JsonNumber
 from service.questions.images import ImageProblem, RowImages, order_numbered
-from service.questions.programs import read_asked
 from service.questions.question import Question, make_question
 
 CANDIDATES: dict[str, tuple[str, ...]] = {
-    "question": QUESTION_NAMES,
+    "question": ("question", "problem", "prompt", "input", "instruction", "query", "messages"),
     "answer": (
         *("answer", "final_answer", "gold", "ground_truth", "target", "expected_answer"),
         *("ground_truth_answer", "correct_answer", "reference_answer", "answerKey", "golden"),
@@ -27,6 +27,7 @@ CANDIDATES: dict[str, tuple[str, ...]] = {
     "subject": ("subject", "type", "problem_type", "category", "subfield", "topic", "course"),
     "images": ("images", "decoded_image", "image"),
 }
+"""The usual names of each part of a question."""
 PROGRAM_CANDIDATES: dict[str, tuple[str, ...]] = CANDIDATES | {
     "images": (),
     "question": ("prompt", "text", *CANDIDATES["question"]),
@@ -34,6 +35,11 @@ PROGRAM_CANDIDATES: dict[str, tuple[str, ...]] = CANDIDATES | {
     "solution": ("canonical_solution", "code", "reference_solution", "solution"),
 }
 """Where questions ask for programs; the answer's column holds the tests."""
+_BELONGS_TO_A_QUESTION = frozenset(
+    {"body", "context", "passage", "background", "premise", "table", "task_prefix", "options", "choices"}
+)
+"""Columns that a question may not make sense without, where its own column is another."""
+_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]p(?:tion)?|[Cc]hoice)[ _]?([A-Ja-j]|1?[0-9])")
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
 _LETTER_OR_NUMBER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
@@ -60,17 +66,20 @@ class Columns:
     @classmethod
     def parse(cls, words: Sequence[str]) -> "Columns":
         """Return columns given as PART=NAME; a question may have several."""
-        given: dict[str, list[str]] = {part: [] for part in CANDIDATES}
+        given: dict[str, Any] = {}
+        further: list[str] = []
         for word in words:
             part, equals, name = word.partition("=")
-            if part not in given or not equals:
-                raise InputError(f"--column {word}: give PART=NAME, where PART is one of {', '.join(given)}.")
-            given[part].append(name)
-        questions = given.pop("question")
-        if several := [part for part, names in given.items() if len(names) > 1]:
-            raise InputError(f"--column {several[0]}=: only a question can have several columns.")
-        others: dict[str, Any] = {part: names[0] for part, names in given.items() if names}
-        return cls(questions[0] if questions else None, further=tuple(questions[1:]), **others)
+            if part not in CANDIDATES or not equals:
+                parts = ", ".join(CANDIDATES)
+                raise InputError(f"--column {word}: give PART=NAME, where PART is one of {parts}.")
+            if part == "question" and part in given:
+                further.append(name)
+            elif part in given:
+                raise InputError(f"--column {part}=: only a question can have several columns.")
+            else:
+                given[part] = name
+        return cls(**given, further=tuple(further))
 
     def as_dict(self) -> dict[str, str]:
         """Return the columns that are set, by what they hold; without `further`."""
@@ -83,9 +92,8 @@ class Columns:
     def left_out(self, present: Collection[str]) -> list[str]:
         """Return the columns that are not read, though a question may make no sense without them."""
         read = {name.split(".")[0] for name in self.names()}
-        options = option_letters(present)
-        wanted = [name for name in present if name.lower() in BELONGS_TO_A_QUESTION or name in options]
-        return [name for name in wanted if name not in read]
+        needed = _BELONGS_TO_A_QUESTION | option_letters(present).keys()
+        return [name for name in present if not needed.isdisjoint((name, name.lower())) and name not in read]
 
 
 @dataclass(frozen=True)
@@ -109,51 +117,57 @@ def resolve(
     box of the solution column. Questions that ask for programs have both: tests, and a program. An empty name
     for the column of images leaves all of them out. Usual names are looked for as they are, then in any case.
     """
-    there = ", ".join(sorted(present)) or "none"
-    if columns.images == "":
-        others = [name for name in present if name.lower() not in CANDIDATES["images"]]
-        return resolve(replace(columns, images=None), others, source, kind)
-    chosen: dict[str, Any] = columns.as_dict()
+    there = f"Available: {', '.join(sorted(present)) or 'none'}."
+    named, programs = columns.as_dict(), kind is AnswerKind.CODE
+    chosen: dict[str, Any] = {part: name for part, name in named.items() if name or part != "images"}
     for part, name in (*chosen.items(), *(("question", name) for name in columns.further)):
         if name.split(".")[0] not in present and name not in present:
-            raise InputError(f'{source}: no column "{name}" (--column {part}=). Available: {there}.')
-    programs = kind is AnswerKind.CODE
+            raise InputError(f'{source}: no column "{name}" (--column {part}=). {there}')
     for part, names in (PROGRAM_CANDIDATES if programs else CANDIDATES).items():
         # A solution column that the user named is to be used, so no answer column is looked for.
         answered = (part == "answer" and columns.solution) or (part == "solution" and "answer" in chosen)
-        if part in chosen or (answered and not programs):
+        if part in named or (answered and not programs):
             continue
         free = [name for name in present if name not in chosen.values() and name not in columns.further]
         if (column := usual_column(names, free)) is not None:
             chosen[part] = column
     if "question" not in chosen:
-        raise InputError(
-            f"{source}: no column looks like the question. Pass --column question=NAME. Available: {there}."
-        )
-    if programs and "images" in chosen:
-        raise InputError(f"{source}: programming questions cannot have images. Remove --column images=NAME.")
-    if programs and columns.further:
-        raise InputError(f"{source}: programming questions need a single --column question=NAME.")
-    if programs and "answer" not in chosen:
-        raise InputError(f"{source}: no column for tests. Pass --column answer=NAME. Available: {there}.")
-    if "answer" not in chosen and "solution" not in chosen:
-        tests = [name for name in ("test", "tests", "test_list") if name in present]
-        if tests:
-            raise InputError(
-                f'{source}: no column looks like the answer, but "{tests[0]}" looks like a program\'s '
-                "tests. If the questions ask for programs, pass --kind code."
-            )
-        raise InputError(
-            f"{source}: no column looks like the answer. Pass --column answer=NAME, or "
-            f"--column solution=NAME if the answer is in the solution's \\boxed{{}}. Available: {there}."
-        )
-    return replace(columns, **chosen)
+        raise InputError(f"{source}: no column looks like the question. Pass --column question=NAME. {there}")
+    if programs and ("images" in chosen or columns.further):
+        raise InputError(f"{source}: programming questions have one question column and no images.")
+    if "answer" not in chosen and (programs or "solution" not in chosen):
+        other = ", or --column solution=NAME if the answer is in the solution's \\boxed{}"
+        if programs:
+            other = ""
+        elif not {"test", "tests", "test_list"}.isdisjoint(present):
+            other = ". If the questions ask for programs with tests, pass --kind code"
+        what = "tests" if programs else "the answer"
+        raise InputError(f"{source}: no column looks like {what}. Pass --column answer=NAME{other}. {there}")
+    return replace(columns, **{"images": None, **chosen})
 
 
 def usual_column(names: Sequence[str], present: Sequence[str]) -> str | None:
     """Return the first of some usual names that is there, as it is or else in any case; None without one."""
     spelled = {name.lower(): name for name in reversed(present)} | {name: name for name in present}
     return next((spelled[name] for name in names if name in spelled), None)
+
+
+def option_letters(names: Iterable[str]) -> dict[str, str]:
+    """Return columns that hold one option each, such as A, B, C and D or option_a and option_b, with letters.
+
+    Numbers count from 0 where there is one. None where the first two of them are not there.
+    """
+    marks = {name: match[1] or match[2] for name in names if (match := _OPTION_COLUMN.fullmatch(name))}
+    first = 0 if "0" in marks.values() else 1
+    letters = {
+        name: _letter(int(mark) - first) if mark.isdecimal() else mark.upper() for name, mark in marks.items()
+    }
+    return letters if {"A", "B"} <= {*letters.values()} else {}
+
+
+def _letter(place: int) -> str:
+    """Return the letter of an option by its place, from 0; a number behind Z."""
+    return ascii_uppercase[place] if place < len(ascii_uppercase) else str(place + 1)
 
 
 def read_question(
@@ -165,33 +179,40 @@ def read_question(
         RowProblem: no question text, a value that is no text, control characters, a text too long, an image
             that cannot be used, or placeholders that do not go with the images.
     """
-    letters = option_letters(columns.further)
-    below = {name: _further_text(value_at(values, name), name, limits) for name in columns.further}
-    if all(_LETTERED.match(below[name]) for name in letters if below[name]):
-        letters = {}
+    below = {name: _further_text(read_cell(values, name, limits), name) for name in columns.further}
+    letters = option_letters(below)
     parts = [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
-    text = "\n".join((_question_text(values, columns, limits), *parts))
+    text = "\n".join((question_text(values, columns, limits), *parts))
     if columns.answer is not None:
-        answer = _answer(value_at(values, columns.answer), columns.answer, limits)
+        answer = _answer(read_cell(values, columns.answer, limits), columns.answer)
     else:
-        solution = _text(value_at(values, columns.solution), "solution", columns.solution, limits)
+        solution = text_of(read_cell(values, columns.solution, limits), "solution", columns.solution)
         answer = last_boxed(solution) or ""
-    level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
     try:
         ids = () if images is None else images.take(value_at(values, columns.images))
         text, ids = order_numbered(text, ids)
-        return make_question(text, answer, level, subject, images=ids)
+        return make_question(text, answer, *labels(values, columns, limits), images=ids)
     except ImageProblem as problem:
         raise RowProblem(f'"{columns.images}": {problem}') from problem
-    except InputError as problem:
-        raise RowProblem(f'"{columns.images}" contains {problem}') from problem
 
 
-def _question_text(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> str:
-    text = _text(value_at(values, columns.question), "question", columns.question, limits)
+def question_text(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> str:
+    """Return the text in the question's column; of chat messages, the one message of the user."""
+    value = read_cell(values, columns.question, limits)
+    text = text_of(asked_in(value) or value, "question", columns.question)
     if not text.strip():
         raise RowProblem(f'"{columns.question}" is empty')
     return text
+
+
+def labels(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tuple[str | None, str | None]:
+    """Return level and subject of a row; None where it has none, or no single value."""
+
+    def label(column: str | None) -> str | None:
+        value = read_cell(values, column, limits)
+        return None if isinstance(value, list | Mapping) else canonical_text(_scalar(value, column)) or None
+
+    return label(columns.level), label(columns.subject)
 
 
 def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> list[str]:
@@ -200,7 +221,7 @@ def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> l
     for name in columns.left_out(values):
         value = values[name]
         try:
-            lines = _further_text(value, name, RowLimits()).splitlines()
+            lines = _further_text(value, name).splitlines()
         except RowProblem:
             lines = [str(value)]
         if any(_LETTER_OR_NUMBER.sub("", line).strip() not in text for line in lines):
@@ -208,33 +229,13 @@ def lacking_columns(values: Mapping[str, Any], columns: Columns, text: str) -> l
     return names
 
 
-def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tuple[Question, str]:
-    """Return the question of a row that asks for a program, and a program that answers it ("" for none).
+def read_cell(values: Mapping[str, Any], column: str | None, limits: RowLimits) -> Any:
+    """Return `value_at` of a column, its texts within the limits.
 
     Raises:
-        RowProblem: as `read_question`.
+        RowProblem: control characters, or a text too long.
     """
-    text = _question_text(values, columns, limits)
-    tests = _program_value(values, "answer", columns.answer)
-    if isinstance(tests, list) and all(isinstance(test, str) for test in tests):
-        tests = [_checked(test, columns.answer, limits) for test in tests]
-    else:
-        tests = _text(tests, "answer", columns.answer, limits)
-    solution = _program_value(values, "solution", columns.solution)
-    solution = _text(solution, "solution", columns.solution, limits)
-    try:
-        text, gold, reference = read_asked(values, text, tests, solution)
-    except ValueError as error:
-        raise RowProblem(str(error)) from error
-    level, subject = (_label(values, name, limits) for name in (columns.level, columns.subject))
-    return make_question(text, gold if tests else "", level, subject, AnswerKind.CODE), reference
-
-
-def _program_value(values: Mapping[str, Any], part: str, column: str | None) -> Any:
-    """Return the value of a column; if a row has none, of another usual one, as in files of mixed rows."""
-    others = (values[name] for name in PROGRAM_CANDIDATES[part] if values.get(name) is not None)
-    value = value_at(values, column)
-    return next(others, None) if value is None else value
+    return _within(limits, value_at(values, column), column)
 
 
 def value_at(values: Mapping[str, Any], column: str | None) -> Any:
@@ -259,6 +260,35 @@ def _step_into(value: Any, step: str) -> Any:
     return value.get(step) if isinstance(value, Mapping) else None
 
 
+def _within(limits: RowLimits, value: Any, column: str | None) -> Any:
+    if isinstance(value, list):
+        return [_within(limits, entry, column) for entry in value]
+    if isinstance(value, Mapping):
+        return {key: _within(limits, entry, column) for key, entry in value.items()}
+    if not isinstance(value, str):
+        return value
+    if len(value) > limits.max_characters:
+        raise RowProblem(
+            f'"{column}" has {len(value):,} characters, more than {limits.max_characters:,}. Raise '
+            "--max-characters if that is intended"
+        )
+    bad = next((index for index, char in enumerate(value) if _is_control(char)), None)
+    if bad is None:
+        return value
+    if limits.strip_control:
+        return "".join(char for char in value if not _is_control(char))
+    eaten = _EATEN_BACKSLASH.get(value[bad])
+    hint = f' (often caused by "{eaten}" in LaTeX after a lost backslash)' if eaten else ""
+    raise RowProblem(
+        f'"{column}" contains the control character U+{ord(value[bad]):04X} at character {bad + 1}{hint}. '
+        "Fix the file, or pass --strip-control to remove such characters"
+    )
+
+
+def _is_control(char: str) -> bool:
+    return char not in "\n\t\r" and unicodedata.category(char) in ("Cc", "Cs")
+
+
 def asked_in(messages: Any) -> str | None:
     """Return what the one message of a user asks in a list of chat messages; None where it is none."""
     if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
@@ -267,40 +297,40 @@ def asked_in(messages: Any) -> str | None:
     return asked[0] if len(asked) == 1 and isinstance(asked[0], str) else None
 
 
-def _text(value: Any, part: str, column: str | None, limits: RowLimits) -> str:
+def text_of(value: Any, part: str, column: str | None) -> str:
+    """Return a value that has to be text; "" where there is none."""
     if value is None:
         return ""
-    if part == "question":
-        value = asked_in(value) or value
     if not isinstance(value, str) or isinstance(value, JsonNumber):
-        raise RowProblem(f'"{column}" is {_kind(value)}, not text. Choose another: --column {part}=NAME')
-    return _checked(value, column, limits)
+        raise RowProblem(
+            f'"{column}" is {str(value)[:60]}, not text. Choose another column: --column {part}=NAME'
+        )
+    return value
 
 
-def _further_text(value: Any, column: str, limits: RowLimits) -> str:
+def _further_text(value: Any, column: str) -> str:
     """Return what stands below a question, "" for nothing; a list as options with letters, a line each.
 
     Options may have labels of their own: `{"A": ...}`.
 
     Raises:
-        RowProblem: an object, control characters, or a text too long.
+        RowProblem: an object.
     """
+    if isinstance(value, list):
+        lines = [_further_text(entry, column) for entry in value]
+        if all(_LETTERED.match(line) for line in lines):
+            return "\n".join(lines)
+        return "\n".join(f"({_letter(place)}) {line}" for place, line in enumerate(lines))
     labelled = isinstance(value, Mapping) and all(_LABEL.fullmatch(str(label)) for label in value)
     if labelled and value and all(isinstance(text, str) for text in value.values()):
-        return "\n".join(f"({label}) {_further_text(text, column, limits)}" for label, text in value.items())
-    if isinstance(value, list):
-        lines = [_further_text(entry, column, limits) for entry in value]
-        if not lines or all(_LETTERED.match(line) for line in lines):
-            return "\n".join(lines)
-        return "\n".join(f"({letter(place)}) {line}" for place, line in enumerate(lines))
-    return _scalar(value, column, limits, "question").strip()
+        return "\n".join(f"({label}) {_further_text(text, column)}" for label, text in value.items())
+    return _scalar(value, column, "question").strip()
 
 
-def _answer(value: Any, column: str, limits: RowLimits) -> str:
+def _answer(value: Any, column: str) -> str:
     if isinstance(value, list):
-        parts = [_answer(part, column, limits) for part in value]
-        return ", ".join(part for part in parts if part)
-    return bare_answer(_scalar(value, column, limits, "answer"))
+        return ", ".join(filter(None, (_answer(part, column) for part in value)))
+    return bare_answer(_scalar(value, column, "answer"))
 
 
 def bare_answer(text: str) -> str:
@@ -312,55 +342,16 @@ def bare_answer(text: str) -> str:
     return str(hashes[-1]) if hashes else text
 
 
-def _label(values: Mapping[str, Any], column: str | None, limits: RowLimits) -> str | None:
-    value = value_at(values, column)
-    if column is None or isinstance(value, list | Mapping):
-        return None
-    return canonical_text(_scalar(value, column, limits)) or None
-
-
-def _scalar(value: Any, column: str, limits: RowLimits, part: str = "") -> str:
-    """A number or text as text; a missing value (NaN is one) as the empty text."""
+def _scalar(value: Any, column: str | None, part: str = "") -> str:
+    """A number or text as text; a missing value (also NaN and infinity) as the empty text."""
     if value is None:
         return ""
     if isinstance(value, float):
-        if math.isnan(value):
+        if not math.isfinite(value):
             return ""
-        if math.isinf(value):
-            raise RowProblem(f'"{column}" is an infinite number')
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, bytes):
         raise RowProblem(f'"{column}" contains bytes, not text')
     if isinstance(value, Mapping):
         raise RowProblem(f'"{column}" is an object. Select a value: --column {part}={column}.NAME')
-    return _checked(str(value), column, limits)
-
-
-def _checked(text: str, column: str | None, limits: RowLimits) -> str:
-    if len(text) > limits.max_characters:
-        raise RowProblem(
-            f'"{column}" has {len(text):,} characters, more than {limits.max_characters:,}. Raise '
-            "--max-characters if that is intended"
-        )
-    bad = next((index for index, char in enumerate(text) if _is_control(char)), None)
-    if bad is None:
-        return text
-    if limits.strip_control:
-        return "".join(char for char in text if not _is_control(char))
-    char = text[bad]
-    eaten = _EATEN_BACKSLASH.get(char)
-    hint = f' (often caused by "{eaten}" in LaTeX after a lost backslash)' if eaten else ""
-    raise RowProblem(
-        f'"{column}" contains the control character U+{ord(char):04X} at character {bad + 1}{hint}. Fix the '
-        "file, or pass --strip-control to remove such characters"
-    )
-
-
-def _is_control(char: str) -> bool:
-    return char not in "\n\t\r" and unicodedata.category(char) in ("Cc", "Cs")
-
-
-def _kind(value: Any) -> str:
-    kind = {"list": "a list", "dict": "an object", "bool": "true or false"}.get(type(value).__name__)
-    number = f"the number {value}"[:60] if isinstance(value, JsonNumber | int | float) else "no text"
-    return kind or number
+    return str(value)

@@ -2,19 +2,18 @@
 
 import csv
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from string import ascii_uppercase
 from typing import Any, TypeAlias
 
-from service.errors import InputError
+from service.errors import InputError, first_lines
 from service.hashing import file_sha256
 from service.json_lines import decode_line, parse_object, read_lines
 
 LONGEST_CSV_FIELD = 64 * 1024 * 1024
+ROWS_LOOKED_AT = 200  # for the names of columns, where each row names its own
 KINDS: dict[str, str] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
@@ -24,14 +23,6 @@ KINDS: dict[str, str] = {
     ".parquet": "parquet",
 }
 SUFFIXES = ", ".join(KINDS)
-QUESTION_NAMES = ("question", "problem", "prompt", "input", "instruction", "query", "messages")
-"""Usual names of a question's column."""
-BELONGS_TO_A_QUESTION = (
-    *("body", "context", "passage", "background", "premise", "table", "task_prefix"),
-    *("options", "choices"),
-)
-"""Columns that a question may not make sense without, where its own column is another."""
-_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]p(?:tion)?|[Cc]hoice)[ _]?([A-Ja-j]|1?[0-9])")
 
 
 class JsonNumber(str):
@@ -40,36 +31,31 @@ class JsonNumber(str):
 
 @dataclass(frozen=True)
 class RawRow:
-    """One row of a source: its number from 0, where it stands (`file:line`), and its columns."""
+    """One row of a source: its number from 0, its place (`file:line`), and its columns.
+
+    A row with a `problem` cannot be used; if it cannot even be read, it has no columns.
+    """
 
     number: int
     place: str
     values: Mapping[str, Any]
+    problem: str = ""
 
 
-@dataclass(frozen=True)
-class BadRow:
-    """A row that cannot be read, and why; `number` as in `RawRow`."""
-
-    number: int
-    place: str
-    problem: str
-
-
-Rows: TypeAlias = Iterator[RawRow | BadRow]
+Rows: TypeAlias = Iterator[RawRow]
 
 
 @dataclass(frozen=True)
 class Source:
     """An opened source: its name for messages, the default name of the set, and where it is from.
 
-    `columns` are the columns where the format names them ahead of the rows, else None. `read` yields the
-    rows; given names, it may leave out the other columns (some data sets carry far more text than needed).
+    `columns` are all columns, or those of the first rows if each row names its own. `read` yields the rows;
+    given names, it may leave out the other columns (some data sets carry far more text than needed).
     """
 
     name: str
     stem: str
-    columns: tuple[str, ...] | None
+    columns: tuple[str, ...]
     read: Callable[[Sequence[str] | None], Rows]
     origin: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None  # of a file, to which paths in its rows are relative
@@ -103,7 +89,14 @@ def open_file(path: Path, or_else: str = "") -> Source:
         names, read = _open_parquet(path)
         return Source(path.name, path.stem, names, read, origin, path.parent)
     read_text = _read_csv if kind == "csv" else _read_json
-    return Source(path.name, path.stem, None, lambda wanted: read_text(path), origin, path.parent)
+    head = list(islice(read_text(path), ROWS_LOOKED_AT))
+    if not head:
+        raise InputError(f"{path.name}: contains no rows.")
+    columns = tuple(dict.fromkeys(name for row in head for name in row.values))
+    bad = [f"{row.place}: {row.problem}" for row in head if row.problem]
+    if bad and not columns:
+        raise InputError(f"{path.name}: none of the first {len(head)} rows can be used:{first_lines(bad)}")
+    return Source(path.name, path.stem, columns, lambda wanted: read_text(path), origin, path.parent)
 
 
 def _load_json(text: str) -> Any:
@@ -124,7 +117,7 @@ def _read_json(path: Path) -> Rows:
         try:
             yield RawRow(row, place, parse_object(line, 'like {"question": ...}', _load_json))
         except ValueError as error:
-            yield BadRow(row, place, str(error))
+            yield RawRow(row, place, {}, str(error))
         row += 1
 
 
@@ -139,10 +132,8 @@ def _read_json_array(path: Path) -> Rows:
         ) from error
     for row, value in enumerate(values):
         place = f"{path.name}: row {row}"
-        if isinstance(value, dict):
-            yield RawRow(row, place, value)
-        else:
-            yield BadRow(row, place, "not a JSON object")
+        problem = "" if isinstance(value, dict) else "not a JSON object"
+        yield RawRow(row, place, {} if problem else value, problem)
 
 
 def _read_csv(path: Path) -> Rows:
@@ -171,11 +162,11 @@ def _read_csv(path: Path) -> Rows:
                 yield RawRow(row, place, dict(zip(header, cells, strict=True)))
             else:
                 fields = "1 field" if len(cells) == 1 else f"{len(cells)} fields"
-                yield BadRow(row, place, f"has {fields}, but the header has {len(header)}")
+                yield RawRow(row, place, {}, f"has {fields}, but the header has {len(header)}")
             row += 1
     except csv.Error as error:
         problem = f"not valid CSV ({error}). A quote may be unclosed, or the file cut off"
-        yield BadRow(row, f"{path.name}:{line}", problem)
+        yield RawRow(row, f"{path.name}:{line}", {}, problem)
 
 
 def number_rows(name: str, batches: Iterable[Any]) -> Rows:
@@ -203,21 +194,3 @@ def _open_parquet(path: Path) -> tuple[tuple[str, ...], Callable[[Sequence[str] 
         raise damaged(error) from error
     rows = 100 if "binary" in str(file.schema_arrow) else 2_000  # at once: images are large
     return tuple(file.schema_arrow.names), read
-
-
-def option_letters(names: Iterable[str]) -> dict[str, str]:
-    """Return columns that hold one option each, such as A, B, C and D or option_a and option_b, with letters.
-
-    Numbers count from 0 where there is one. None where the first two of them are not there.
-    """
-    marks = {name: match[1] or match[2] for name in names if (match := _OPTION_COLUMN.fullmatch(name))}
-    first = 0 if "0" in marks.values() else 1
-    letters = {
-        name: letter(int(mark) - first) if mark.isdecimal() else mark.upper() for name, mark in marks.items()
-    }
-    return letters if {"A", "B"} <= {*letters.values()} else {}
-
-
-def letter(place: int) -> str:
-    """Return the letter of an option by its place, from 0; a number behind Z."""
-    return ascii_uppercase[place] if place < len(ascii_uppercase) else str(place + 1)

@@ -96,13 +96,11 @@ def _commit(name: str, revision: str | None) -> tuple[str | None, str]:
             f"{name}: request access on the dataset's Hub page, then log in with `hf auth login` or set "
             "HF_TOKEN."
         ) from error
-    except errors.RepositoryNotFoundError as error:
+    except (errors.RepositoryNotFoundError, errors.HFValidationError) as error:
         raise InputError(
             f"{name}: there is no such file, and no such dataset on the Hub. If it is private, log in with "
             "`hf auth login` or set HF_TOKEN."
         ) from error
-    except errors.HFValidationError as error:
-        raise InputError(f"{name}: is neither a file nor a Hub dataset id.") from error
     except Exception as error:
         # No network, or an outage: the cache may still have the data set.
         return None, f"{type(error).__name__}: {first_line(error)}"

@@ -25,12 +25,12 @@ PLACEHOLDER = "<image>"
 """Marks an image in a text, as in verl and in many data sets."""
 
 MOST_BYTES = 20_000_000
-TOO_LARGE = f"is larger than {MOST_BYTES / 1e6:.0f} MB, the limit for an image"
 MOST_PIXELS = 2**25  # 33.5 million: decoded it takes 134 MB
 LONGEST_SIDE = 16_384
 MOST_IMAGES = 64  # of a question
 _LOADED_AT_ONCE = 20
 _ADDRESS = re.compile(r"(?i)[a-z][a-z0-9+.-]*://|//|data:|file:")
+_DATA_ADDRESS = re.compile(r"(?i)data:[^,]*;base64,")
 _NUMBERED = re.compile(r"<image[ _]?(\d{1,2})>")
 _FORMATS = ("PNG", "JPEG", "WEBP", "GIF")
 _OF_PIXELS = frozenset({"icc_profile", "transparency", "gamma", "srgb", "chromaticity"})
@@ -42,7 +42,7 @@ _PLAIN_INFO = _OF_PIXELS | {
 _PLAIN_SEGMENTS = frozenset({"APP0", "APP2", "APP14"})  # of a JPEG: JFIF, colours, Adobe's transform
 
 
-class ImageProblem(Exception):
+class ImageProblem(InputError):
     """An image that cannot be used; the message says why and, where there is one, the way out."""
 
 
@@ -60,18 +60,10 @@ class Image:
         """Content id: a tagged hash of the bytes."""
         return image_id(self.data)
 
-    @property
-    def name(self) -> str:
-        """A file name: the id, with the ending of its format."""
-        return f"{self.id}.{self.media_type.partition('/')[2].replace('jpeg', 'jpg')}"
-
     def __str__(self) -> str:
-        """Return the image in words: `PNG 640x480, 31 kB`."""
-        name = {"image/png": "PNG", "image/jpeg": "JPEG", "image/webp": "WebP"}[self.media_type]
-        size = len(self.data)
-        unit = f"{size / 1e3:,.0f} kB" if size >= 1_000 else f"{size:,} bytes"
-        unit = f"{size / 1e6:.1f} MB" if size >= 1e6 else unit
-        return f"{name} {self.width}x{self.height}, {unit}"
+        """Return the image in words: `PNG 640x480, 31.4 kB`."""
+        form = self.media_type.removeprefix("image/").upper()
+        return f"{form} {self.width}x{self.height}, {len(self.data) / 1e3:,.1f} kB"
 
     __repr__ = __str__
 
@@ -83,7 +75,8 @@ def image_id(data: bytes) -> str:
 
 def parquet_cell(image: Image) -> dict[str, object]:
     """Return an image as `datasets` holds it in a column of the feature `Image`."""
-    return {"bytes": image.data, "path": image.name}
+    ending = image.media_type.removeprefix("image/").replace("jpeg", "jpg")
+    return {"bytes": image.data, "path": f"{image.id}.{ending}"}
 
 
 def data_address(image: Image) -> str:
@@ -102,7 +95,7 @@ def read_image(data: bytes) -> Image:
         ImageProblem: too large, none of the four formats, cut off, damaged, animated, or of no size.
     """
     if len(data) > MOST_BYTES:
-        raise ImageProblem(TOO_LARGE)
+        raise ImageProblem(f"is larger than {MOST_BYTES / 1e6:.0f} MB, the limit for an image")
     import PIL.Image
     from PIL import UnidentifiedImageError
 
@@ -151,9 +144,9 @@ def place_images(text: str, images: int) -> str:
     if not images or count == images:
         return text
     if count:
-        raise InputError(
-            f"{images} image{'s' * (images > 1)}, but {count} {PLACEHOLDER} in the text. The numbers must be "
-            "equal, or the text must have none"
+        raise ImageProblem(
+            f"contains {images} images, but the text has {count} {PLACEHOLDER}. The text needs one for each "
+            "image, or none"
         )
     return PLACEHOLDER * images + text
 
@@ -211,44 +204,39 @@ class RowImages:
         if isinstance(entry, bytes):
             return read_image(entry)
         if not isinstance(entry, str) or isinstance(entry, JsonNumber):
-            kind = "an object" if isinstance(entry, Mapping) else f"the value {str(entry)[:40]}"
-            raise ImageProblem(f"is {kind}, not an image. Choose another column with {self._other}")
-        head, comma, encoded = entry.strip().partition(",")
-        if head[:5].lower() != "data:":
-            return self._of_a_file(entry.strip())
-        if not comma or not head.lower().endswith(";base64"):
-            raise ImageProblem("is a data: address without base64 content")
-        if len(encoded) > MOST_BYTES // 3 * 4 + 8:
-            raise ImageProblem(TOO_LARGE)
-        try:
-            return read_image(base64.b64decode(encoded, validate=True))
-        except ValueError as error:
-            raise ImageProblem(f"is a data: address with damaged base64 ({error})") from error
-
-    def _of_a_file(self, name: str) -> Image:
-        if _ADDRESS.match(name):
             raise ImageProblem(
-                f"is an address ({name[:60]}), which tagrpo does not fetch. Download the images and give "
+                f"is {str(entry)[:40]}, not an image. Choose another column with {self._other}"
+            )
+        entry = entry.strip()
+        if data := _DATA_ADDRESS.match(entry):
+            try:
+                return read_image(base64.b64decode(entry[data.end() :], validate=True))
+            except ValueError as error:
+                raise ImageProblem(f"is a data: address with damaged base64 ({error})") from error
+        if _ADDRESS.match(entry):
+            raise ImageProblem(
+                f"is an address ({entry[:60]}), which tagrpo does not fetch. Download the images and give "
                 f"their file names, or choose another column with {self._other}"
             )
+        return self._of_a_file(entry)
+
+    def _of_a_file(self, name: str) -> Image:
         if self._folder is None:
             raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")
         try:
-            top, whole = self._folder.resolve(), (self._folder / name).resolve()
-            is_file = whole.is_file()
-        except (OSError, RuntimeError, ValueError) as error:  # too long, a link to itself, a NUL
-            raise ImageProblem(f"names {name[:60]!r}, which is not a file path") from error
-        if not whole.is_relative_to(top):
-            raise ImageProblem(f'names "{name[:60]}". Give a path inside the folder of the rows')
-        if not is_file:
-            raise ImageProblem(f'names "{name[:60]}", but there is no such file in {self._folder}')
+            path = (self._folder / name).resolve()
+            inside = path.is_relative_to(self._folder.resolve()) and path.is_file()
+        except (OSError, RuntimeError, ValueError):  # too long, a link to itself, a NUL
+            inside = False
+        if not inside:
+            raise ImageProblem(f"names {name[:60]!r}, which is not a file inside the folder {self._folder}")
         try:
-            with whole.open("rb") as file:
+            with path.open("rb") as file:
                 return read_image(file.read(MOST_BYTES + 1))
         except OSError as error:
-            raise ImageProblem(f'"{name[:60]}" cannot be read ({error.strerror})') from error
+            raise ImageProblem(f"{name[:60]!r} cannot be read ({error.strerror})") from error
         except ImageProblem as problem:
-            raise ImageProblem(f'"{name[:60]}" {problem}') from problem
+            raise ImageProblem(f"{name[:60]!r} {problem}") from problem
 
 
 def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -269,22 +257,21 @@ def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]
 
 
 def _entries(value: Any) -> Iterator[Any]:
-    if value is None or value == "" or (isinstance(value, float) and value != value):
-        return
-    if isinstance(value, str) and value.lstrip().startswith("["):  # a cell of CSV
+    """Yield the images of a cell, which may be a list; a cell of CSV holds one as JSON."""
+    if isinstance(value, str) and value.lstrip().startswith("["):
         try:
             value = json.loads(value)
         except (ValueError, RecursionError) as error:
             raise ImageProblem(f"is not a list in JSON ({error})") from error
-    if isinstance(value, Mapping) and value.keys() <= {"bytes", "path"} and not any(value.values()):
-        return
-    if not isinstance(value, list):
+    if isinstance(value, list):
+        for entry in value:
+            if isinstance(entry, list):
+                raise ImageProblem("is a nested list")
+            yield from _entries(entry)
+    elif isinstance(value, Mapping) and value.keys() <= {"bytes", "path"}:
+        yield from [value] if any(value.values()) else []
+    elif value not in (None, "") and value == value:  # NaN is not equal to itself
         yield value
-        return
-    for entry in value:
-        if isinstance(entry, list):
-            raise ImageProblem("is a nested list")
-        yield from _entries(entry)
 
 
 def store_images(session: Session, images: Iterable[Image]) -> int:

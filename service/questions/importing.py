@@ -7,24 +7,20 @@ from functools import partial
 from importlib.metadata import version
 from typing import Any, Protocol
 
-from sqlalchemy.orm import Session
-
 from service.answer_kinds import AnswerKind
 from service.database import Database
-from service.errors import InputError
-from service.questions.duplicates import Pair, compare_members
+from service.questions.duplicates import compare_members
 from service.questions.images import store_images
 from service.questions.question import is_solution
 from service.questions.reading import ReadRows
 from service.questions.store import (
     Member,
     default_set_name,
-    find_set,
+    find_same_set,
     load_members,
     members_hash,
     store_set,
 )
-from service.questions.tables import QuestionSetRow
 from service.runs.store import check_name
 from service.telling import TellProgress, TellStage, tell_nobody
 
@@ -63,28 +59,47 @@ def store_import(
     check_name(name)
     content = members_hash((member.position, member.question.id) for member in rows.members)
     with db.read() as session:
-        stored = _same_or_none(session, name, content)
+        stored = find_same_set(session, name, content)
         members: Sequence[Member] = rows.members if stored is None else load_members(session, name)
     if stored is None:
         members = _check_golds(rows, grader, progress)
-    likeness = compare_members(
-        members,
-        (lambda pairs: [first == second for first, second in pairs])
-        if rows.kind is AnswerKind.CODE
-        else (lambda pairs: [value == "correct" for value in grader.equal_many(pairs)]),
-        partial(progress, "comparing texts"),
-    )
+
+    def agree(pairs: Sequence[tuple[str, str]]) -> list[bool]:
+        if rows.kind is AnswerKind.CODE:
+            return [first == second for first, second in pairs]
+        return [value == "correct" for value in grader.equal_many(pairs)]
+
+    listed: dict[str, list[Any]] = {
+        "held": [member.to_json() for member in members if member.held is not None],
+        "duplicates": [{"row": row, "earlier": earlier} for row, earlier in rows.duplicates],
+        **compare_members(members, agree, partial(progress, "comparing texts")),
+        "bad_rows": [f"{bad.place}: {bad.problem}" for bad in rows.bad],
+    }
     images = {id: None for member in members for id in member.question.images}
-    spec = _spec(rows, content, members, likeness, len(images), grader.version)
+    spec = {
+        "kind": "import",
+        **rows.opened.origin,
+        "content_hash": content,
+        "answer_kind": str(rows.kind),
+        "columns": rows.columns.as_dict(),
+        "further_columns": list(rows.columns.further),
+        "answer_from": "answer column" if rows.columns.answer else "last box of the solution column",
+        "limit": rows.limit,
+        **vars(rows.limits),
+        "images": len(images),
+        "rows": rows.rows,
+        **{key: len(values) for key, values in listed.items()},
+        "grader": grader.version,
+        "tagrpo": version("tagrpo"),
+    }
     new_questions = new_images = 0
     if stored is None:
         with db.write() as session:
             # Another process may have been quicker since we looked.
-            stored = _same_or_none(session, name, content)
+            stored = find_same_set(session, name, content)
             if stored is None:
                 new_images = store_images(session, rows.images.read(images))
                 new_questions = store_set(session, name, members, spec)
-    held = [member for member in members if member.held is not None]
     solutions = sum(
         member.held is None and rows.kind is not AnswerKind.CODE and is_solution(member.question.answer)
         for member in members
@@ -94,26 +109,23 @@ def store_import(
         "source": rows.source,
         "created": stored is None,
         "rows": rows.rows,
-        "usable": len(members) - len(held),
-        "held": [member.to_json() for member in held],
+        "usable": len(members) - len(listed["held"]),
         "new_questions": new_questions,
         "images": len(images),
         "new_images": new_images,
         "left_out_columns": dict(rows.left_out),
         "golds_that_are_solutions": solutions,
-        "duplicates": [{"row": row, "earlier": earlier} for row, earlier in rows.duplicates],
-        **{kind: [vars(pair) for pair in pairs] for kind, pairs in likeness.items()},
-        "bad_rows": [f"{bad.place}: {bad.problem}" for bad in rows.bad],
+        **listed,
         "spec": spec if stored is None else stored.spec,
     }
-    return record, list(_warnings(rows, name, len(held), len(likeness["conflicts"]), solutions))
+    return record, list(_warnings(rows, record))
 
 
-def _warnings(rows: ReadRows, name: str, held: int, conflicts: int, solutions: int) -> Iterator[str]:
-    if held:
-        yield f"{held:,} held back (`tagrpo questions list {name} --held`)"
-    if conflicts:
-        yield f"rows whose answer contradicts an earlier row: {conflicts:,}"
+def _warnings(rows: ReadRows, record: dict[str, Any]) -> Iterator[str]:
+    if held := record["held"]:
+        yield f"{len(held):,} held back (`tagrpo questions list {record['set']} --held`)"
+    if conflicts := record["conflicts"]:
+        yield f"rows whose answer contradicts an earlier row: {len(conflicts):,}"
     if rows.bad:
         yield f"rows left out: {len(rows.bad):,}"
     if rows.left_out:
@@ -125,22 +137,12 @@ def _warnings(rows: ReadRows, name: str, held: int, conflicts: int, solutions: i
             "the questions need it, import under another --name and list the question's columns in order: "
             f"{options}"
         )
-    if solutions:
+    if solutions := record["golds_that_are_solutions"]:
         yield (
             f"gold answers that are whole solutions, which hardly any response matches: {solutions:,}. "
             "Import under another --name and name the column of the final answer with --column answer=NAME. "
             "From a solution column, tagrpo reads the last \\boxed{} or the text after ####"
         )
-
-
-def _same_or_none(session: Session, name: str, content: str) -> QuestionSetRow | None:
-    stored = find_set(session, name)
-    if stored is None or stored.content_hash == content:
-        return stored
-    raise InputError(
-        f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) and this '
-        "source have different questions. A set never changes, so choose another name with --name."
-    )
 
 
 def _check_golds(rows: ReadRows, grader: AnswerChecker, progress: TellStage) -> list[Member]:
@@ -165,33 +167,3 @@ def _held_reason(grade: Any, kind: AnswerKind) -> str:
         return f"gold answer graded against itself: {grade.value} ({grade.reason})"
     what = "its own solution does not pass" if grade.value == "wrong" else "its tests cannot be used"
     return f"{what}: {grade.extracted or grade.reason}"
-
-
-def _spec(
-    rows: ReadRows,
-    content: str,
-    members: Sequence[Member],
-    likeness: dict[str, list[Pair]],
-    images: int,
-    grader: str,
-) -> dict[str, Any]:
-    return {
-        "kind": "import",
-        **rows.opened.origin,
-        "content_hash": content,
-        **({} if rows.kind is AnswerKind.LATEX else {"answer_kind": str(rows.kind)}),
-        "columns": rows.columns.as_dict(),
-        **({"further_columns": list(rows.columns.further)} if rows.columns.further else {}),
-        "answer_from": "answer column" if rows.columns.answer else "last box of the solution column",
-        "limit": rows.limit,
-        "max_characters": rows.limits.max_characters,
-        "strip_control": rows.limits.strip_control,
-        **({"images": images} if images else {}),
-        "rows": rows.rows,
-        "bad_rows": len(rows.bad),
-        "duplicates": len(rows.duplicates),
-        "held": sum(member.held is not None for member in members),
-        **{kind: len(pairs) for kind, pairs in likeness.items()},
-        "grader": grader,
-        "tagrpo": version("tagrpo"),
-    }

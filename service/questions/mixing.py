@@ -12,7 +12,7 @@ from service.database import Database
 from service.errors import InputError
 from service.questions.duplicates import NEAR_RATIO, NearIndex
 from service.questions.question import Question
-from service.questions.store import Member, find_set, get_set, load_members, members_hash, store_set
+from service.questions.store import Member, find_same_set, get_set, load_members, members_hash, store_set
 from service.runs.store import check_name
 from service.telling import TellStage, tell_nobody
 
@@ -104,12 +104,7 @@ def mix_sets(
         "overlaps": overlaps,
     }
     with db.write() as session:
-        stored = find_set(session, name)
-        if stored is not None and stored.spec != spec:
-            raise InputError(
-                f'the question set "{name}" ({stored.created_at}) has other questions, or was created with '
-                "other settings. A set never changes, so choose another name for this mix."
-            )
+        stored = find_same_set(session, name, spec["content_hash"])
         if stored is None:
             store_set(session, name, members, spec)
     return {

@@ -10,53 +10,70 @@ import ast
 import builtins
 import textwrap
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from service.answer_kinds import AnswerKind
 from service.program_gold import ProgramGold, read_gold, write_gold
+from service.questions.columns import (
+    PROGRAM_CANDIDATES,
+    Columns,
+    RowLimits,
+    RowProblem,
+    labels,
+    question_text,
+    read_cell,
+    text_of,
+)
+from service.questions.question import Question, make_question
 
 ENTRY, SETUP, IMPORTS, MORE = "entry_point", "test_setup_code", "test_imports", "challenge_test_list"
-BESIDE = (ENTRY, SETUP, IMPORTS, MORE)
+PROGRAM_COLUMNS = frozenset(
+    {ENTRY, SETUP, IMPORTS, MORE, *PROGRAM_CANDIDATES["answer"], *PROGRAM_CANDIDATES["solution"]}
+)
 """Columns that are read wherever a source has them."""
 
 
-def read_asked(
-    row: Mapping[str, Any], text: str, tests: str | list[str], solution: str
-) -> tuple[str, str, str]:
-    """Return the text and the gold of what a row asks for, and a program that answers it ("" for none).
-
-    Args:
-        row: for the columns `BESIDE`.
-        text, tests, solution: of the question's, the tests' and the solution's column; a list are statements.
+def read_program(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tuple[Question, str]:
+    """Return the question of a row that asks for a program, and a program that answers it ("" for none).
 
     Raises:
-        ValueError: the function asked for has no name.
+        RowProblem: as `read_question`; or the function asked for has no name.
     """
-    entry = row.get(ENTRY)
+
+    def cell(part: str) -> Any:
+        """Return the value of a column, or of another usual one, as in files of mixed rows."""
+        names = (getattr(columns, part), *PROGRAM_CANDIDATES[part])
+        read = (read_cell(values, name, limits) for name in names)
+        return next((value for value in read if value is not None), None)
+
+    text, tests, entry = question_text(values, columns, limits), cell("answer"), values.get(ENTRY)
+    if not isinstance(tests, list) or not all(isinstance(test, str) for test in tests):
+        tests = text_of(tests, "answer", columns.answer)
+    reference = text_of(cell("solution"), "solution", columns.solution)
     if entry not in (None, "") and not (isinstance(entry, str) and entry.strip().isidentifier()):
-        raise ValueError(f'"{ENTRY}" is not a valid function name')
+        raise RowProblem(f'"{ENTRY}" is not a valid function name')
+    asked = text
     if entry:
-        return _humaneval(
-            text, tests if isinstance(tests, str) else "\n".join(tests), entry.strip(), solution
-        )
-    if isinstance(tests, list):
-        solution = solution.replace("\r", "")
-        lines = [*_lines(row.get(IMPORTS)), *_lines(row.get(SETUP)), *_lines(tests), *_lines(row.get(MORE))]
+        name = entry.strip()
+        code, begin = tests if isinstance(tests, str) else "\n".join(tests), f"def {name}("
+        if "def check(" in code:
+            code = f"{code.rstrip()}\n\ncheck({name})"
+        gold = ProgramGold(code, (name,), text if begin in text else "")
+        if gold.prompt and reference.strip() and begin not in reference:
+            reference = f"{text.rstrip()}\n{reference}"
+    elif isinstance(tests, list):
+        reference = reference.replace("\r", "")
+        lines = [line for part in (IMPORTS, SETUP) for line in _lines(values.get(part))]
+        lines += [*_lines(tests), *_lines(values.get(MORE))]
         gold = ProgramGold("\n".join(lines).replace("\r", ""))
         if tests and (example := textwrap.indent(tests[0].strip(), "    ")):
-            text = f"{text.strip()}\n\nThe code has to pass this test:\n\n{example}"
+            asked = f"{text.strip()}\n\nThe code has to pass this test:\n\n{example}"
     else:
         gold = read_gold(tests)
-    names = gold.names or _asked_for(gold.tests, solution)
-    return text, write_gold(ProgramGold(gold.tests, names, gold.prompt)), solution
-
-
-def _humaneval(text: str, tests: str, entry: str, solution: str) -> tuple[str, str, str]:
-    in_prompt = f"def {entry}(" in text
-    if "def check(" in tests:
-        tests = f"{tests.rstrip()}\n\ncheck({entry})"
-    whole = not in_prompt or f"def {entry}(" in solution or not solution.strip()
-    reference = solution if whole else f"{text.rstrip()}\n{solution}"
-    return text, write_gold(ProgramGold(tests, (entry,), text if in_prompt else "")), reference
+    gold = replace(gold, names=gold.names or _asked_for(gold.tests, reference))
+    written = write_gold(gold) if tests else ""
+    return make_question(asked, written, *labels(values, columns, limits), kind=AnswerKind.CODE), reference
 
 
 def _lines(value: Any) -> list[str]:

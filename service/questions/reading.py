@@ -2,30 +2,26 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from service.answer_kinds import AnswerKind
 from service.errors import InputError, first_lines
 from service.questions import hub
 from service.questions.columns import (
-    PROGRAM_CANDIDATES,
     Columns,
     RowLimits,
     RowProblem,
     lacking_columns,
-    read_program,
     read_question,
     resolve,
 )
-from service.questions.files import BadRow, RawRow, Source, open_file
+from service.questions.files import RawRow, Source, open_file
 from service.questions.images import RowImages
-from service.questions.programs import BESIDE
+from service.questions.programs import PROGRAM_COLUMNS, read_program
 from service.questions.store import Member
 
 BAD_ROWS_BEFORE_GIVING_UP = 100
-ROWS_LOOKED_AT = 100  # for the names of columns, where each row names its own
 
 
 @dataclass
@@ -42,7 +38,7 @@ class ReadRows:
     rows: int = 0  # bad and repeated ones included
     members: list[Member] = field(default_factory=list)  # each different question once, at its first row
     duplicates: list[tuple[int, int]] = field(default_factory=list)  # (row, equal earlier row)
-    bad: list[BadRow] = field(default_factory=list)
+    bad: list[RawRow] = field(default_factory=list)  # with their problems
     references: dict[str, str] = field(default_factory=dict, repr=False)  # programs, by question's id
     left_out: Counter[str] = field(default_factory=Counter)  # columns that may belong to a question: rows
 
@@ -61,31 +57,20 @@ def read_source(
 ) -> ReadRows:
     """Read a file, or a data set of the Hub where no such file exists and the name reads like an id."""
     opened = open_source(source, configs, split, revision)
-    name, present, needed = opened.name, opened.columns, None
-    if present is not None:
-        columns = resolve(columns, present, name, kind)
-        tops = {each if each in present else each.split(".")[0] for each in columns.names()}
-        tops |= set(columns.left_out(present))
-        if kind is AnswerKind.CODE:
-            tops |= {*BESIDE, *PROGRAM_CANDIDATES["answer"], *PROGRAM_CANDIDATES["solution"]}
-        needed = [column for column in present if column in tops]
-    rows = opened.read(needed)
-    head = list(islice(rows, ROWS_LOOKED_AT))
-    if not head:
-        raise InputError(f"{name}: contains no rows.")
-    if present is None:
-        present = tuple(dict.fromkeys(key for row in head if isinstance(row, RawRow) for key in row.values))
-        if not present:
-            _refuse([row for row in head if isinstance(row, BadRow)], name)
-        columns = resolve(columns, present, name, kind)
+    name, present = opened.name, opened.columns
+    columns = resolve(columns, present, name, kind)
+    tops = {each if each in present else each.split(".")[0] for each in columns.names()}
+    tops |= set(columns.left_out(present))
+    if kind is AnswerKind.CODE:
+        tops |= PROGRAM_COLUMNS
     read = ReadRows(source, opened, columns, limits, limit, kind, RowImages(opened.folder))
     rows_by_id: dict[str, int] = {}
-    for row in chain(head, rows):
+    for row in opened.read([column for column in present if column in tops]):
         if limit is not None and row.number >= limit:
             break
         read.rows += 1
         try:
-            if isinstance(row, BadRow):
+            if row.problem:
                 raise RowProblem(row.problem)
             if kind is AnswerKind.CODE:
                 question, reference = read_program(row.values, columns, limits)
@@ -93,8 +78,8 @@ def read_source(
             else:
                 question = read_question(row.values, columns, limits, read.images)
                 read.left_out.update(lacking_columns(row.values, columns, question.text))
-        except RowProblem as problem:
-            read.bad.append(BadRow(row.number, row.place, str(problem)))
+        except (RowProblem, RecursionError) as problem:  # values may be nested deeply
+            read.bad.append(replace(row, values={}, problem=str(problem)))
             if len(read.bad) >= BAD_ROWS_BEFORE_GIVING_UP and not skip_bad_rows:
                 break
             continue
@@ -103,17 +88,20 @@ def read_source(
             read.members.append(Member(row.number, question))
         else:
             read.duplicates.append((row.number, earlier))
-    if not skip_bad_rows or not read.members:
-        _refuse(read.bad, name)
-    if not any(member.question.answer for member in read.members):
-        lacking = (
-            f'no text in "{columns.solution}" has a \\boxed{{}} with the answer'
-            if columns.answer is None
-            else f'no row has an answer in column "{columns.answer}"'
-        )
+    if not read.rows:
+        raise InputError(f"{name}: contains no rows.")
+    if read.bad and not (skip_bad_rows and read.members):
+        listed = first_lines([f"{row.place}: {row.problem}" for row in read.bad])
+        least = "at least " if len(read.bad) >= BAD_ROWS_BEFORE_GIVING_UP else ""
         raise InputError(
-            f"{name}: {lacking}. Name the column of the answers with --column answer=NAME; available: "
-            f"{', '.join(sorted(present))}."
+            f"{name}: {least}{len(read.bad)} row{'s' * (len(read.bad) > 1)} cannot be used, so nothing was "
+            f"imported:{listed}\nFix them, or pass --skip-bad-rows to leave them out."
+        )
+    if not any(member.question.answer for member in read.members):
+        place = f'column "{columns.answer}"' if columns.answer else f'a \\boxed{{}} in "{columns.solution}"'
+        raise InputError(
+            f"{name}: no row has an answer in {place}. Name the column of the answers with --column "
+            f"answer=NAME; available: {', '.join(sorted(present))}."
         )
     return read
 
@@ -126,14 +114,3 @@ def open_source(source: str, configs: Sequence[str], split: str | None, revision
     if configs or split or revision:
         raise InputError(f"{source}: --config, --split and --revision apply to Hub datasets only.")
     return open_file(path, " or a Hub dataset id like org/name")
-
-
-def _refuse(bad: Sequence[BadRow], source: str) -> None:
-    if not bad:
-        return
-    listed = first_lines([f"{row.place}: {row.problem}" for row in bad])
-    least = "at least " if len(bad) >= BAD_ROWS_BEFORE_GIVING_UP else ""
-    raise InputError(
-        f"{source}: {least}{len(bad)} row{'s' * (len(bad) > 1)} cannot be used, so nothing was imported:"
-        f"{listed}\nFix them, or pass --skip-bad-rows to leave them out."
-    )

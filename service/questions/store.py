@@ -16,8 +16,6 @@ from service.questions.question import Question
 from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.runs.store import list_runs
 
-PREFIXES_SHOWN = 5
-
 
 @dataclass(frozen=True)
 class Member:
@@ -57,8 +55,6 @@ def default_set_name(stem: str) -> str:
 
 def store_set(session: Session, name: str, members: Sequence[Member], spec: dict[str, Any]) -> int:
     """Write a new set in the caller's transaction; return how many of its questions are new."""
-    if find_set(session, name) is not None:
-        raise InputError(f'the question set "{name}" already exists. Choose another name with --name.')
     new = store_questions(session, (member.question for member in members))
     row = QuestionSetRow(name=name, spec=spec, created_at=utc_now())
     session.add(row)
@@ -82,6 +78,17 @@ def store_set(session: Session, name: str, members: Sequence[Member], spec: dict
 def find_set(session: Session, name: str) -> QuestionSetRow | None:
     """Return the set of that name, or None."""
     return session.scalar(select(QuestionSetRow).where(QuestionSetRow.name == name))
+
+
+def find_same_set(session: Session, name: str, content: str) -> QuestionSetRow | None:
+    """Return the set of that name, or None; a set with another content hash is refused."""
+    stored = find_set(session, name)
+    if stored is None or stored.content_hash == content:
+        return stored
+    raise InputError(
+        f'the question set "{name}" ({stored.spec.get("source", "a mix")}, {stored.created_at}) has other '
+        "questions. A set never changes, so choose another name (`questions import`: --name)."
+    )
 
 
 def get_set(session: Session, name: str) -> QuestionSetRow:
@@ -140,19 +147,19 @@ def load_question_set(session: Session, name: str) -> list[Question]:
     return [member.question for member in load_members(session, name) if member.held is None]
 
 
+def load_questions(session: Session, question_ids: Sequence[str]) -> dict[str, Question]:
+    """Return those of these questions that are in the database, by id."""
+    rows = session.execute(select(*QUESTION_COLUMNS).where(QuestionRow.id.in_(question_ids)))
+    return {row.id: as_question(row) for row in rows}
+
+
 def usable_kinds(session: Session, name: str, limit: int | None = None) -> dict[str, AnswerKind]:
     """Return the kinds of the usable questions of a set by id, in order, at most `limit`."""
     member = QuestionSetMemberRow
     query = select(QuestionRow.id, QuestionRow.kind).join(member, member.question_id == QuestionRow.id)
     usable = query.where(member.set_id == get_set(session, name).id, member.held.is_(None))
-    rows = session.execute(usable.order_by(member.position).limit(limit))
+    rows = session.execute(usable.order_by(member.position).limit(limit).execution_options(yield_per=1000))
     return {row.id: AnswerKind(row.kind) for row in rows}
-
-
-def question_texts(session: Session, question_ids: Sequence[str]) -> dict[str, str]:
-    """Return the texts of those of these questions that are in the database, by id."""
-    rows = session.execute(select(QuestionRow.id, QuestionRow.text).where(QuestionRow.id.in_(question_ids)))
-    return {row.id: row.text for row in rows}
 
 
 def list_sets(session: Session) -> list[tuple[QuestionSetRow, int, int]]:
@@ -205,16 +212,15 @@ def find_question(session: Session, prefix: str) -> Question:
         select(QuestionRow)
         .where(QuestionRow.id.startswith(wanted, autoescape=True))
         .order_by(QuestionRow.id)
-        .limit(PREFIXES_SHOWN + 1)
+        .limit(5)
     ).all()
     if not rows:
         raise NotFoundError(
             f'no question has an id that starts with "{prefix}". See `tagrpo questions list SET`.'
         )
     if len(rows) > 1:
-        more = ", ..." if len(rows) > PREFIXES_SHOWN else ""
-        some = ", ".join(row.id for row in rows[:PREFIXES_SHOWN])
-        raise InputError(f'several ids start with "{prefix}": {some}{more}. Give more characters.')
+        some = ", ".join(row.id for row in rows)
+        raise InputError(f'several ids start with "{prefix}", such as {some}. Give more characters.')
     return as_question(rows[0])
 
 
@@ -243,6 +249,6 @@ QUESTION_COLUMNS = (
 
 
 def as_question(row: Any) -> Question:
-    """Return the value of a stored question: a `QuestionRow`, or a row of `QUESTION_COLUMNS`."""
+    """Return the question of a row of `QUESTION_COLUMNS`, or of a `QuestionRow`."""
     images = tuple(row.images or ())
     return Question(row.id, row.text, row.answer, row.level, row.subject, AnswerKind(row.kind), images)

@@ -77,37 +77,23 @@ def known_cost(session: Session, run_id: str) -> float | None:
     return None if unpriced else usd
 
 
-@dataclass(frozen=True)
-class Account:
-    """The money of all runs under one cap; of a run alone if it has none (`max_usd` None).
-
-    `committed_usd` counts requests in flight at their worst case.
-    """
-
-    max_usd: float | None
-    spent_usd: float
-    committed_usd: float
-
-
-def read_account(session: Session, run_id: str) -> Account:
-    """Return how much the runs that share a run's cap have spent."""
+def read_account(session: Session, run_id: str) -> tuple[float | None, float]:
+    """Return the cap in USD that a run is under, None without one, and what the runs under it have spent."""
     cap = session.scalar(select(CapRow).join(RunRow, RunRow.cap_id == CapRow.id).where(RunRow.id == run_id))
     sharing = RunRow.id == run_id if cap is None else RunRow.cap_id == cap.id
     spent, _ = sum_costs(session, AskRow.run_id.in_(select(RunRow.id).where(sharing)))
-    if cap is None:
-        return Account(None, spent, spent)
-    return Account(cap.max_pico / PICO_PER_USD, spent, cap.committed_pico / PICO_PER_USD)
+    return None if cap is None else cap.max_pico / PICO_PER_USD, spent
 
 
 def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Callable[[str], None]) -> None:
     """Cap what runs may cost together, or leave them the caps that they have; say what changes or stays."""
     with db.write() as session:
         for run in runs:
-            account = read_account(session, run.id)
-            if account.max_usd is not None and max_usd in (None, account.max_usd):
-                note(f"{run.name} keeps its cap of ${account.max_usd:g}, ${account.spent_usd:.2f} spent")
-            elif account.max_usd not in (None, max_usd):
-                note(f"{run.name}: the cap changes from ${account.max_usd:g} to ${max_usd:g}")
+            cap_usd, spent_usd = read_account(session, run.id)
+            if cap_usd is not None and max_usd in (None, cap_usd):
+                note(f"{run.name} keeps its cap of ${cap_usd:g}, ${spent_usd:.2f} spent")
+            elif cap_usd is not None:
+                note(f"{run.name}: the cap changes from ${cap_usd:g} to ${max_usd:g}")
         if max_usd is not None:
             set_cap(session, [run.id for run in runs], max_usd)
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import metadata
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from sqlalchemy import insert, select, update
@@ -93,7 +93,7 @@ def open_run(
         before = len(there)
         if not same or there != list(question_ids)[:before]:
             raise InputError(_difference(session, row, spec, question_ids))
-    for part in in_parts([*enumerate(question_ids)][before or 0 :]):
+    for part in in_parts(islice(enumerate(question_ids), before or 0, None)):
         rows = [{"run_id": row.id, "position": place, "question_id": each} for place, each in part]
         session.execute(insert(RunQuestionRow), rows)
     return as_run(row), before
@@ -113,15 +113,12 @@ def find_run(session: Session, reference: str | None, kind: str | None = None) -
 
 
 def matching_runs(session: Session, reference: str, kind: str | None = None) -> list[Run]:
-    """Return the run (of a kind) with this name or beginning of an id, otherwise all named REFERENCE.*."""
+    """Return the run (of a kind) with this name or id, otherwise all named REFERENCE.*."""
     row = session.scalar(select(RunRow).where((RunRow.name == reference) | (RunRow.id == reference)))
     if row is not None and kind in (None, row.kind):
         return [as_run(row)]
     of_kind = list_runs(session, kind)
-    matching = [run for run in of_kind if reference.startswith("run_") and run.id.startswith(reference)]
-    if len(matching) != 1:
-        matching = [run for run in of_kind if run.name.startswith(f"{reference}.")]
-    if matching:
+    if matching := [run for run in of_kind if run.name.startswith(f"{reference}.")]:
         return sorted(matching, key=lambda run: run.name)
     if row is not None:
         raise InputError(
@@ -156,11 +153,6 @@ def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
 def keep_config(session: Session, run_id: str, config: Mapping[str, Any]) -> None:
     """Keep the config of a run, in place of an earlier one."""
     session.merge(RunConfigRow(run_id=run_id, folder=os.getcwd(), config=dict(config)))
-
-
-def read_config(session: Session, run_id: str) -> RunConfigRow | None:
-    """Return the config that a run was last worked on with; None where it was made by other means."""
-    return session.get(RunConfigRow, run_id)
 
 
 def as_run(row: RunRow) -> Run:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from command_line import run_here
-from forked import Forked
+from forked import QUICK_BATCH, Forked
 from postgres_cluster import Cluster
 from world_runs import (
     CONCURRENCY,
@@ -160,15 +160,6 @@ def test_two_processes_share_run_and_cap(make: Callable[[Path], Command], place:
         seen = stats(url)
     assert state_of(make, place) == state_of(make, calm)
     assert (seen["paid"], seen["paid_again"], seen["overlaps"]) == (needed, 0, 0)
-
-
-QUICK_BATCH = """
-from service.asks import batch
-
-batch.BatchJobs.__init__.__kwdefaults__["quiet_s"] = 0.1
-from ui.cli.app import main
-main()
-"""
 
 
 def test_a_batch_job_outlives_kills_of_its_process(place: str, tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def kept_and_made(db: Database) -> dict[str, tuple[list[Any], list[Any]]]:
     """Return for each table of counts its rows, and the rows it would have if it were made now."""
     found = {}
     with db.read() as session:
-        other = db.connections.engine.dialect.name == "postgresql"
+        other = db.engine.dialect.name == "postgresql"
         for table, query in {**MADE, **(ON_POSTGRESQL if other else {})}.items():
             kept, made = (
                 [tuple(row) for row in session.execute(text(statement.replace(":", "\\:")))]

@@ -30,7 +30,7 @@ from evaluator.reports.published import papers
 from evaluator.reports.report import MetricScore, Report, average, build_report
 from service.database import Database
 from service.errors import InputError
-from service.questions.contamination import Overlap, OverlapSettings, store_check
+from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.runs.tables import RunRow
 
 TWO = [(4, 2, 0), (4, 1, 1)]
@@ -191,18 +191,14 @@ def test_neighbors_of_a_run_are_said_to_be_left_out(db):
 
 def test_contamination_is_said(db):
     run = add_eval_run(db, "a", HALF)
-    found = Overlap("q_1", make_problems(2)[0].id, "n-gram", 100.0)
+    benchmark = {"benchmark": "test", "problems_hash": run.spec["problems_hash"], "settings": {}}
+    overlap = {"source_id": "q_1", "problem_id": make_problems(2)[0].id, "measure": "n-gram", "score": 100.0}
     with db.write() as session:
-        for name, overlaps in (("math", [found]), ("clean", [])):
-            store_check(
-                session,
-                set_name=name,
-                set_hash=name,
-                benchmark="test",
-                problems_hash=run.spec["problems_hash"],
-                settings=OverlapSettings(),
-                overlaps=overlaps,
-            )
+        for id, name in enumerate(("math", "clean")):
+            names = {"set_name": name, "set_hash": name}
+            session.add(ContaminationCheckRow(id=id, **names, **benchmark, created_at="2026"))
+        session.flush()
+        session.add(OverlapRow(check_id=0, **overlap))
     with db.read() as session:
         notes = contamination_notes(session, load_methods(session, ["a"]))
     assert len(notes) == 1

@@ -197,7 +197,7 @@ class SlowGrader(Grader):
 
 @pytest.mark.parametrize("rule", [OverlapRule(), PLAIN])
 def test_a_slow_grader_rejects_no_good_neighbor(tmp_path, monkeypatch, rule):
-    monkeypatch.setattr("rephraser.run.execution.Grader", SlowGrader)
+    monkeypatch.setattr("rephraser.run.rephrase.Grader", SlowGrader)
     # The question's answers are spelled as the gold, the candidate's are equal but spelled otherwise.
     world = World(
         tmp_path,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from command_line import Done, run_here, words
-from forked import Forked
+from forked import QUICK_BATCH, Forked
 from scripted import GOOD, QUESTION
 from tiny_model import save_tiny_model
 from world_runs import (
@@ -197,7 +197,8 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
         arguments = propose_arguments(
             db, url, *PREMISES, *prices, "proposer.batch=true", "proposer.batch_poll_s=0.05"
         )
-        process = Forked(*arguments[:-1], "proposer.batch_poll_s=600", "grace_s=200")
+        waiting = [*arguments[:-1], "proposer.batch_poll_s=600", "grace_s=200"]
+        process = Forked(*waiting, code=QUICK_BATCH)
         while stats(url)["batches"] == 0 and process.poll() is None:
             time.sleep(0.02)
         # It waits for the job, which goes on without it.

@@ -212,7 +212,7 @@ def test_an_export_that_fails_leaves_the_old_one(db, header, tmp_path, monkeypat
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patched:
-        patched.setattr("rephraser.sets.export._to_row", fail)
+        patched.setattr("rephraser.sets.export.likeness", fail)
         with pytest.raises(InputError, match=r"No space left on device.*No partial file was left"):
             sets.export_set(db, "math", tmp_path / "new" / name, form)
         assert not (tmp_path / "new" / name).exists()

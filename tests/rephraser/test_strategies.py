@@ -10,8 +10,7 @@ import pytest
 from rephraser.config import FileProposer
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
-from rephraser.proposing.strategies import SHIPPED, Strategy, load_strategy
-from rephraser.run.requests import Earlier, build_messages
+from rephraser.proposing.strategies import SHIPPED, Earlier, Strategy, build_messages, load_strategy
 from service.asks.remote import RemoteEndpoint
 from service.errors import InputError
 from service.questions import make_question

@@ -92,7 +92,7 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
 @pytest.mark.parametrize(
     ("provider", "settings", "jobs", "answers", "kind", "words"),
     [
-        ({}, {"cap": WORST - 1}, 0, 0, Stopped, r"budget \(--max-usd\) covers only 0 of 6 requests"),
+        ({}, {"cap": WORST - 1}, 0, 0, Stopped, r"budget \(--max-usd\) covers fewer than 1 of 6 requests"),
         ({}, {"max_requests": 4}, 1, 4, Stopped, "the limit max_requests=4 is reached"),
         ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
         ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),

@@ -21,7 +21,7 @@ from service.errors import PrerequisiteError
 async def test_a_failed_attempt_is_classified_and_not_repeated(fault, kind, billed):
     async with (
         OpenAIServer(faults=always(fault)) as server,
-        opened(remote([server], timeout_s=0.3)) as endpoint,
+        opened(remote([server], timeout_s=0.3 if kind == "time-out" else 30)) as endpoint,
     ):
         with pytest.raises(Fault) as failed:
             await answer(endpoint, question())
@@ -119,7 +119,7 @@ async def test_keys_are_removed_from_replies_and_messages(monkeypatch):
         reply = await attempt(endpoint, question())
         with pytest.raises(Fault) as failed:
             await attempt(endpoint, question())
-    assert reply.answer.choices[0].text == f"the key is {BLOT}"
+    assert reply.choices[0].text == f"the key is {BLOT}"
     assert "open-sesame" not in str(failed.value) + reply.body
     assert server.requests[0].authorization == "Bearer open-sesame"
 
@@ -162,7 +162,7 @@ async def test_checks_before_a_run(monkeypatch):
     with pytest.raises(PrerequisiteError, match="cannot be reached"):
         await remote(["http://127.0.0.1:9/v1"]).open()
     async with OpenAIServer(key="right") as server:
-        with pytest.raises(PrerequisiteError, match=r"rejects the API key \(401\)"):
+        with pytest.raises(PrerequisiteError, match=r"rejects the API key \(status 401"):
             await remote([server]).open()
     async with OpenAIServer(models=["other"]) as server:
         with pytest.raises(PrerequisiteError, match=r"serve the model 'test-model'. It serves: other"):

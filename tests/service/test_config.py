@@ -155,7 +155,12 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         ),
         (EvalConfig, "x", [], "0.toml: not valid TOML"),
         (EvalConfig, "model = 5", [], "0.toml:1: model is 5; give a string."),
-        (EvalConfig, "stop = [1]", [], "0.toml:1: stop is [1]; give a list."),
+        (
+            EvalConfig,
+            "stop = [1]",
+            [],
+            "0.toml:1: stop.0: 1 cannot be used (Input should be a valid string).",
+        ),
         (EvalConfig, "", ["max_usd=true"], "max_usd=true: give a number, at least 0."),
         (EvalConfig, "", ["n=true"], "n=true: give an integer, 1 to 100,000."),
         (EvalConfig, "", ["n=5.0"], "n=5.0: give an integer, 1 to 100,000."),
@@ -178,7 +183,12 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         ),
         (ScoreConfig, "", ["retry_final=true"], "Remove retry_final."),
         (RephraseConfig, BOTH + "max_tokens = '7'", [], "0.toml:5: solver.1.max_tokens is '7'; give"),
-        (RephraseConfig, "[verdict]\nlooks = [1.5]", [], "0.toml:2: verdict.looks is [1.5]; give a list."),
+        (
+            RephraseConfig,
+            "[verdict]\nlooks = [1.5]",
+            [],
+            "0.toml:2: verdict.looks.0: 1.5 cannot be used (Input",
+        ),
         (
             TrainConfig,
             "[trainer]\nsave_freq = 5",

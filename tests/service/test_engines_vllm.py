@@ -60,7 +60,7 @@ def question(text: str = "1+1?", **changes: Any) -> Request:
 async def ask(endpoint: VllmEndpoint, request: Request) -> dict[str, Any]:
     """Return the body that the server received."""
     reply = await asking.attempt(endpoint, request)
-    return json.loads(reply.answer.choices[0].text)
+    return json.loads(reply.choices[0].text)
 
 
 def processes(log: Path) -> list[psutil.Process]:

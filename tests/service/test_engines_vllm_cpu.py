@@ -54,7 +54,7 @@ def question(number: int, *, n: int = 4, seed: int = 7, **sampling: Any) -> Requ
 
 
 async def ask(endpoint: VllmEndpoint | TransformersEndpoint, request: Request) -> tuple[Choice, ...]:
-    return (await attempt(endpoint, request)).answer.choices
+    return (await attempt(endpoint, request)).choices
 
 
 async def test_texts_drawn_twice_with_one_seed_are_equal(model, tmp_path):

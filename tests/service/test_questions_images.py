@@ -150,7 +150,7 @@ def test_the_text_refers_to_images_in_order_and_the_id_knows_them():
     assert two.id != question_id(two.text, "2")
     assert make_question("Find x.", "2", images=["img_a", "img_b"]).text == "<image><image>Find x."
     assert make_question("The tag <image> of HTML is?", "2").images == ()
-    with pytest.raises(InputError, match="2 images, but 1 <image> in the text"):
+    with pytest.raises(InputError, match="contains 2 images, but the text has 1 <image>"):
         make_question("See <image>.", "2", images=["img_a", "img_b"])
 
 
@@ -227,7 +227,7 @@ def test_rows_of_a_file_name_images_beside_it(folder, tmp_path):
     assert (report["images"], report["new_images"], report["spec"]["images"]) == (2, 2, 2)
     assert (again["created"], again["new_images"]) == (False, 0)
     assert [images[RED_ID].data, images[BLUE_ID].data] == [RED, BLUE]
-    assert str(images[RED_ID]) == f"PNG 8x6, {len(RED)} bytes"
+    assert str(images[RED_ID]) == f"PNG 8x6, {len(RED) / 1e3:.1f} kB"
     assert tuple(whole) == (2, len(RED) + len(BLUE))
 
 
@@ -240,28 +240,28 @@ def test_rows_of_a_file_name_images_beside_it(folder, tmp_path):
         ),
         ("file:///etc/passwd", "is an address"),
         ("//host/share.png", "is an address"),
-        ("../secret.png", "Give a path inside the folder"),
-        ("pictures/../../secret.png", "Give a path inside the folder"),
-        ("..\\secret.png", "there is no such file"),
-        ("/etc/hostname", "Give a path inside the folder"),
-        ("red.png\0.txt", "which is not a file path"),
-        ("link.png", "Give a path inside the folder"),
-        ("missing.png", "there is no such file"),
-        ("loop.png", "which is not a file path"),
-        ("p" * 5_000, "which is not a file path"),
-        ("pictures", "there is no such file"),
-        ("pipe.png", "there is no such file"),
+        ("../secret.png", "which is not a file inside the folder"),
+        ("pictures/../../secret.png", "which is not a file inside the folder"),
+        ("..\\secret.png", "which is not a file inside the folder"),
+        ("/etc/hostname", "which is not a file inside the folder"),
+        ("red.png\0.txt", "which is not a file inside the folder"),
+        ("link.png", "which is not a file inside the folder"),
+        ("missing.png", "which is not a file inside the folder"),
+        ("loop.png", "which is not a file inside the folder"),
+        ("p" * 5_000, "which is not a file inside the folder"),
+        ("pictures", "which is not a file inside the folder"),
+        ("pipe.png", "which is not a file inside the folder"),
         ("huge.png", "is larger than 20 MB"),
         ("bomb.png", "exceeds limit"),
         ("drawn.svg", "is not a PNG"),
         ("data:image/png;base64,????", "damaged base64"),
         ("data:image/png;base64,é", "damaged base64"),
-        ("data:text/html,<b>", "address without base64"),
+        ("data:text/html,<b>", "is an address"),
         (["pictures/red.png", "missing.png"], "image 2 names"),
         (["pictures/red.png"] * 65, "contains 65 images, more than the limit of 64"),
         ([["pictures/red.png"]], "is a nested list"),
         (7, "not an image. Choose another column with --column images=NAME"),
-        ({"url": "https://example.org"}, "is an object, not an image"),
+        ({"url": "https://example.org"}, "not an image. Choose another column"),
     ],
 )
 def test_what_is_no_image_is_refused(folder, images, reason):

@@ -156,9 +156,9 @@ def test_look_alikes_are_sorted_by_what_they_mean():
         ),
         lambda pairs: [first == second for first, second in pairs],
     )
-    assert [(pair.row, pair.earlier) for pair in likeness["near_duplicates"]] == [(1, 0)]
-    assert [(pair.row, pair.earlier) for pair in likeness["conflicts"]] == [(2, 0)]
-    assert [pair.row for pair in likeness["look_alikes"]] == [3, 4]
+    assert [(pair["row"], pair["earlier"]) for pair in likeness["near_duplicates"]] == [(1, 0)]
+    assert [(pair["row"], pair["earlier"]) for pair in likeness["conflicts"]] == [(2, 0)]
+    assert [pair["row"] for pair in likeness["look_alikes"]] == [3, 4]
 
 
 def test_equal_texts_in_a_set_from_one_template_are_conflicts():
@@ -169,6 +169,6 @@ def test_equal_texts_in_a_set_from_one_template_are_conflicts():
     ]
     rows += [(text.replace(" has ", "  has "), "2") for text, _ in rows[::14]]
     likeness = compare_members(members(*rows), lambda pairs: [first == second for first, second in pairs])
-    assert [(pair.row, pair.earlier) for pair in likeness["conflicts"]] == [
+    assert [(pair["row"], pair["earlier"]) for pair in likeness["conflicts"]] == [
         (280 + n, 14 * n) for n in range(20)
     ]

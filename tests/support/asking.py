@@ -13,7 +13,7 @@ from service.asks import request as kinds
 from service.asks.ask import Asker, Models
 from service.asks.money import Price
 from service.asks.remote import RemoteEndpoint
-from service.asks.request import Answer, Choice, Fault, Message, Reply, Request
+from service.asks.request import Answer, Choice, Fault, Message, Request, read_reply
 from service.asks.servers import Endpoint
 from service.asks.store import Store, add_tasks, enter, leave
 from service.asks.tables import AskRow
@@ -70,7 +70,7 @@ async def opened(endpoint: Any) -> AsyncIterator[Any]:
         await endpoint.close()
 
 
-async def attempt(endpoint: Endpoint, request: Request) -> Reply:
+async def attempt(endpoint: Endpoint, request: Request) -> Answer:
     """Send one attempt as `ask` does.
 
     Raises:
@@ -89,7 +89,7 @@ async def answer(endpoint: Endpoint, request: Request, *, tries: int = 1) -> Ans
     while True:
         tries -= 1
         try:
-            return (await attempt(endpoint, request)).answer
+            return await attempt(endpoint, request)
         except Fault:
             if not tries:
                 raise
@@ -162,7 +162,7 @@ class ScriptedEndpoint(Endpoint):
         async with self._room:
             yield
 
-    async def send(self, request: Request, server: object) -> Reply:
+    async def send(self, request: Request, server: object) -> Answer:
         self.sent.append(request)
         await asyncio.sleep(self.latency_s)
         said = self.script(request)
@@ -178,4 +178,4 @@ class ScriptedEndpoint(Endpoint):
             ],
             "usage": dict(zip(("prompt_tokens", "completion_tokens"), self.tokens, strict=True)),
         }
-        return Reply(json.dumps(body))
+        return read_reply(json.dumps(body))

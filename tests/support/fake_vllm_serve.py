@@ -1,8 +1,7 @@
 """A program that stands in for `vllm serve`: it answers with what it was sent, and can fail on demand.
 
 `FAKE_VLLM` names the failure: `never` does not become ready, `dies` ends before it is ready, `crashes` ends
-at the first completion. Like vLLM it has a process for its engine, and both load the
-plug-in; it prints their ids.
+at the first completion. Like vLLM it has a process for its engine; it prints the ids of both.
 """
 
 import json
@@ -13,14 +12,12 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from service.engines.ending import end_with_command
-
 METRICS = """# TYPE vllm:generation_tokens counter
 vllm:generation_tokens_total{engine="0",model_name="m"} 40.0
 vllm:generation_tokens_total{engine="1",model_name="m"} 2.0
 vllm:generation_tokens_created{engine="0",model_name="m"} 9e9
 """
-ENGINE = "from service.engines.ending import end_with_command as e; e(); import time; time.sleep(300)"
+ENGINE = "import time; time.sleep(300)"
 
 
 def option(name: str) -> str:
@@ -59,7 +56,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def main() -> None:
-    end_with_command()
     print(json.dumps(sys.argv[1:]), flush=True)
     print("processes", os.getpid(), subprocess.Popen([sys.executable, "-c", ENGINE]).pid, flush=True)
     failure = os.environ.get("FAKE_VLLM")

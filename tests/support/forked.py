@@ -19,6 +19,13 @@ from typing import Any, NoReturn
 
 ROOT = Path(__file__).parents[2]
 COMMAND = "from ui.cli.app import main; main()"
+QUICK_BATCH = f"""
+from service.asks import batch
+
+batch.BatchJobs.__init__.__kwdefaults__["quiet_s"] = 0.3
+{COMMAND}
+"""
+"""A command whose batch jobs are sent soon: it waits for further requests for 0.3 seconds only."""
 
 
 class Forked:

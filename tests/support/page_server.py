@@ -5,7 +5,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from service.web.listening import Address, bind
+from service.web import Address, bind
 from ui.pages.server import serving
 from ui.pages.state import settings
 

@@ -25,22 +25,15 @@ _MOST_BYTES = 4_096  # of a file that holds the name of a database
 
 def install(cluster: Cluster) -> None:
     """Send what is opened from now on to a cluster."""
-    opened = Database.__dict__["open"].__func__
+    opened = Database.open
 
-    def redirected(
-        cls: type[Database],
-        place: Any,
-        *,
-        create: bool = True,
-        read_only: bool = False,
-        upgrade: bool = False,
-    ) -> Database:
+    def redirected(place: Any, *, create: bool = True, read_only: bool = False) -> Database:
         place = parse_place(place)
         if isinstance(place, Path) and place.parent.is_dir() and not place.is_dir():
             place = _server(cluster, place.resolve(), schema=create and not read_only) or place
-        return opened(cls, place, create=create, read_only=read_only, upgrade=upgrade)
+        return opened(place, create=create, read_only=read_only)
 
-    Database.open = classmethod(redirected)  # type: ignore[assignment, method-assign]
+    Database.open = staticmethod(redirected)  # type: ignore[method-assign]
     current = settings.current
 
     def shown() -> settings.PageSettings:

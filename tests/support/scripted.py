@@ -15,7 +15,7 @@ from runs import open_empty
 from sqlalchemy import select
 
 from rephraser.proposing.strategies import load_strategy
-from rephraser.run.execution import rephrase_run
+from rephraser.run.rephrase import rephrase_run
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
 from rephraser.run.store import KIND
 from rephraser.tables import CandidateRow, VerdictRow

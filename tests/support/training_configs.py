@@ -27,4 +27,4 @@ def composed(recipe: str, *texts: str, data: TrainingData | None = None, **given
 def _as_word(text: str) -> str:
     key = text.partition("=")[0]
     own = key.startswith(("run.", "recipe.", "loss.", "verl.")) or ("." not in key and key != "model_engine")
-    return text if own else f"verl.{text}"
+    return text if own else f"verl.{text}" + ("" if "=" in text else "=")

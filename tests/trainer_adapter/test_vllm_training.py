@@ -139,6 +139,7 @@ def drawn(whole):
     return recorded(whole)
 
 
+@pytest.mark.xdist_group("whole")
 def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole, drawn):
     logged = metrics(whole)
     for step in (1, 2):
@@ -155,6 +156,7 @@ def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole, dr
         assert sorted(foreign)[len(foreign) // 2] > 0.1
 
 
+@pytest.mark.xdist_group("whole")
 def test_a_resumed_run_draws_from_its_checkpoint_what_it_had_drawn(place, whole, drawn):
     shutil.rmtree(whole / "checkpoints" / "global_step_2")
     resumed = recorded(train(place, "whole", "resume", "whole", "--json"))

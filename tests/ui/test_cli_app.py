@@ -237,7 +237,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
         ("runs", "remove"): ["ta", "--yes", "--db", measured],
         ("db", "check"): ["--db", db],
         ("db", "backup"): [folder / "backup.db", "--db", db],
-        ("db", "upgrade"): ["--vacuum", "--db", db],
+        ("db", "vacuum"): ["--db", db],
         ("db", "copy"): [db, folder / "copied.db"],
     }
 

@@ -8,7 +8,6 @@ from command_line import CommandLine
 from runs import Proposed, add_run
 
 from service.database import Database
-from service.questions.contamination import overlaps_with
 
 HENS = "A farmer has 12 hens and each hen lays 3 eggs a week. How many eggs are laid in 4 weeks?"
 TRAINS = "Two trains leave at noon, 300 km apart, at 60 and 90 km per hour. When do they meet?"
@@ -30,10 +29,10 @@ def write(name: str, *rows: tuple[str, str]) -> str:
 
 def checked() -> list[tuple[str, int, int]]:
     from evaluator.benchmarks.loading import load_benchmark
+    from evaluator.reports.layout import overlaps_with
 
     with Database.open("tagrpo.db") as db, db.read() as session:
-        found = overlaps_with(session, load_benchmark("bench.jsonl").problems_hash)
-    return [(one.set_name, one.problems, one.variants) for one in found]
+        return overlaps_with(session, load_benchmark("bench.jsonl").problems_hash)
 
 
 def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> None:

@@ -79,21 +79,16 @@ def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLin
 def test_space_of_what_was_removed_is_given_back(cli: CommandLine, db: Path) -> None:
     with Database.open(db) as database, database.write() as session:
         session.execute(text("DROP TABLE ballast"))
-    done = cli("db", "upgrade", "--vacuum", "--db", db, "--json")
+    done = cli("db", "vacuum", "--db", db, "--json")
     sizes = json.loads(done.out)
     assert sizes["bytes_before"] - sizes["bytes_after"] > 1_900_000
     assert db.stat().st_size == sizes["bytes_after"]
 
 
-def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_database_alone(
-    cli: CommandLine, db: Path
-) -> None:
+def test_reading_writes_nothing_to_an_empty_file(cli: CommandLine) -> None:
     Path("empty.db").touch()
     assert "the database is empty" in cli.refused("runs", "list", "--db", "empty.db")
     assert Path("empty.db").stat().st_size == 0
-    before = db.read_bytes()
-    assert cli("db", "upgrade", "--db", db).out == f"database  t.db\nrevision  {HEAD_REVISION}\n"
-    assert db.read_bytes() == before
 
 
 def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine) -> None:

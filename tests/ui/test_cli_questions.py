@@ -49,7 +49,7 @@ def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: 
     assert "rows left out: 1" in err
     assert "mine.jsonl:5: not valid JSON" in out
     mine.write_text(json.dumps(ROWS[0]) + "\n")
-    assert "another name with --name" in cli.refused("import", str(mine))
+    assert "choose another name (`questions import`: --name)" in cli.refused("import", str(mine))
     cli.ok("import", str(mine), "--name", "mine-2")
 
 

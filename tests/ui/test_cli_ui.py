@@ -14,7 +14,7 @@ from page_view import locked_ui, tagrpo_ui
 
 from service.database import Database
 from service.errors import InputError
-from service.web.listening import Address, read_secret
+from service.web import Address, read_secret
 from ui.pages.server import serving
 from ui.pages.server.serving import has_display, redirect_file
 from ui.shipped_demo.unpacking import demo_database
@@ -66,7 +66,7 @@ def test_bad_usage_is_code_2_and_one_message(database):
         "--password --no-token": "give only one of",
         "--host 203.0.113.7": "cannot listen on it",
         "--demo": "remove --db",
-        "--port 99999": "from 0 to 65535",
+        "--port 99999": "less than or equal to 65535",
         "--password-file /nonexistent": "cannot be read",
     }.items():
         assert said in refused(database, "--port", "0", *options.split())

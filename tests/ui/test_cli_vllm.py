@@ -24,7 +24,7 @@ from service.asks.request import read_reply
 from service.asks.tables import AskBodyRow
 from service.database import Database
 
-pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500), pytest.mark.xdist_group("server")]
 
 START_S = 420.0
 """It starts in half a minute on two quiet cores."""

@@ -45,7 +45,7 @@ def url(cluster: Cluster, file: Path) -> Iterator[str]:
     assert (record["from"], record["to"]) == (str(file), made)
     assert record["rows"]["samples"] > 1000
     with Database.open(made, read_only=True) as copied:
-        copied.connections.run_alone("ANALYZE")
+        copied.vacuum()
     yield made
     cluster.drop(made)
 
@@ -101,8 +101,7 @@ def test_the_server_goes_on_numbering_counting_and_refusing(url: str) -> None:
 
 def test_what_only_a_file_has_is_said(cli: CommandLine, url: str) -> None:
     assert "copies SQLite files only. Use `pg_dump " in cli.refused("db", "backup", "copy.db", "--db", url)
-    assert "bytes after" in cli.ok("db", "upgrade", "--vacuum", "--db", url).out
-    cli.ok("db", "upgrade", "--db", url)
+    assert "bytes after" in cli.ok("db", "vacuum", "--db", url).out
     assert os.listdir() == []
 
 
@@ -143,7 +142,7 @@ def walked(db: Database, statements: Iterable[tuple[str, Any]]) -> set[str]:
 
     PostgreSQL walks over what is small, so it is told not to where there is another way.
     """
-    on_sqlite = db.connections.engine.dialect.name == "sqlite"
+    on_sqlite = db.engine.dialect.name == "sqlite"
     explain = "EXPLAIN QUERY PLAN " if on_sqlite else "EXPLAIN "
     step = re.compile(r"SCAN (\w+?)(?:_\d+)?(?: |$)" if on_sqlite else r".*Seq Scan on (\w+)")
     found: set[str] = set()

@@ -184,7 +184,10 @@ def captions(app):
     return [caption.value for caption in app.caption if caption.value.startswith("image ")]
 
 
-BOTH = [f"image 1: PNG 20x10, {len(RED.data)} bytes", f"image 2: JPEG 8x6, {len(BLUE.data)} bytes"]
+BOTH = [
+    f"image 1: PNG 20x10, {len(RED.data) / 1e3:.1f} kB",
+    f"image 2: JPEG 8x6, {len(BLUE.data) / 1e3:.1f} kB",
+]
 
 
 def plain(texts):

@@ -1,6 +1,5 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -117,7 +116,7 @@ def test_what_is_needed_or_at_work_stays_until_its_process_is_gone(db: Database)
     with pytest.raises(InputError, match="a process is working on it"):
         remove(db, "busy")
     with db.write() as session:  # as if the process had been killed
-        session.execute(update(WorkerRow).values(process=str(replace(this_process(), began="long ago"))))
+        session.execute(update(WorkerRow).values(process=f"{this_process()} long ago"))
     remove(db, "busy")
     assert rows(db)["tasks"] == 1
     waiting = add_run(db, "waiting")

@@ -46,7 +46,7 @@ class TrainRun:
         return {"recipe": self.recipe, "model": self.model, **asdict(self.numbers)}
 
 
-_record_in = lru_cache(maxsize=4)(Record)
+_record_in = lru_cache(maxsize=100)(Record)
 """The record in a folder; those used last stay open."""
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ from service.database import Database
 from service.errors import InputError
 from service.hashing import content_hash as hash_of
 from service.hashing import file_sha256
+from service.parquet import write_rows
 from service.questions.images import LoadImages, image_loader
 from service.runs.store import package_versions
 from service.writing import check_folder_target, write_folder
@@ -27,7 +28,6 @@ MANIFEST_NAME = "manifest.json"
 TRAIN_NAME = "train.parquet"
 VALIDATION_NAME = "validation.parquet"
 _QUESTIONS_AT_ONCE = 500
-_PICTURED_AT_ONCE = 50  # with images of up to 20 MB
 
 
 @dataclass(frozen=True)
@@ -245,24 +245,16 @@ def _write_parquet(
     place: Mapping[str, str | None],
     load_images: LoadImages,
 ) -> None:
-    import pyarrow as pa
-    from pyarrow import parquet
-
     with_images = any(entry.question.images for entry in entries)
-    columns, written = schema(layout, images=with_images), 0
-    at_once = _PICTURED_AT_ONCE if with_images else _QUESTIONS_AT_ONCE
-    with parquet.ParquetWriter(path, columns, compression="zstd") as writer:
-        for start in range(0, len(entries), at_once):
-            batch = entries[start : start + at_once]
-            rows: list[Row] = []
-            for entry in batch:
-                made = [*ROWS[layout](entry, template, place)]
-                if with_images:
-                    pictures = load_images(entry.question.images)
-                    for row in made:
-                        row["images"] = [held(pictures[id]) for id in entry.question.images]
-                rows += made
-            for offset, row in enumerate(rows):
-                row["extra_info"]["index"] = written + offset
-            written += len(rows)
-            writer.write_table(pa.Table.from_pylist(rows, schema=columns))
+
+    def rows() -> Iterator[Row]:
+        index = 0
+        for entry in entries:
+            ids = entry.question.images
+            pictures = load_images(ids) if with_images else {}
+            for row in ROWS[layout](entry, template, place):
+                row["extra_info"]["index"] = index
+                index += 1
+                yield row | {"images": [held(pictures[id]) for id in ids]} if with_images else row
+
+    write_rows(path, schema(layout, images=with_images), rows())

@@ -96,9 +96,9 @@ def step_chart(
         dashed = predicted.mark_rule(strokeWidth=1.4, strokeDash=[4, 3], color=MUTED)
         layers.append(dashed.encode(y=y("share")))
     if spread:
-        band = alt.Chart(data_of(spread)).mark_area(opacity=0.18)
+        band = alt.Chart(data_of(spread)).mark_area(opacity=0.18, aria=False)
         layers.append(band.encode(x=x("step"), y=y("low"), y2="high:Q", color=colour))
-    line = base.mark_line(strokeWidth=1.8)
+    line = base.mark_line(strokeWidth=1.8, aria=False)
     if len(set(dash.values())) > 1:
         domain, ranges = list(dash), [list(_DASHES[place]) for place in dash.values()]
         line = line.encode(
@@ -107,7 +107,9 @@ def step_chart(
     layers.append(line)
     alone = [name for name in names if dots or sum(row["label"] == name for row in rows) == 1]
     if alone:  # a line of one point is invisible
-        marks = base.transform_filter(alt.FieldOneOfPredicate("label", alone)).mark_circle(size=55)
+        marks = base.transform_filter(alt.FieldOneOfPredicate("label", alone)).mark_circle(
+            size=55, aria=False
+        )
         layers.append(marks.encode(opacity=alt.value(1)))
     layers.append(_steps(rows, names, _apart(ends), x, scale))
     subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
@@ -154,9 +156,12 @@ def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scal
         texts = {"at step": f"{step:,.0f}", **texts}  # no line's name has a blank
         stripes.append({"step": step, "from": low, "to": high, "values": texts})
     picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
-    drawn = alt.Chart(data_of(stripes)).mark_rect(color=MUTED, cursor="pointer", aria=False)
+    values_of_step = alt.expr("datum.values")
+    drawn = alt.Chart(data_of(stripes)).mark_rect(
+        color=MUTED, cursor="pointer", tooltip=values_of_step, aria=False
+    )
     shade = alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25})
-    return drawn.encode(x=x("from"), x2="to:Q", opacity=shade, tooltip="values:N").add_params(picked)
+    return drawn.encode(x=x("from"), x2="to:Q", opacity=shade).add_params(picked)
 
 
 def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] | None) -> tuple[Any, Any]:

@@ -59,9 +59,9 @@ GROUPS: dict[str, tuple[str, str, dict[str, str]]] = {
         {"train": "run plan recipes metrics rollouts merge"},
     ),
     "db": (
-        "Maintain the database: check, back up, upgrade, copy.",
+        "Maintain the database: check, back up, copy, vacuum.",
         "tagrpo db backup /backups/tagrpo-monday.db",
-        {"db": "check backup upgrade copy"},
+        {"db": "check backup copy vacuum"},
     ),
 }
 """By group: what it is for, an example, and its commands by the module that has them."""

@@ -32,7 +32,7 @@ from ui.cli.settings import RunArgument, Words, db, profiles_file
 
 with lazy_imports():
     from evaluator.evals import runs
-    from service.runs import store
+    from service.runs import store, tables
     from ui.cli import app
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -80,7 +80,7 @@ class Verb:
         """Yield name, type and default of the words, the files and the flags."""
         dots = "..." if isinstance(self.setting.default, tuple) else ""
         usage = f"[{self.word.upper()}]{dots} [KEY=VALUE]..."
-        words = Argument(metavar=usage, help=self.setting.info.description)
+        words = Argument(metavar=usage, help=self.setting.about)
         yield "words", Annotated[list[str] | None, words], None
         for flag, path in self.flags.items():
             yield (_name(flag), *_flag(self.kind, flag, path))
@@ -127,14 +127,13 @@ def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
         return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
     default = setting.default
     if isinstance(default, bool):
-        return Annotated[bool, Option(flag, help=setting.info.description)], False
+        return Annotated[bool, Option(flag, help=setting.about)], False
     values = metavar(setting)
     notes = [setting.limits] if setting.limits and "|" not in values else []
     notes += [f"default: {default}"] if default not in (None, ()) else []
-    text = f"{setting.info.description}" + (f" [{'; '.join(notes)}]" if notes else "")
-    if isinstance(default, tuple):
-        return Annotated[list[str] | None, Option(flag, metavar="TEXT", help=text)], None
-    return Annotated[str | None, Option(flag, metavar=values, help=text)], None
+    text = setting.about + (f" [{'; '.join(notes)}]" if notes else "")
+    option = Option(flag, metavar=values, help=text)
+    return Annotated[(list[str] if isinstance(default, tuple) else str) | None, option], None
 
 
 def _name(flag: str) -> str:
@@ -189,7 +188,7 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     place, profiles = db.place.absolute(), profiles_file().absolute()  # before the folder changes
     with db.reading() as session:
         chosen = store.find_run(session, run)
-        kept = store.read_config(session, chosen.id)
+        kept = session.get(tables.RunConfigRow, chosen.id)
     if kept is None:
         raise InputError(
             f"run {chosen.name} was not started by this command line, so its settings are unknown. Repeat "

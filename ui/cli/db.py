@@ -1,4 +1,4 @@
-"""`tagrpo db`: check, back up, upgrade and copy the database."""
+"""`tagrpo db`: check, back up, copy and vacuum the database."""
 
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,7 @@ from ui.cli.settings import db
 
 with lazy_imports():
     from rephraser import sets
-    from service.database import copying, engine, place, schema, sqlite
+    from service.database import copying, place, schema, sqlite
     from service.questions import images
 
 
@@ -81,19 +81,11 @@ def copy(
     terminal.show(record, "Both have the same content.")
 
 
-def upgrade(vacuum: bool = False) -> None:
-    """Upgrade the database of an older tagrpo to this version's schema. No other command does this.
+def vacuum() -> None:
+    """Release the disk space of removed rows. Other processes cannot write meanwhile.
 
-    Stop all other commands on the database first. Older versions cannot open it afterwards. Make a copy
-    first: tagrpo db backup before.db
-
-    Example: tagrpo db upgrade --vacuum
-
-    Args:
-        vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
+    Example: tagrpo db vacuum
     """
-    record: dict[str, object] = {"database": db.place, "revision": schema.HEAD_REVISION}
-    with engine.Database.open(db.place, create=False, upgrade=True) as database:
-        if vacuum:
-            record["bytes_before"], record["bytes_after"] = database.vacuum()
-    terminal.show(record)
+    with db.open() as database:
+        before, after = database.vacuum()
+    terminal.show({"database": db.place, "bytes_before": before, "bytes_after": after})

@@ -16,7 +16,6 @@ with lazy_imports():
     from rephraser.run import store as rephrase_runs
     from rephraser.views import questions as question_views
     from service import questions
-    from service.questions import contamination as duplicates
     from service.questions import store
     from service.runs import store as runs
 
@@ -260,7 +259,7 @@ def contamination(
         ratio: Minimum fuzzy similarity of matching texts, 50 to 100.
     """
     load = rows.loader(benchmark)
-    settings = duplicates.OverlapSettings(ngram, threshold, ratio)
+    settings = overlaps.OverlapSettings(ngram, threshold, ratio)
     with terminal.progress("contamination") as report, db.open() as database, grading.Grader() as grader:
         loaded = [load(name) for name in benchmark]
         sources = (database, set_name, neighbors, loaded)

@@ -150,9 +150,9 @@ def show_estimates(
 
 
 def _find_exactly(session: Session, reference: str) -> "store.Run":
-    """Return the run with this name or beginning of an id; another run must not be changed instead."""
+    """Return the run with this name or id; another run must not be changed instead."""
     run = store.find_run(session, reference)
-    if run.name != reference and not run.id.startswith(reference):
+    if reference not in (run.name, run.id):
         raise NotFoundError(f"there is no run {reference!r}. Did you mean {run.name!r}?")
     return run
 
@@ -176,7 +176,7 @@ def remove(run: RunArgument, yes: bool = False) -> None:
 
     Published sets, reviews, questions and candidates stay, and answers that other runs can use. A run that is
     in use, that other runs build on, or whose audits contain human decisions cannot be removed.
-    `tagrpo db upgrade --vacuum` releases the disk space.
+    `tagrpo db vacuum` releases the disk space.
 
     Example: tagrpo runs remove first-try
 

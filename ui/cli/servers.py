@@ -12,7 +12,7 @@ import typer
 from typer import Option
 
 from service.errors import DatabaseError, InputError, PrerequisiteError
-from service.web.listening import Address, bind, is_loopback, read_secret
+from service.web import Address, bind, is_loopback, read_secret
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
 from ui.cli.settings import AnswersName, OwnGrader, db
@@ -28,6 +28,7 @@ with lazy_imports():
 
 PASSWORD_VARIABLE, TOKEN_VARIABLE = "TAGRPO_UI_PASSWORD", "TAGRPO_GRADE_TOKEN"
 SHORTEST_TOKEN = 16
+Port = Annotated[int, Option(min=0, max=65535)]
 
 
 def ui(
@@ -35,7 +36,7 @@ def ui(
     demo: bool = False,
     review: bool = False,
     host: str = "127.0.0.1",
-    port: int = 8501,
+    port: Port = 8501,
     allow_host: list[str] | None = None,
     password: bool = False,
     password_file: Path | None = None,
@@ -101,7 +102,7 @@ def _announce(what: str, address: str) -> None:
 
 def serve(
     host: str = "127.0.0.1",
-    port: int = 8600,
+    port: Port = 8600,
     token_file: Path | None = None,
     no_token: bool = False,
     workers: Annotated[int | None, Option(min=1)] = None,

@@ -364,7 +364,8 @@ def _list_rescued(run: str, record: "reading.Record", rescued: str, after: str |
     outcome = {"yes": rescues.RESCUED, "never": rescues.NEVER}.get(rescued)
     page = rescues.page_rescues(counts, spec, outcome=outcome, after=after, limit=limit + 1)
     with db.reading() as session:
-        texts = questions_store.question_texts(session, [question.question_id for question in page])
+        stored = questions_store.load_questions(session, [each.question_id for each in page])
+    texts = {id: question.text for id, question in stored.items()}
     shares = {"dead_share": totals.dead_share, "revived_share": totals.revived_share}
     questions = [
         {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}

@@ -10,7 +10,6 @@ import tempfile
 from contextlib import closing
 from pathlib import Path
 
-from service.database import Database
 from service.database.schema import HEAD_REVISION
 from service.errors import InputError
 from service.hashing import file_sha256
@@ -45,7 +44,7 @@ def shipped_demo(pack: Path = SHIPPED) -> tuple[Path, str]:
 
 
 def unpack(pack: Path, folder: Path, *, home: Path | None = None) -> Path:
-    """Unpack a demo into a folder and return its database; an older schema is upgraded.
+    """Unpack a demo into a folder and return its database.
 
     The database names `home`, to which the caller moves the folder.
     """
@@ -55,7 +54,6 @@ def unpack(pack: Path, folder: Path, *, home: Path | None = None) -> Path:
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise InputError(f"{pack}: not a packed demo ({error}).") from error
     database = folder / "tagrpo.db"
-    Database.open(database, create=False, upgrade=True).close()
     with closing(sqlite3.connect(database)) as connection, connection:
         connection.execute(
             "UPDATE train_folders SET folder = ? || folder", (f"{(home or folder).resolve()}/",)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from service.errors import NotFoundError
 from service.questions import Question
-from service.questions.store import find_question, question_texts
+from service.questions.store import find_question, load_questions
 from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record
@@ -36,7 +36,7 @@ RESCUES_PAGE = 10
 
 @cached
 def texts_of(session: Session, question_ids: tuple[str, ...]) -> dict[str, str]:
-    return {id: text[:_TEXT] for id, text in question_texts(session, question_ids).items()}
+    return {id: question.text[:_TEXT] for id, question in load_questions(session, question_ids).items()}
 
 
 @cached

@@ -14,7 +14,7 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.web.listening import is_loopback
+from service.web import is_loopback
 from ui.pages.server.signing_in import SESSION_S, TOKEN, Attempts, Lock, Sessions, login_page, logout_page
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")

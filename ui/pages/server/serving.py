@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 
 from service.errors import PrerequisiteError, TagrpoError
-from service.web.listening import Address, run_until_signal
+from service.web import Address, run_until_signal
 from ui.charts.theme import page_theme
 from ui.pages.server.gate import Gate, security_headers, server_names, streamlit_scripts
 from ui.pages.server.signing_in import Lock

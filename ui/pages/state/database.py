@@ -1,7 +1,11 @@
 """Access to the server's database: sessions, a stamp that changes with it, cached results, added reviews."""
 
+import hashlib
+import os
+import pickle
 import sqlite3
 import threading
+from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,11 +13,10 @@ from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import streamlit as st
-from sqlalchemy import text
+from sqlalchemy import event, text
 from sqlalchemy.orm import Session
 
 from service.database import Database, Place
-from service.database.postgresql import watch_statements
 from service.errors import DatabaseError
 from ui.pages.state import settings
 from ui.pages.widgets import layout
@@ -28,6 +31,8 @@ TASKS = "tasks"
 """A run's tasks: an edited text opens its task again, so that it is judged when the run is resumed."""
 
 _lock = threading.Lock()
+_MOST_KEPT = 500
+_kept: OrderedDict[bytes, bytes] = OrderedDict()  # the least recently used first
 _open: dict[tuple[Place, object], tuple[Database, sqlite3.Connection | None]] = {}
 
 
@@ -78,14 +83,19 @@ def stamp() -> str:
     return f"{id(database)}.{version}"
 
 
-@st.cache_data(show_spinner=False, max_entries=500)
-def _kept(key: str, _make: Callable[[], Any]) -> Any:
-    return _make()
-
-
 def keep(key: Any, make: Callable[[], R]) -> R:
-    """Return the result of `make`, made once for each `repr(key)`; callers get a copy each."""
-    result: R = _kept(repr(key), make)
+    """Return the result of `make`, kept for each `repr(key)`; callers get a copy each."""
+    name = hashlib.blake2b(repr(key).encode("utf-8", "replace")).digest()
+    with _lock:
+        written = _kept.get(name)
+    if written is None:
+        written = pickle.dumps(make())
+    with _lock:
+        _kept[name] = written
+        _kept.move_to_end(name)
+        if len(_kept) > _MOST_KEPT:
+            _kept.popitem(last=False)
+    result: R = pickle.loads(written)
     return result
 
 
@@ -117,11 +127,11 @@ def review_writer() -> Iterator[Session]:
     if not current.review:
         raise DatabaseError("this UI is read-only. Start it with `tagrpo ui --review` to store decisions.")
     with Database.open(current.database, create=False) as database, database.write() as session:
-        watch_statements(session.connection(), _check_statement)
+        event.listen(session.connection(), "before_cursor_execute", _check_statement)
         yield session
 
 
-def _check_statement(statement: str) -> None:
+def _check_statement(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
     """Refuse all statements but reading ones and those that a review needs."""
     verb, *words = statement.split(None, 3)
     adds = verb == "INSERT" and words[0] == "INTO" and words[1] in REVIEW_TABLES
@@ -146,7 +156,7 @@ def _opened(place: Place) -> tuple[Database, sqlite3.Connection | None]:
 
     A replaced file stays open, since another page may be reading from it.
     """
-    status = place.stat() if isinstance(place, Path) and place.exists() else None
+    status = os.stat(place) if isinstance(place, Path) and os.path.exists(place) else None
     key = place, status and (status.st_dev, status.st_ino)
     with _lock:
         if key not in _open:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
-from service.questions.contamination import (
+from rephraser.contamination import (
     Overlap,
     OverlapSettings,
     SourceText,

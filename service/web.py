@@ -1,4 +1,4 @@
-"""Listening on a port: what `tagrpo ui` and `tagrpo eval serve` share."""
+"""Listen on a port, for `tagrpo ui` and `tagrpo eval serve`."""
 
 import errno
 import ipaddress
@@ -14,8 +14,6 @@ from service.errors import InputError
 
 if TYPE_CHECKING:
     import uvicorn
-
-MAX_PORT = 65535
 
 
 @dataclass(frozen=True)
@@ -66,34 +64,26 @@ def read_secret(variable: str, file: Path | None) -> str | None:
 
 def bind(address: Address) -> tuple[socket.socket, Address]:
     """Return a socket that listens on the address, and the address with its port; port 0 takes a free one."""
-    family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
-    # Where the protocol is not said, asyncio lets a small answer wait until the last one is acknowledged.
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    place = (address.host, address.port)
     try:
-        if os.name != "nt":  # there it would share a port that is taken
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((address.host, address.port))
-        listening.listen(1024)
+        if ":" in address.host:
+            both = socket.has_dualstack_ipv6()  # `::` also takes IPv4
+            created = socket.create_server(place, family=socket.AF_INET6, backlog=1024, dualstack_ipv6=both)
+        else:
+            created = socket.create_server(place, backlog=1024)
     except OSError as error:
-        listening.close()
-        raise _explained(error, address) from error
-    except OverflowError as error:
-        listening.close()
-        raise InputError(f"--port {address.port}: give a port from 0 to {MAX_PORT}.") from error
+        problem = f"--host {address.host}: cannot listen on it. {error.strerror or error}."
+        if error.errno == errno.EADDRINUSE:
+            problem = (
+                f"port {address.port} is in use, perhaps by a running server ({address.url}). Choose another "
+                "one with --port, or --port 0 for any free port."
+            )
+        elif error.errno == errno.EACCES:
+            problem = f"port {address.port} is not allowed for this user. Choose 1024 or higher with --port."
+        raise InputError(problem) from error
+    # This one knows its protocol; otherwise asyncio delays small answers until the last one is acknowledged.
+    listening = socket.socket(fileno=created.detach())
     return listening, replace(address, port=listening.getsockname()[1])
-
-
-def _explained(error: OSError, address: Address) -> InputError:
-    if error.errno == errno.EADDRINUSE:
-        return InputError(
-            f"port {address.port} is in use, perhaps by a running server ({address.url}). Choose another "
-            "one with --port, or --port 0 for any free port."
-        )
-    if error.errno == errno.EACCES:
-        return InputError(
-            f"port {address.port} is not allowed for this user. Choose port 1024 or higher with --port."
-        )
-    return InputError(f"--host {address.host}: cannot listen on it ({error.strerror or error}).")
 
 
 def run_until_signal(

@@ -1,1 +1,0 @@
-"""What the servers share: listening on a port."""
