@@ -89,11 +89,9 @@ def _judge_integer(gold: str, answer: str, algebra: Algebra | None) -> Grade:
     if grade is NEEDS_ALGEBRA or grade.value is GradeValue.CORRECT:
         return grade
     text = normalize(answer)
-    if (labelled := structure.labelled_choice(text)) is not None:
-        text = labelled[1]
-    if not structure.has_inequality(text):
-        text = structure.sides(text)[-1]  # m + n = 73
-    again = compare(gold, text, algebra)
+    if structure.has_inequality(text):
+        return grade
+    again = compare(gold, structure.sides(text)[-1], algebra)  # m + n = 73
     return again if again is NEEDS_ALGEBRA or again.value is GradeValue.CORRECT else grade
 
 

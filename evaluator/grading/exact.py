@@ -68,8 +68,7 @@ def compare_choices(gold: str, answer: str, _: PartComparison) -> Grade | None:
     for letter, other in ((letters[0], answer), (letters[1], gold)):
         if letter and (labelled := structure.labelled_choice(other)):
             return CHOICE if labelled[0] == letter else DIFFERENT
-    several = structure.several_letters(gold)
-    return CHOICE if several is not None and structure.several_letters(answer) == several else None
+    return None
 
 
 def compare_sentences(gold: str, answer: str, _: PartComparison) -> Grade | None:

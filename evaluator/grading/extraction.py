@@ -179,7 +179,6 @@ _MARKER_WORDS = ("answer", "####", "a:", "option", "choice")
 _FOREIGN_WORDS = ("答案", "答え", "정답", "คำตอบ", "ответ", "选", "選")
 _BEFORE_WORD, _AFTER_WORD = 40, 100  # no marker reaches further
 _MOST_WORDS = 30
-_MOST_SENTENCES = 8
 _MOST_WORDS_STATED = 12  # a longer sentence without a number, a formula or a conclusion states no answer
 
 _JSON_ANSWER = re.compile(
@@ -194,11 +193,8 @@ _BULLET = re.compile(r"[-*+>#•]+\s+")
 _BULLETS = re.compile(
     r'\A(?:```[a-z]*(?=\s)|"""|[ \t\r\n*_:#>]|-(?=[\s-]))+'
 )  # a minus before a number is none
+_POLITE = re.compile(r"\bI (?:do not|don't|cannot|can't|am not|'m not)\b", re.IGNORECASE)
 _CONCLUSION = re.compile(r"\W*(?:so|therefore|thus|hence|finally|however)\b", re.IGNORECASE)
-_ASIDE = re.compile(r"\((?=.*(?:=|[A-Za-z]{3})).*\)\W?", re.DOTALL)
-_POLITE = re.compile(
-    r"\b(?:is|are)(?: indeed)? correct\.?$|\bI (?:do not|don't|cannot|can't|am not|'m not)\b", re.IGNORECASE
-)
 
 
 class Statement(NamedTuple):
@@ -266,8 +262,6 @@ def last_marker(text: str) -> int | None:
     Only the surroundings of a word that every marker holds are searched, from the last one on.
     """
     lowered = text.lower()
-    if len(lowered) != len(text):
-        lowered = text  # a character with a longer small letter; its case is left
     place = len(text)
     words = _MARKER_WORDS if text.isascii() else _MARKER_WORDS + _FOREIGN_WORDS
     for _ in range(_MOST_WORDS):
@@ -297,20 +291,18 @@ def _first_line(tail: str) -> str:
 def last_sentence(text: str) -> str | None:
     """Return the last sentence that states something."""
     text = _DISPLAY.sub(lambda match: f"${' '.join(''.join(filter(None, match.groups())).split())}$", text)
-    seen: list[str] = []
+    last = None
     for line in reversed(text.splitlines()):
         line = line.strip()
         line = line[bullet.end() :] if (bullet := _BULLET.match(line)) else line
         for sentence in reversed(sentences_of(line)):
-            if sentence.rstrip("* ").endswith("?") or _ASIDE.fullmatch(sentence) or _POLITE.search(sentence):
+            if sentence.rstrip("* ").endswith("?") or _POLITE.search(sentence):
                 continue
             if any(map(str.isalnum, _CONCLUSION.sub("", sentence, count=1))):
-                seen.append(sentence)
-                if len(seen) > _MOST_SENTENCES:
-                    break
                 if states_something(sentence) or _CONCLUSION.match(sentence):
                     return sentence
-    return seen[0] if seen and len(seen[0].split()) <= _MOST_WORDS_STATED else None
+                last = last or sentence
+    return last if last and len(last.split()) <= _MOST_WORDS_STATED else None
 
 
 def sentences_of(line: str) -> list[str]:

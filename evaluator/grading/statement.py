@@ -217,10 +217,7 @@ def _whole(text: str) -> str | None:
         return text if len(words) <= (3 if _COMMAND.search(text) else 0) else None
     ends = [0, *(end for chunk in chunks for end in chunk.span()), len(text)]
     first, *between, last = [text[start:stop] for start, stop in zip(ends[::2], ends[1::2], strict=True)]
-    if first.strip(" *"):
-        rest = "".join([*between, last]).strip()
-        return text if re.fullmatch(r"[A-Za-z]+", first.strip()) and not rest else None
-    if not all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in between):
+    if first.strip(" *") or not all(_LIST_GLUE.fullmatch(piece.replace("*", "")) for piece in between):
         return None
     contents, rest = ", ".join(map(_content, chunks)), last.strip(" *")
     if rest and (between or not re.fullmatch(r"[\w%]{1,20}", rest)):

@@ -17,7 +17,6 @@ _CHOICE = re.compile(r"(?:\\text\{)? ?\(?(?:\\text\{)? ?([A-Z]) ?\}? ?\)?[.:]? ?
 _LABELLED = re.compile(
     r"(?:\\text\{ ?\(([A-Z])\) ?\}|\(([A-Z])\)|\\text\{ ?([A-Z])(?:\}[.:)]|[.:)] ?\})|([A-Z])[.:)]) ?(.+)"
 )
-_GLUED_LETTERS = re.compile(r"(?:\\text\{ ?)?([A-J]{2,10})(?: ?\})?")
 _BASE = re.compile(r"([-+]?[0-9A-Za-z.]+|\\text\{[0-9A-Z]+\})_(?:\{?(?:\\text\{)?\(?(\d+)\)?\}?\}?)")
 
 
@@ -200,14 +199,6 @@ def labelled_choice(text: str) -> tuple[str, str] | None:
     return next(letter for letter in match.groups()[:4] if letter), match.group(5)
 
 
-def several_letters(text: str) -> str | None:
-    """Return the letters of options in order, `ACD` of `ACD` and of `A, C, D`; None unless several."""
-    match = _GLUED_LETTERS.fullmatch(text)
-    letters = list(match.group(1)) if match else [choice_letter(part) or "" for part in split_list(text)]
-    several = len(letters) > 1 and all(letters) and letters == sorted(set(letters)) and letters[-1] <= "J"
-    return "".join(letters) if several else None
-
-
 def number_in_base(text: str) -> tuple[str, int] | None:
     """Return digits and base of `203_7`; None otherwise."""
     match = _BASE.fullmatch(text)
@@ -232,12 +223,11 @@ NUMBER_WORDS |= {
 }
 
 _TRUTH = {"yes": "true", "no": "false"}
-_COMPASS = {"n": "north", "s": "south", "e": "east", "w": "west"}
 _DENIAL = re.compile(r"\b(?:not|never|neither|nor|cannot)\b|n't\b")
 
 
 def same_words(first: str, second: str) -> bool:
-    """Return whether two answers in words are the same: `SW` and `south-west`, a name and its sentence.
+    """Return whether two answers in words are the same: `The East` and `east`, a name and its sentence.
 
     A sentence is about the word that it starts or ends with, unless it denies something.
     """
@@ -261,13 +251,8 @@ _JOINS = frozenset(("and", "or", "than", "not", "nor", "of", "but", "versus", "'
 
 
 def _spelled(text: str) -> str:
-    """Words without case, signs and articles; points of the compass in full."""
+    """Words without case, signs and articles."""
     words = " ".join(re.sub(r"[^\w'%$+ -]", " ", text).split())
-    letters = words.replace("-", "").replace(" ", "").casefold()
-    if re.fullmatch(r"[ns]?[ew]?", letters) and letters:
-        return "".join(_COMPASS[letter] for letter in letters)
-    if re.fullmatch(r"(?:north|south)?(?:east|west)?", letters) and letters:
-        return letters
     plain = re.sub(r"^(?:the|a|an) ", "", words.casefold())
     return _TRUTH.get(plain, plain)
 
@@ -290,8 +275,6 @@ def words_of(text: str, *, wanted: bool = False) -> str | None:
         if "-" in plain and not re.fullmatch(r"[A-Za-z]{2,}(?:-[A-Za-z]{2,})*(?: .*)?", plain):
             return None
     elif len(plain) == 1 and not wanted:
-        return None
-    if not plain:
         return None
     lowered = plain if re.fullmatch(r"[A-Z]{2,}", plain) else plain.casefold()
     return re.sub(r"^(?:the|a|an) ", "", lowered)

@@ -140,7 +140,7 @@ class WorkerPool:
         """Return the worker of this thread, started if it has none."""
         mine: _Worker | None = getattr(self._mine, "worker", None)
         if mine is not None:
-            if mine.is_alive and not mine.is_used_up:
+            if not mine.is_used_up:
                 return mine
             self._end(mine)
         for _ in range(_STARTS):
@@ -181,12 +181,8 @@ class _Worker:
         self.died = False
 
     @property
-    def is_alive(self) -> bool:
-        return self._process.is_alive()
-
-    @property
     def is_used_up(self) -> bool:
-        return self.died or self._tasks_left <= 0
+        return self.died or self._tasks_left <= 0 or not self._process.is_alive()
 
     def receive(self, limit_s: float, task: WorkerTask | None = None) -> Grade | None:
         """Return the grade of a task, or why it is unknown if the process dies of it.
