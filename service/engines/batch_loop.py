@@ -16,7 +16,7 @@ from service.asks.request import SERVER_ERROR, SETTINGS, Answer, Fault, Request,
 from service.engines.checkpoint import CheckpointEndpoint
 from service.engines.choosing import Row
 from service.engines.decoding import Decoder
-from service.engines.images import takes_images
+from service.engines.images import image_tokens, takes_images
 from service.engines.loading import (
     find_device,
     find_dtype,
@@ -51,7 +51,7 @@ class TransformersEndpoint(CheckpointEndpoint):
     @cached_property
     def engine(self) -> dict[str, Any]:
         """Everything that shapes responses, for the run's spec; no weights are loaded."""
-        checkpoint, device = self.checkpoint, find_device(self.config.device)
+        checkpoint, device = self.checkpoint, find_device(self.config.device or "auto")
         images = {}
         if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
             images = {"images": str(getattr(checkpoint.processor.image_processor, "backend", "pil"))}
@@ -60,7 +60,7 @@ class TransformersEndpoint(CheckpointEndpoint):
             "transformers": transformers.__version__,
             "torch": torch.__version__,
             "weights": self.weights,
-            "dtype": find_dtype(self.config.dtype, checkpoint),
+            "dtype": find_dtype(self.config.dtype or "auto", checkpoint),
             "device": device.type,
             "gpu": name_gpu(device),
             "chat_template": checkpoint.template_id,
@@ -72,10 +72,11 @@ class TransformersEndpoint(CheckpointEndpoint):
         await asyncio.to_thread(self._load)
 
     def _load(self) -> None:
-        device = find_device(self.config.device)
+        device = find_device(self.config.device or "auto")
         model, self._stop_ids = load_model(self.checkpoint, device, self.engine["dtype"])
         rows = self.config.batch_size or (_ROWS_ON_CPU if device.type == "cpu" else _ROWS_ON_GPU)
-        self._decoder = Decoder(model, rows, memory_for_keys(device))
+        never = image_tokens(self.checkpoint.config)
+        self._decoder = Decoder(model, rows, memory_for_keys(device), never)
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:

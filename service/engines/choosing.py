@@ -11,17 +11,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import torch
-from transformers import (
-    LogitsProcessorList,
-    MinPLogitsWarper,
-    TemperatureLogitsWarper,
-    TopKLogitsWarper,
-)
 
 from service.errors import InputError
 from service.models.settings import Sampling
 
-_LOOKS = (256, 4096)
+_FIRST_LOOK = 256
 
 LoadImages = Callable[[], Mapping[str, torch.Tensor]]
 """Returns what the model's processor makes of the images of a prompt (`pixel_values`, ...)."""
@@ -31,7 +25,7 @@ LoadImages = Callable[[], Mapping[str, torch.Tensor]]
 class Row:
     """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
 
-    Rows of one prompt with images have the same `images`, so that a batch reads them together.
+    Rows of one prompt with images have the same `images`, so that the prompt is read once.
     `log_probs` gets the log-probability of each token; None: they are not computed.
     """
 
@@ -46,14 +40,26 @@ class Row:
     tokens: list[int] = field(default_factory=list)
     stop_reason: str | None = None
     is_dropped: bool = False
+    shift: int = 0
+    """Positions saved by images, which use fewer positions than tokens."""
 
     def __post_init__(self) -> None:
         self.numbers = np.random.Generator(np.random.Philox(key=self.seed))
 
     @property
-    def is_open(self) -> bool:
-        """Whether the response needs more tokens."""
-        return self.stop_reason is None and not self.is_dropped
+    def longest(self) -> int:
+        """The most tokens that prompt and response can have."""
+        return len(self.prompt) + self.max_tokens
+
+    @property
+    def cached(self) -> int:
+        """The number of tokens whose keys and values are kept: all but the last."""
+        return len(self.prompt) + len(self.tokens) - 1
+
+    @property
+    def read_with(self) -> tuple[int, int]:
+        """What rows have in common that the model can read together."""
+        return len(self.prompt), id(self.images)
 
     def add(self, token: int) -> None:
         """Append a token and note whether the response ends with it."""
@@ -104,9 +110,11 @@ def penalize(logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
 def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Sampling) -> list[int]:
     """Return the next token of each row of `logits` (rows, vocabulary), after penalties.
 
-    At temperature 0 this is the most probable token (the first of equals), otherwise the one at which the
-    row's number falls in the cumulative distribution.
+    At temperature 0 this is the most probable token (the first of equals). Otherwise min-p and top-k cut the
+    distribution at this temperature, then top-p keeps the smallest set of most probable tokens whose
+    probabilities sum to at least `top_p` (arXiv 1904.09751, section 3.1).
     """
+    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     if not bool(logits.amax(-1).isfinite().all()):
         raise InputError(
             "The model's logits are not finite numbers: its weights are damaged, or overflow in this dtype. "
@@ -115,13 +123,8 @@ def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Sampling
     if how.temperature == 0:
         greedy: list[int] = logits.argmax(-1).tolist()
         return greedy
-    probabilities = _cut(logits.double(), how).softmax(-1)
-    cumulated = probabilities.cumsum(-1)
     numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
-    place = torch.searchsorted(cumulated, numbers[:, None] * cumulated[:, -1:], right=True)[:, 0]
-    # Rounding may lead past the last token that has a probability.
-    last = (probabilities > 0).long().cumsum(-1).argmax(-1)
-    chosen: list[int] = torch.minimum(place, last).tolist()
+    chosen: list[int] = _draw(_cut(logits, how), numbers, how.top_p).tolist()
     return chosen
 
 
@@ -131,35 +134,51 @@ def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Sampling) -> lis
     `logits` (rows, vocabulary) are those after penalties. A token at temperature 0 gets its log-probability
     at temperature 1.
     """
-    logits = logits.double()  # in single precision, the sum over a large vocabulary loses rare tokens
-    log_p = torch.log_softmax(_cut(logits, how) if how.temperature else logits, dim=-1)
-    chosen: list[float] = log_p.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0].tolist()
-    return chosen
+    # Double precision: in single, the sum over a large vocabulary loses rare tokens.
+    log_p = torch.log_softmax((_cut(logits, how) if how.temperature else logits).double(), dim=-1)
+    chosen = log_p.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
+    if how.temperature and how.top_p < 1:
+        ordered = log_p.exp().sort(descending=True).values
+        kept = ordered.where(ordered.cumsum(-1) - ordered < how.top_p, 0.0)
+        chosen -= kept.sum(-1).log()
+    values: list[float] = chosen.tolist()
+    return values
 
 
 def _cut(logits: torch.Tensor, how: Sampling) -> torch.Tensor:
-    """Return logits at the temperature; those of tokens outside min-p, top-k and top-p are -inf.
-
-    Top-p keeps the smallest set of most probable tokens whose probabilities sum to at least `top_p`
-    (arXiv 1904.09751, section 3.1) in the distribution that the other two leave.
-    """
-    warpers = LogitsProcessorList([TemperatureLogitsWarper(how.temperature)])
+    """Return logits at the temperature; those of tokens outside min-p and top-k are -inf."""
+    logits = (logits - logits.amax(-1, keepdim=True)) / how.temperature
     if how.min_p > 0:
-        warpers.append(MinPLogitsWarper(how.min_p))
-    if how.top_k > 0:
-        warpers.append(TopKLogitsWarper(how.top_k))
-    cut: torch.Tensor = warpers(None, logits)
-    return cut if how.top_p >= 1 else _keep_nucleus(cut, how.top_p)
+        logits = logits.masked_fill(logits.exp() < how.min_p, -torch.inf)
+    if 0 < how.top_k < logits.shape[1]:
+        least = logits.topk(how.top_k).values[:, -1:]
+        logits = logits.masked_fill(logits < least, -torch.inf)
+    return logits
 
 
-def _keep_nucleus(logits: torch.Tensor, top_p: float) -> torch.Tensor:
-    """Cut as transformers' `TopPLogitsWarper`, which always sorts the whole vocabulary."""
-    total, size = logits.logsumexp(-1, keepdim=True), logits.shape[1]
-    for look in (*(each for each in _LOOKS if each < size), size):
-        best = logits.topk(look).values
-        shares = torch.exp(best - total)
-        before = shares.cumsum(-1) - shares
-        if bool((before[:, -1] >= top_p).all()):
-            break
-    least = best.gather(1, (before < top_p).sum(-1, keepdim=True) - 1)
-    return logits.masked_fill(logits < least, -torch.inf)
+def _draw(
+    logits: torch.Tensor, uniforms: torch.Tensor, top_p: float, look: int = _FIRST_LOOK
+) -> torch.Tensor:
+    total = logits.logsumexp(-1, keepdim=True)
+    if top_p >= 1:
+        return _look_up(torch.exp(logits - total).double(), uniforms)
+    best, ids = logits.topk(min(look, logits.shape[1]))
+    probabilities = torch.exp(best - total).double()
+    before = probabilities.cumsum(-1) - probabilities
+    ids, order = ids.sort(-1)
+    kept = torch.where(before < top_p, probabilities, 0.0).gather(1, order)
+    chosen = ids.gather(1, _look_up(kept, uniforms)[:, None])[:, 0]
+    is_short = before[:, -1] + probabilities[:, -1] < top_p
+    if look < logits.shape[1] and bool(is_short.any()):  # only these rows need more of the vocabulary
+        chosen[is_short] = _draw(logits[is_short], uniforms[is_short], top_p, look * 16)
+    return chosen
+
+
+def _look_up(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
+    """Return for each row the index at which its number falls in the cumulative weights."""
+    cumulated = weights.cumsum(-1)
+    target = uniforms * cumulated[:, -1]
+    place = torch.searchsorted(cumulated, target[:, None], right=True)[:, 0]
+    # Rounding may lead past the last index that has a weight.
+    last = (weights > 0).long().cumsum(-1).argmax(-1)
+    return torch.minimum(place, last)

@@ -1,49 +1,62 @@
-"""Decode many responses in one batch with `generate` of transformers."""
+"""Decode many responses in one batch that finished responses leave and waiting ones join."""
 
 import asyncio
+import inspect
+import time
 from collections.abc import Sequence
+from itertools import groupby
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
-from transformers import DynamicCache, GenerationConfig
-from transformers.cache_utils import DynamicLayer, DynamicSlidingWindowLayer
+from torch.nn.functional import pad
+from transformers import DynamicCache
+from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
+from service.database import in_parts
 from service.engines.choosing import Row, choose
-from service.engines.images import image_tokens
 from service.errors import PrerequisiteError
 
-_PREFILL_TOKENS = 16384
-"""How many tokens of prompts and responses are read at a time, so that this needs little memory."""
-_ARRIVAL_S = 0.02
-"""How long an idle decoder waits for more requests."""
+_PREFILL_TOKENS = 4096
+_REFILL_SHARE = 8
+"""Waiting responses join when one place in this many is free."""
+_ARRIVAL_S, _TURN_S = 0.02, 0.1
+"""How long an idle loop waits for more requests, and how long it decodes before new ones can join."""
 
 
 class Decoder:
     """Decodes rows in a thread; at most `rows` at a time, whose keys and values take at most `memory` bytes.
 
-    A batch draws until half of its rows have ended. Then the others are read again, together with rows that
-    wait: nothing is kept between two batches.
+    Rows that start together share the reading of equal prompts. `never` are tokens that are not drawn.
     """
 
-    def __init__(self, model: Any, rows: int, memory: int) -> None:
+    def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
         self._model, self._limit = model, rows
-        self._places = max(memory // bytes_per_token(model), 1)
-        layers = {type(layer) for layer in DynamicCache(config=model.config).layers}
-        # transformers reads other layers (Mamba, LFM2) only as a whole.
-        self._reads_in_parts = layers <= {DynamicLayer, DynamicSlidingWindowLayer} and not model._is_stateful
-        model.generation_config = GenerationConfig()  # the settings of the rows alone shape responses
-        self._rows: list[Row] = []  # in the order of their arrival
+        self._never = torch.tensor(sorted(never), dtype=torch.long, device=model.device)
+        self._accepted = inspect.signature(model.forward).parameters
         self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
         self._task: asyncio.Task[None] | None = None
+        self._waiting: list[Row] = []
+        self._running: list[Row] = []
+        self._cache = DynamicCache()  # its rows are padded on the left
         self.generated_tokens = 0
+        layers = DynamicCache(config=model.config).layers
+        if (
+            "position_ids" not in self._accepted
+            or not hasattr(model.config.get_text_config(), "num_attention_heads")
+            or any(type(layer) not in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)
+        ):
+            raise PrerequisiteError(
+                f"{type(model).__name__} cannot run with transformers in tagrpo: it takes no position ids, "
+                "or its layers do not all keep keys and values of each token. Run it with vLLM, or use "
+                "another model."
+            )
+        self._places = max(memory // bytes_per_token(model), 1)
 
     async def draw(self, rows: Sequence[Row]) -> None:
         """Wait until all rows are finished or `end` is called."""
-        self._loop = asyncio.get_running_loop()
-        done = self._loop.create_future()
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.requests[done] = rows
-        self._rows += rows
+        self._waiting += rows
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
@@ -53,117 +66,140 @@ class Decoder:
             for row in rows:
                 row.is_dropped = True
 
-    def end(self) -> None:
-        """Drop all unfinished rows."""
-        for row in self._rows:
-            row.is_dropped = True
-        self._report()
+    def end(self, error: Exception | None = None) -> None:
+        """Drop all unfinished requests."""
+        for done in self.requests:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
 
     async def close(self) -> None:
-        """Drop all unfinished rows and wait until nothing is decoded."""
+        """Drop all unfinished requests and wait until nothing is decoded."""
         self.end()
         if self._task is not None:
             await self._task
 
-    def _report(self, error: Exception | None = None) -> None:
-        """End the requests without an open row; with an error all of them."""
-        for done, rows in self.requests.items():
-            if done.done():
-                continue
-            if error is not None:
-                done.set_exception(error)
-            elif not any(row.is_open for row in rows):
-                done.set_result(None)
-
     async def _run(self) -> None:
+        """Decode until no request is left; requests join and finish between two turns."""
         await asyncio.sleep(_ARRIVAL_S)
         try:
-            while batch := self._pick():
-                await asyncio.to_thread(self._draw_half, batch)
-        except torch.OutOfMemoryError:
-            self._report(
-                PrerequisiteError(
+            while self.requests:
+                await asyncio.to_thread(self._turn, self._pick())
+                for done, rows in self.requests.items():
+                    if not done.done() and all(row.stop_reason for row in rows):
+                        done.set_result(None)
+        except Exception as error:
+            if isinstance(error, torch.OutOfMemoryError):
+                error = PrerequisiteError(
                     "The responses do not fit into the GPU's memory. Lower batch_size or max_tokens, or use "
                     "a smaller model, a smaller dtype or another GPU."
                 )
-            )
-        except Exception as error:
-            self._report(error)
+            self.end(error)
+        self._waiting, self._running, self._cache = [], [], DynamicCache()
 
     def _pick(self) -> list[Row]:
-        """Return the first rows that fit into a batch; only rows with the same images share one."""
-        self._rows = [row for row in self._rows if row.is_open]
+        """Take the waiting rows that fit into the batch: the longest first, equal prompts side by side."""
+        waiting = (row for row in self._waiting if not row.is_dropped)
+        self._waiting = sorted(waiting, key=lambda row: (*row.read_with, row.prompt))
+        free = self._limit - len(self._running)
+        if self._running and free * _REFILL_SHARE < self._limit:
+            return []
         picked: list[Row] = []
-        longest = 0
-        for row in self._rows:
-            if row.images is not self._rows[0].images:
-                continue
-            longest = max(longest, len(row.prompt) + row.max_tokens)
-            if len(picked) == self._limit or (picked and (len(picked) + 1) * longest > self._places):
+        longest = max((row.longest for row in self._running), default=0)
+        while self._waiting and len(picked) < free:
+            longest = max(longest, self._waiting[-1].longest)
+            rows = len(self._running) + len(picked)
+            if rows and (rows + 1) * longest > self._places:
                 break
-            picked.append(row)
+            picked.append(self._waiting.pop())
         return picked
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
-    def _draw_half(self, rows: Sequence[Row]) -> None:
-        """Read prompts and the tokens so far, and draw until half of the rows have ended.
+    def _turn(self, joining: Sequence[Row]) -> None:
+        """Let rows join the batch, then decode until a row finishes or `_TURN_S` has passed."""
+        for (length, _), alike in groupby(joining, key=lambda row: row.read_with):
+            prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.prompt)]
+            for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
+                self._start(part)
+        until = time.monotonic() + _TURN_S
+        while not self._drop_finished() and self._running and time.monotonic() < until:
+            self._decode()
 
-        With images all rows are drawn to their end.
-        """
-        model, images = self._model, rows[0].images
-        read = [torch.tensor([*row.prompt, *row.tokens]) for row in rows]
-        ids, mask = (
-            pad_sequence(each, batch_first=True, padding_side="left").to(model.device)
-            for each in (read, [torch.ones_like(tokens) for tokens in read])
+    def _start(self, groups: Sequence[Sequence[Row]]) -> None:
+        """Read prompts of one length, draw the first tokens of their rows, and let these join the batch."""
+        model, images = self._model, groups[0][0].images
+        rows = [row for group in groups for row in group]
+        ids = torch.tensor([group[0].prompt for group in groups], device=model.device)
+        inputs = {
+            name: value.to(model.device, model.dtype if value.is_floating_point() else value.dtype)
+            for name, value in (images().items() if images else ())
+            if name not in ("input_ids", "attention_mask")
+        }
+        # A model like Qwen2-VL finds the positions itself (time, row and column: arXiv 2409.12191, 2.1).
+        finds_positions = bool(inputs) and hasattr(model.model, "get_rope_index")
+        if not finds_positions:
+            inputs["position_ids"] = torch.arange(ids.shape[1], device=model.device).expand(len(ids), -1)
+        cache = DynamicCache()  # without a config: it keeps every token, also of layers with a window
+        logits = self._forward(ids, cache, **inputs)
+        if finds_positions:
+            for row in rows:
+                row.shift = int(model.model.rope_deltas)
+        places = [place for place, group in enumerate(groups) for _ in group]
+        chosen = torch.tensor(places, device=model.device)
+        cache.reorder_cache(chosen)
+        choose(logits[chosen], rows)
+        self.generated_tokens += len(rows)
+        if self._running:
+            _append(self._cache, cache)
+        else:
+            self._cache = cache
+        self._running += rows
+
+    def _decode(self) -> None:
+        """Draw one token of every running row."""
+        state = [(row.cached, row.shift, row.tokens[-1]) for row in self._running]
+        lengths, shifts, ids = torch.tensor(state, device=self._model.device).T[:, :, None]
+        width = self._cache.get_seq_length()
+        mask = (torch.arange(width + 1, device=ids.device) >= width - lengths).long()
+        choose(
+            self._forward(ids, self._cache, attention_mask=mask, position_ids=lengths + shifts), self._running
         )
-        inputs: dict[str, Any] = {}
-        if images:
-            inputs = {
-                name: value.to(model.device, model.dtype if value.is_floating_point() else value.dtype)
-                for name, value in images().items()
-                if name not in ("input_ids", "attention_mask")
-            }
-            _, inputs = model._expand_inputs_for_generation(len(rows), input_ids=ids[:1], **inputs)
-        some_wait = len(self._rows) > len(rows)
+        self.generated_tokens += len(self._running)
 
-        def force_tokens(_: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-            places = [place for place, row in enumerate(rows) if row.is_open]
-            choose(scores[places], [rows[place] for place in places])
-            self.generated_tokens += len(places)
-            if not all(rows[place].is_open for place in places):
-                self._loop.call_soon_threadsafe(self._report)
-            forced = torch.full_like(scores, -torch.inf)
-            forced[places, [rows[place].tokens[-1] for place in places]] = 0.0
-            return forced
+    def _forward(self, ids: torch.Tensor, cache: Cache, **inputs: torch.Tensor) -> torch.Tensor:
+        """Return the logits (rows, vocabulary) after the last of `ids` (rows, tokens)."""
+        optional = {**inputs, "logits_to_keep": 1}
+        given = {name: value for name, value in optional.items() if name in self._accepted}
+        out = self._model(input_ids=ids, past_key_values=cache, use_cache=True, **given)
+        logits: torch.Tensor = out.logits[:, -1].index_fill(1, self._never, -torch.inf)
+        return logits
 
-        def is_over(_: torch.Tensor, scores: Any, **__: Any) -> torch.Tensor:
-            unfinished = sum(row.is_open for row in rows)
-            places = len(rows) if some_wait else min(self._limit, len(self._rows))
-            ends = unfinished == 0 if images else 2 * unfinished <= places
-            return torch.full((len(rows),), ends, device=model.device)
-
-        part = max(_PREFILL_TOKENS // len(rows), 1)
-        in_parts = self._reads_in_parts and part < ids.shape[1] and not images
-        settings = GenerationConfig(
-            max_new_tokens=max(row.max_tokens - len(row.tokens) for row in rows),
-            do_sample=False,
-            suppress_tokens=sorted(image_tokens(model.config)) or None,
-            prefill_chunk_size=part if in_parts else None,
-        )
-        model.generate(
-            ids,
-            attention_mask=mask,
-            generation_config=settings,
-            logits_processor=[force_tokens],
-            stopping_criteria=[is_over],
-            **inputs,
-        )
+    def _drop_finished(self) -> bool:
+        """Take finished and dropped rows out of the batch; return whether there were any."""
+        running = enumerate(self._running)
+        places = [place for place, row in running if not (row.stop_reason or row.is_dropped)]
+        if len(places) == len(self._running):
+            return False
+        self._running = [self._running[place] for place in places]
+        self._cache.reorder_cache(torch.tensor(places, dtype=torch.long, device=self._model.device))
+        unused = self._cache.get_seq_length() - max((row.cached for row in self._running), default=0)
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys[:, :, unused:], layer.values[:, :, unused:]
+        return True
 
 
 def bytes_per_token(model: Any) -> int:
     """Return the size of the keys and values of one token."""
     config = model.config.get_text_config()
-    heads = getattr(config, "num_attention_heads", 1)
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
-    heads = getattr(config, "num_key_value_heads", None) or heads
+    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
+    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
     return 2 * int(config.num_hidden_layers * heads * size * model.dtype.itemsize)
+
+
+def _append(cache: Cache, other: Cache) -> None:
+    """Append the rows of another cache; zeros pad the shorter rows on the left."""
+    for layer, joining in zip(cache.layers, other.layers, strict=True):
+        width = max(layer.keys.shape[2], joining.keys.shape[2])
+        for name in ("keys", "values"):
+            parts = [getattr(each, name) for each in (layer, joining)]
+            padded = [pad(part, (0, 0, width - part.shape[2], 0)) for part in parts]
+            setattr(layer, name, torch.cat(padded))

@@ -6,7 +6,7 @@ from typing import Any
 
 import psutil
 import torch
-from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+from transformers import AutoModelForCausalLM, AutoModelForImageTextToText, GenerationConfig
 
 from service.engines.images import takes_images
 from service.engines.prompts import Checkpoint
@@ -16,17 +16,19 @@ _DTYPES = ("float32", "float64", "bfloat16", "float16")
 _SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
 
 
-def find_device(name: str | None) -> torch.device:
-    """Return a device that can be used; None: a GPU if there is one, otherwise the CPU."""
-    if name in (None, "auto"):
+def find_device(name: str) -> torch.device:
+    """Return the device for `auto` (a GPU if there is one), `cpu`, `cuda`, `cuda:1` or `mps`."""
+    if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError) as error:
+    kind = name.partition(":")[0]
+    if kind not in ("cpu", "cuda", "mps"):
+        raise InputError(f"{name!r} is not a device. Give auto, cpu, cuda, cuda:0, ... or mps.")
+    if kind != "cpu" and not getattr(torch, kind).is_available():
         raise PrerequisiteError(
-            f"The device {name!r} cannot be used ({first_line(error)}). Give cpu, cuda, cuda:1, ... or mps, "
-            "or install the torch build for this machine."
-        ) from error
+            f"torch {torch.__version__} finds no {kind} device. Set device to cpu, or install the torch "
+            "build for this machine."
+        )
+    return torch.device(name)
 
 
 def name_gpu(device: torch.device) -> str | None:
@@ -34,11 +36,12 @@ def name_gpu(device: torch.device) -> str | None:
     return torch.cuda.get_device_name(device) if device.type == "cuda" else None
 
 
-def find_dtype(name: str | None, checkpoint: Checkpoint) -> str:
-    """Return the dtype's name, by default that of the checkpoint's weights."""
-    dtype = checkpoint.dtype if name in (None, "auto") else name
+def find_dtype(name: str, checkpoint: Checkpoint) -> str:
+    """Return the dtype's name; `auto` is the dtype of the checkpoint."""
+    dtype = checkpoint.dtype if name == "auto" else name
     if dtype not in _DTYPES:
-        raise InputError(f"dtype is {dtype!r}. Give {', '.join(_DTYPES)}.")
+        source = " (the checkpoint's)" if name == "auto" else ""
+        raise InputError(f"dtype is {dtype!r}{source}. Give {', '.join(_DTYPES)}.")
     return dtype
 
 
@@ -48,7 +51,10 @@ def model_class(config: Any) -> Any:
 
 
 def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str) -> tuple[Any, frozenset[int]]:
-    """Load the weights; return the model and the tokens that end a response."""
+    """Load the weights; return the model and the tokens that end a response.
+
+    The checkpoint's own sampling settings are dropped: the request's settings alone shape a response.
+    """
     logging.getLogger("transformers").setLevel(logging.ERROR)
     try:
         model, loaded = model_class(checkpoint.config).from_pretrained(
@@ -73,6 +79,7 @@ def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str) -> tupl
         raise PrerequisiteError(f"The weights of {checkpoint.name} cannot be loaded: {reason}") from error
     ids = model.generation_config.eos_token_id
     ends = {*(ids if isinstance(ids, list) else [ids]), checkpoint.tokenizer.eos_token_id} - {None}
+    model.generation_config = GenerationConfig()
     return model, frozenset(ends)
 
 

@@ -6,6 +6,7 @@ import importlib.metadata
 import json
 import os
 import re
+import signal
 import socket
 import sys
 from collections.abc import Sequence
@@ -218,7 +219,9 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
                     async with asyncio.timeout(_END_S):
                         await process.wait()
         finally:
-            os.close(self._running)  # ends what is left of its group: its engines
+            with contextlib.suppress(ProcessLookupError):  # its engines are in its group
+                os.killpg(process.pid, signal.SIGKILL)
+            os.close(self._running)
             await process.wait()
 
 

@@ -50,7 +50,8 @@ class ResponseServer:
             ends = config.get_text_config().eos_token_id
         self._end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
         self._never = image_tokens(config)
-        self._decoder = Decoder(self._model, BATCH_SIZE, memory_for_keys(torch.device("cpu")))
+        memory = memory_for_keys(torch.device("cpu"))
+        self._decoder = Decoder(self._model, BATCH_SIZE, memory, self._never)
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
