@@ -226,6 +226,8 @@ def read_case(case: GradeCase) -> tuple[FinalAnswer | None, Task | Grade]:
     try:
         answer = answer_of(case)
         gold = gold_answer(case.gold)
+    except MemoryError:  # a worker reports it
+        raise
     except Exception:  # one unreadable response must not stop the others
         return None, CRASHED
     if answer is None:

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from itertools import zip_longest
 from typing import Any
 
 from evaluator.grading.compare import Task, WorkerTask, do_task, read_case, read_tolerance, with_answer
@@ -104,9 +105,16 @@ class Grader(AbstractContextManager["Grader"]):
         given = [_as_case(case) for case in cases]
         if apart or self.own is not None:
             return self._run(given, len(given), progress, deadline)
-        comparisons = (self._read(case)[1] for case in given)
-        grades = self._run(comparisons, len(given), progress, deadline)
-        return [with_answer(grade, self._read(case)[0]) for grade, case in zip(grades, given, strict=True)]
+        answers: list[FinalAnswer | None] = []
+
+        def comparisons() -> Iterator[WorkerTask | Grade]:
+            for case in given:
+                answer, comparison = self._read(case)
+                answers.append(answer)
+                yield comparison
+
+        grades = self._run(comparisons(), len(given), progress, deadline)
+        return [with_answer(grade, answer) for grade, answer in zip_longest(grades, answers)]
 
     def _read(self, case: GradeCase) -> tuple[FinalAnswer | None, WorkerTask | Grade]:
         """Read a case; remember the result by a hash of the response, since responses are long."""

@@ -1,6 +1,9 @@
 """Reading the database from pages: stamps, kept results, and a writer that can add reviews only."""
 
 import sqlite3
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import func, select, text
@@ -47,6 +50,30 @@ def test_reading_sees_what_a_run_commits_meanwhile_and_never_waits_for_it(served
         assert count_sets() == 0
         writer.execute("COMMIT")
     assert count_sets() == 1
+
+
+def test_a_result_is_made_once_though_several_tabs_ask_and_the_oldest_is_forgotten(served, monkeypatch):
+    monkeypatch.setattr(database, "_MOST_KEPT", 2)
+    made, both_asked = [], threading.Barrier(2)
+
+    def make():
+        made.append(1)
+        time.sleep(0.1)
+        return [1]
+
+    def ask(_):
+        both_asked.wait(10)
+        return database.keep("slow", make)
+
+    with ThreadPoolExecutor(2) as tabs:
+        first, second = tabs.map(ask, range(2))
+    assert first == second == [1]
+    assert first is not second
+    assert made == [1]
+    for other in ("a", "b"):
+        database.keep(other, make)
+    database.keep("slow", make)
+    assert len(made) == 4
 
 
 def test_pages_cannot_write_and_reviews_need_the_option(served):

@@ -219,21 +219,24 @@ class Record:
             state = [file_state(each) for each in (self.folder, *sorted(files))]
             if state == self._state:
                 return
-            table, self._contents, problems = current_counts(self.folder, self.run.name)
+            _, self._contents, problems = current_counts(self.folder, self.run.name)
             texts = set(steps_there(self.folder, "texts"))  # written before headers, so looked for later
             missing = [texts_path(self.folder, step) for step in self._contents if step not in texts]
             self._problems = (*problems, *(f"{path}: {_MISSING}" for path in missing))
-            self._counts = TrainingCounts(table)
+            self._counts = None
             self._state = state if bool(self._problems) == damaged else []  # what to look at has changed
 
 
+_holding = threading.Lock()
 _with_counts: deque[Record] = deque(maxlen=2)
 """The records whose counts stay in memory, 12 MB for 500,000 responses: the last used."""
 
 
 def _hold_counts(asked: Record) -> None:
-    if asked not in _with_counts:
-        if len(_with_counts) == _with_counts.maxlen:
+    with _holding:
+        if asked in _with_counts:
+            _with_counts.remove(asked)
+        elif len(_with_counts) == _with_counts.maxlen:
             _with_counts.popleft()._counts = None
         _with_counts.append(asked)
 

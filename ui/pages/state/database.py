@@ -32,6 +32,7 @@ TASKS = "tasks"
 
 _lock = threading.Lock()
 _MOST_KEPT = 500
+_making: dict[bytes, threading.Lock] = {}
 _kept: OrderedDict[bytes, bytes] = OrderedDict()  # the least recently used first
 _open: dict[tuple[Place, object], tuple[Database, sqlite3.Connection | None]] = {}
 
@@ -87,14 +88,17 @@ def keep(key: Any, make: Callable[[], R]) -> R:
     """Return the result of `make`, kept for each `repr(key)`; callers get a copy each."""
     name = hashlib.blake2b(repr(key).encode("utf-8", "replace")).digest()
     with _lock:
-        written = _kept.get(name)
-    if written is None:
-        written = pickle.dumps(make())
-    with _lock:
-        _kept[name] = written
-        _kept.move_to_end(name)
-        if len(_kept) > _MOST_KEPT:
-            _kept.popitem(last=False)
+        making = _making.setdefault(name, threading.Lock())
+    with making:  # what takes seconds is made once, though several tabs ask for it
+        with _lock:
+            written = _kept.get(name)
+        if written is None:
+            written = pickle.dumps(make())
+        with _lock:
+            _kept[name] = written
+            _kept.move_to_end(name)
+            if len(_kept) > _MOST_KEPT:
+                _making.pop(_kept.popitem(last=False)[0], None)
     result: R = pickle.loads(written)
     return result
 
@@ -148,7 +152,7 @@ def forget() -> None:
             if file is not None:
                 file.close()
         _open.clear()
-    _kept.clear()
+        _kept.clear()
 
 
 def _opened(place: Place) -> tuple[Database, sqlite3.Connection | None]:
