@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, ge
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import to_json
 
 from service.asks.redaction import redact
 from service.errors import InputError
@@ -233,7 +234,7 @@ class Reading(Generic[C]):
         """Return the config."""
         values = self._resolve(self._kind, (), self._given)
         try:
-            config = self._kind.model_validate_json(json.dumps(values, default=str), strict=True)
+            config = self._kind.model_validate_json(to_json(values, fallback=str), strict=True)
         except ValidationError as error:
             for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
                 self._report(each)
@@ -400,10 +401,11 @@ def read_text(annotation: Any, text: str) -> Any:
     leaves = _leaves(annotation)
     if str in leaves or Path in leaves:
         return text
-    for parse in (int, float, json.loads, _read_toml, _split_list):
+    numbers: list[Callable[[str], Any]] = [kind for kind in (int, float) if kind in leaves]
+    for parse in (*numbers, json.loads, _read_toml, _split_list):
         with suppress(ValueError, RecursionError):
             value = parse(text.lower() if bool in leaves else text)
-            TypeAdapter(annotation).validate_json(json.dumps(value), strict=True)
+            TypeAdapter(annotation).validate_json(to_json(value), strict=True)
             return value
     return text
 

@@ -75,6 +75,12 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path):
         ('chat_template_kwargs={"enable_thinking": false}', {"enable_thinking": False}),
         ("chat_template_kwargs={enable_thinking = false}", {"enable_thinking": False}),
         ("chat_template_kwargs.enable_thinking=false", {"enable_thinking": False}),
+        ("chat_template_kwargs.date_string=2024-07-26", {"date_string": "2024-07-26"}),
+        ("chat_template_kwargs.at=2024-07-26T12:00:00Z", {"at": "2024-07-26T12:00:00Z"}),
+        ("chat_template_kwargs.d=0701", {"d": "0701"}),
+        ("chat_template_kwargs.d=infinity", {"d": "infinity"}),
+        ("chat_template_kwargs.d=\uff11\uff12", {"d": "\uff11\uff12"}),
+        ("chat_template_kwargs.d=12", {"d": 12}),
     ],
 )
 def test_words_are_read_as_the_type_of_their_field(tmp_path, word, value):
@@ -164,6 +170,8 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         (EvalConfig, "", ["max_usd=true"], "max_usd=true: give a number, at least 0."),
         (EvalConfig, "", ["n=true"], "n=true: give an integer, 1 to 100,000."),
         (EvalConfig, "", ["n=5.0"], "n=5.0: give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["n=2024-01-01"], "n=2024-01-01: give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["timeout_s=12:30:00"], "timeout_s=12:30:00: give a number, more than 0."),
         (EvalConfig, "", ["batch=yes"], "batch=yes: give true or false."),
         (EvalConfig, "", ["batch=1"], "batch=1: give true or false."),
         (EvalConfig, "", ["price=[true,false]"], "price=[true,false]: give a list of 2 values."),
