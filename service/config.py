@@ -219,6 +219,10 @@ class Reading(Generic[C]):
 
     def set(self, key: str, value: Any, place: str) -> None:
         """Set one field by its dotted name; a text is read as the field's type. Errors name the `place`."""
+        try:
+            to_json({key: value})
+        except ValueError as error:  # half of a surrogate pair stands for a byte that is not UTF-8
+            raise InputError(redact(f"{place or f'{key}: '}write settings in UTF-8.")) from error
         setting = find_setting(self._kind, key)
         if setting is not None and _is_marked(setting.info, "free") and key != setting.path:
             inner = key.removeprefix(f"{setting.path}.")

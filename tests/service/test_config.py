@@ -172,6 +172,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         (EvalConfig, "", ["n=5.0"], "n=5.0: give an integer, 1 to 100,000."),
         (EvalConfig, "", ["n=2024-01-01"], "n=2024-01-01: give an integer, 1 to 100,000."),
         (EvalConfig, "", ["timeout_s=12:30:00"], "timeout_s=12:30:00: give a number, more than 0."),
+        (EvalConfig, "", ["model=caf\udce9"], "model=caf\udce9: write settings in UTF-8."),
         (EvalConfig, "", ["batch=yes"], "batch=yes: give true or false."),
         (EvalConfig, "", ["batch=1"], "batch=1: give true or false."),
         (EvalConfig, "", ["price=[true,false]"], "price=[true,false]: give a list of 2 values."),
