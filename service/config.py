@@ -367,9 +367,13 @@ def _merge(info: FieldInfo, before: Any, value: Any) -> Any:
         value = [value]
     if _is_marked(info, "free"):
         return [*(before or ()), *(value if isinstance(value, list) else [value])]
-    if isinstance(before, dict) and isinstance(value, dict) and value:
-        return {**before, **value}
-    return value
+    return _merge_tables(before, value)
+
+
+def _merge_tables(before: Any, value: Any) -> Any:
+    if not (isinstance(before, dict) and isinstance(value, dict) and value):
+        return value
+    return before | {key: _merge_tables(before.get(key), inner) for key, inner in value.items()}
 
 
 def read_stored(

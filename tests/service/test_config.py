@@ -88,6 +88,21 @@ def test_words_are_read_as_the_type_of_their_field(tmp_path, word, value):
     assert getattr(config, re.split(r"[.=]", word)[0]) == value
 
 
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("c.e=1", {"a": 1, "c": {"d": 2, "e": 1}}),
+        ("c.d=1", {"a": 1, "c": {"d": 1}}),
+        ("c={}", {"a": 1, "c": {}}),
+        ("c=3", {"a": 1, "c": 3}),
+    ],
+)
+def test_words_change_parts_of_a_free_table(tmp_path, word, value):
+    file = "chat_template_kwargs = {a = 1, c = {d = 2}}"
+    config = read(tmp_path, EvalConfig, [*EVAL, f"chat_template_kwargs.{word}"], file)
+    assert config.chat_template_kwargs == value
+
+
 A, B = {"model": "a"}, {"model": "b"}
 BOTH = '[[solver]]\nmodel = "a"\n[[solver]]\nmodel = "b"\n'
 THINKING = '[[solver]]\nmodel = "a"\nchat_template_kwargs = {thinking = false}\n'
