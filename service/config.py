@@ -263,16 +263,11 @@ class Reading(Generic[C]):
             self._places[here] = several[-1][1](here)
             tables = _tables(info)
             if info is None:
-                plain = tuple(part for part in here if not isinstance(part, int) and part)
-                for value, place_of in several:
-                    unknown = {"type": "extra_forbidden", "loc": plain, "input": value}
-                    self._report(unknown, place_of(here))
+                self._report_unknown(here, several)
             elif _is_list(info):
                 resolved[name] = self._resolve_items(tables[0], here, several)
             elif tables:
-                inner = self._resolve_choice(tables, here, several)
-                if not _takes_none(info) or tables[0].leading in inner:
-                    resolved[name] = inner
+                resolved[name] = self._resolve_choice(info, here, several)
             else:
                 resolved[name] = reduce(partial(_merge, info), (value for value, _ in several), None)
         return resolved
@@ -293,15 +288,19 @@ class Reading(Generic[C]):
             self._problems.append(f"{place}[{PROFILES}.{name}] does not exist. Available: {available}.")
         return self._profiles.get(name, {})
 
-    def _resolve_choice(self, tables: list[type[Config]], at: Place, given: Given) -> dict[str, Any]:
+    def _resolve_choice(self, info: FieldInfo, at: Place, given: Given) -> Any:
         """Return the values of a table; where it has several kinds, what was given for the last one."""
         kept: Given = []
+        tables = _tables(info)
         leading = tables[0].leading if len(tables) == 1 else "kind"
         kinds, kind = [_kind_of(table) for table in tables], _kind_of(tables[0])
         for value, place_of in given:
-            if value in ("none", None):
+            if value is None or (value == "none" and _takes_none(info)):
                 kept = []
                 continue
+            if not isinstance(value, dict) and not (leading and isinstance(value, str)):
+                self._places[at] = place_of(at)
+                return value  # pydantic refuses it
             values = value if isinstance(value, dict) else {leading: value}
             if values.get("kind", kind) != kind:
                 kind, kept = values["kind"], []
@@ -309,6 +308,8 @@ class Reading(Generic[C]):
         if kind not in kinds:
             return {"kind": kind}
         resolved = self._resolve(tables[kinds.index(kind)], at, kept)
+        if _takes_none(info) and leading not in resolved:
+            return None  # settings of what is not there
         return {"kind": kind, **resolved} if kind else resolved
 
     def _resolve_items(self, table: type[Config], at: Place, given: Given) -> list[dict[str, Any]]:
@@ -325,18 +326,26 @@ class Reading(Generic[C]):
                     values = inner if isinstance(inner, dict) else {table.leading: inner}
                     items[key].append((values, place_of))
                     continue
+                if key not in table.model_fields:
+                    self._report_unknown((*at, key), [(inner, place_of)])
+                    continue
                 if key == table.leading and not items:
                     items.append(list(of_all))
                 for each in (of_all, *items):
                     each.append(({key: inner}, place_of))
-        if not items:
-            self._resolve(table, at, of_all)  # names unknown settings
         return [self._resolve(table, (*at, number), item) for number, item in enumerate(items)]
+
+    def _report_unknown(self, at: Place, given: Given) -> None:
+        for value, place_of in given:
+            named = tuple(part for part in at if part != "")
+            self._report({"type": "extra_forbidden", "loc": named, "input": value}, place_of(at))
 
     def _report(self, error: Any, place: str | None = None) -> None:
         """Note one of pydantic's errors as place, name, what is wrong and the way out."""
         choices = {each.choice for each in settings_of(self._kind)}
         loc = error["loc"]  # with the kinds of unions
+        if error["type"] == "missing" and isinstance(loc[-1], int):  # of a list that is too short
+            error, loc = {**error, "type": "too_short"}, loc[:-1]
         at = tuple(part for n, part in enumerate(loc) if (".".join(map(str, loc[:n])), part) not in choices)
         nearest = [at[:length] for length in range(len(at), 0, -1)]
         if place is None:
@@ -501,6 +510,8 @@ def _problem(kind: type[Config], name: str, error: Any) -> tuple[str, str]:
         return " ", f"is missing. {'' if setting is None else setting.about}".rstrip()
     if error["type"] == "value_error":
         return ": ", str(error["ctx"]["error"])
+    if error["type"] in ("model_type", "dict_type"):
+        return f" is {value!r}; ", "give a table."
     if setting is None or last.isdigit():
         return ": ", f"{value!r} cannot be used ({error['msg']})."
     words, limits = _type_words(setting.info.annotation), setting.limits

@@ -213,6 +213,20 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             [],
             "0.toml:2: verdict.looks.0: 1.5 cannot be used (Input",
         ),
+        (RephraseConfig, BOTH + "foo = 1", [], "0.toml:5: solver.1.foo: unknown setting. Did you mean"),
+        (RephraseConfig, BOTH, ["solver.foo=1"], "solver.foo=1: unknown setting. Did you mean solver.form?"),
+        (RephraseConfig, "", ["verdict=3"], "verdict=3: give a table."),
+        (RephraseConfig, "verdict = 3", [], "0.toml:1: verdict is 3; give a table."),
+        (RephraseConfig, "premises = []", [], "0.toml:1: premises is []; give a table."),
+        (RephraseConfig, "proposer = 3", [], "0.toml:1: proposer is 3; give a table."),
+        (RephraseConfig, "", ["proposer=none"], "proposer=none: give one of: 'llm', 'rules', 'file'."),
+        (
+            RephraseConfig,
+            '[proposer]\nmodel = "m"\nprice = [1.0]',
+            [],
+            "0.toml:3: proposer.price is [1.0]; give a list of 2 values.",
+        ),
+        (TrainConfig, "", ["loss=none"], "loss=none: give a table."),
         (
             TrainConfig,
             "[trainer]\nsave_freq = 5",
@@ -352,3 +366,7 @@ def test_a_stored_config_refuses_other_words(tmp_path, kind, word, says):
     with pytest.raises(InputError) as refusal:
         read_stored(kind, stored, [word])
     assert says in str(refusal.value)
+
+
+def test_a_recipe_may_be_named_none(tmp_path):
+    assert read(tmp_path, TrainConfig, ["recipe=none"]).recipe.name == "none"
