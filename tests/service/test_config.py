@@ -11,6 +11,7 @@ from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesPro
 from service.config import Config, Reading, read_stored, template
 from service.errors import InputError
 from trainer_adapter.config import TrainConfig
+from trainer_adapter.methods.recipes import find_recipe
 
 EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
@@ -368,5 +369,6 @@ def test_a_stored_config_refuses_other_words(tmp_path, kind, word, says):
     assert says in str(refusal.value)
 
 
-def test_a_recipe_may_be_named_none(tmp_path):
-    assert read(tmp_path, TrainConfig, ["recipe=none"]).recipe.name == "none"
+def test_an_unknown_recipe_is_refused_with_those_that_exist_even_if_it_is_none(tmp_path):
+    with pytest.raises(InputError, match=r"no recipe 'none'\. Available: grpo, .* Or give a TOML file\."):
+        find_recipe(read(tmp_path, TrainConfig, ["recipe=none"]).recipe.name)
