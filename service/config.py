@@ -30,6 +30,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar, Union, get_args, ge
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
+from pydantic_core import to_json
 
 from service.asks.redaction import redact
 from service.errors import InputError
@@ -218,6 +219,10 @@ class Reading(Generic[C]):
 
     def set(self, key: str, value: Any, place: str) -> None:
         """Set one field by its dotted name; a text is read as the field's type. Errors name the `place`."""
+        try:
+            to_json({key: value})
+        except ValueError as error:  # half of a surrogate pair stands for a byte that is not UTF-8
+            raise InputError(redact(f"{place or f'{key}: '}write settings in UTF-8.")) from error
         setting = find_setting(self._kind, key)
         if setting is not None and _is_marked(setting.info, "free") and key != setting.path:
             inner = key.removeprefix(f"{setting.path}.")
@@ -233,7 +238,7 @@ class Reading(Generic[C]):
         """Return the config."""
         values = self._resolve(self._kind, (), self._given)
         try:
-            config = self._kind.model_validate_json(json.dumps(values, default=str), strict=True)
+            config = self._kind.model_validate_json(to_json(values, fallback=str), strict=True)
         except ValidationError as error:
             for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
                 self._report(each)
@@ -258,16 +263,11 @@ class Reading(Generic[C]):
             self._places[here] = several[-1][1](here)
             tables = _tables(info)
             if info is None:
-                plain = tuple(part for part in here if not isinstance(part, int) and part)
-                for value, place_of in several:
-                    unknown = {"type": "extra_forbidden", "loc": plain, "input": value}
-                    self._report(unknown, place_of(here))
+                self._report_unknown(here, several)
             elif _is_list(info):
                 resolved[name] = self._resolve_items(tables[0], here, several)
             elif tables:
-                inner = self._resolve_choice(tables, here, several)
-                if not _takes_none(info) or tables[0].leading in inner:
-                    resolved[name] = inner
+                resolved[name] = self._resolve_choice(info, here, several)
             else:
                 resolved[name] = reduce(partial(_merge, info), (value for value, _ in several), None)
         return resolved
@@ -288,15 +288,19 @@ class Reading(Generic[C]):
             self._problems.append(f"{place}[{PROFILES}.{name}] does not exist. Available: {available}.")
         return self._profiles.get(name, {})
 
-    def _resolve_choice(self, tables: list[type[Config]], at: Place, given: Given) -> dict[str, Any]:
+    def _resolve_choice(self, info: FieldInfo, at: Place, given: Given) -> Any:
         """Return the values of a table; where it has several kinds, what was given for the last one."""
         kept: Given = []
+        tables = _tables(info)
         leading = tables[0].leading if len(tables) == 1 else "kind"
         kinds, kind = [_kind_of(table) for table in tables], _kind_of(tables[0])
         for value, place_of in given:
-            if value in ("none", None):
+            if value is None or (value == "none" and _takes_none(info)):
                 kept = []
                 continue
+            if not isinstance(value, dict) and not (leading and isinstance(value, str)):
+                self._places[at] = place_of(at)
+                return value  # pydantic refuses it
             values = value if isinstance(value, dict) else {leading: value}
             if values.get("kind", kind) != kind:
                 kind, kept = values["kind"], []
@@ -304,6 +308,8 @@ class Reading(Generic[C]):
         if kind not in kinds:
             return {"kind": kind}
         resolved = self._resolve(tables[kinds.index(kind)], at, kept)
+        if _takes_none(info) and leading not in resolved:
+            return None  # settings of what is not there
         return {"kind": kind, **resolved} if kind else resolved
 
     def _resolve_items(self, table: type[Config], at: Place, given: Given) -> list[dict[str, Any]]:
@@ -320,18 +326,26 @@ class Reading(Generic[C]):
                     values = inner if isinstance(inner, dict) else {table.leading: inner}
                     items[key].append((values, place_of))
                     continue
+                if key not in table.model_fields:
+                    self._report_unknown((*at, key), [(inner, place_of)])
+                    continue
                 if key == table.leading and not items:
                     items.append(list(of_all))
                 for each in (of_all, *items):
                     each.append(({key: inner}, place_of))
-        if not items:
-            self._resolve(table, at, of_all)  # names unknown settings
         return [self._resolve(table, (*at, number), item) for number, item in enumerate(items)]
+
+    def _report_unknown(self, at: Place, given: Given) -> None:
+        for value, place_of in given:
+            named = tuple(part for part in at if part != "")
+            self._report({"type": "extra_forbidden", "loc": named, "input": value}, place_of(at))
 
     def _report(self, error: Any, place: str | None = None) -> None:
         """Note one of pydantic's errors as place, name, what is wrong and the way out."""
         choices = {each.choice for each in settings_of(self._kind)}
         loc = error["loc"]  # with the kinds of unions
+        if error["type"] == "missing" and isinstance(loc[-1], int):  # of a list that is too short
+            error, loc = {**error, "type": "too_short"}, loc[:-1]
         at = tuple(part for n, part in enumerate(loc) if (".".join(map(str, loc[:n])), part) not in choices)
         nearest = [at[:length] for length in range(len(at), 0, -1)]
         if place is None:
@@ -362,9 +376,13 @@ def _merge(info: FieldInfo, before: Any, value: Any) -> Any:
         value = [value]
     if _is_marked(info, "free"):
         return [*(before or ()), *(value if isinstance(value, list) else [value])]
-    if isinstance(before, dict) and isinstance(value, dict) and value:
-        return {**before, **value}
-    return value
+    return _merge_tables(before, value)
+
+
+def _merge_tables(before: Any, value: Any) -> Any:
+    if not (isinstance(before, dict) and isinstance(value, dict) and value):
+        return value
+    return before | {key: _merge_tables(before.get(key), inner) for key, inner in value.items()}
 
 
 def read_stored(
@@ -400,10 +418,11 @@ def read_text(annotation: Any, text: str) -> Any:
     leaves = _leaves(annotation)
     if str in leaves or Path in leaves:
         return text
-    for parse in (int, float, json.loads, _read_toml, _split_list):
+    numbers: list[Callable[[str], Any]] = [kind for kind in (int, float) if kind in leaves]
+    for parse in (*numbers, json.loads, _read_toml, _split_list):
         with suppress(ValueError, RecursionError):
             value = parse(text.lower() if bool in leaves else text)
-            TypeAdapter(annotation).validate_json(json.dumps(value), strict=True)
+            TypeAdapter(annotation).validate_json(to_json(value), strict=True)
             return value
     return text
 
@@ -491,6 +510,8 @@ def _problem(kind: type[Config], name: str, error: Any) -> tuple[str, str]:
         return " ", f"is missing. {'' if setting is None else setting.about}".rstrip()
     if error["type"] == "value_error":
         return ": ", str(error["ctx"]["error"])
+    if error["type"] in ("model_type", "dict_type"):
+        return f" is {value!r}; ", "give a table."
     if setting is None or last.isdigit():
         return ": ", f"{value!r} cannot be used ({error['msg']})."
     words, limits = _type_words(setting.info.annotation), setting.limits

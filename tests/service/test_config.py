@@ -11,6 +11,7 @@ from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesPro
 from service.config import Config, Reading, read_stored, template
 from service.errors import InputError
 from trainer_adapter.config import TrainConfig
+from trainer_adapter.methods.recipes import find_recipe
 
 EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
@@ -75,11 +76,32 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path):
         ('chat_template_kwargs={"enable_thinking": false}', {"enable_thinking": False}),
         ("chat_template_kwargs={enable_thinking = false}", {"enable_thinking": False}),
         ("chat_template_kwargs.enable_thinking=false", {"enable_thinking": False}),
+        ("chat_template_kwargs.date_string=2024-07-26", {"date_string": "2024-07-26"}),
+        ("chat_template_kwargs.at=2024-07-26T12:00:00Z", {"at": "2024-07-26T12:00:00Z"}),
+        ("chat_template_kwargs.d=0701", {"d": "0701"}),
+        ("chat_template_kwargs.d=infinity", {"d": "infinity"}),
+        ("chat_template_kwargs.d=\uff11\uff12", {"d": "\uff11\uff12"}),
+        ("chat_template_kwargs.d=12", {"d": 12}),
     ],
 )
 def test_words_are_read_as_the_type_of_their_field(tmp_path, word, value):
     config = read(tmp_path, EvalConfig, [*EVAL, word])
     assert getattr(config, re.split(r"[.=]", word)[0]) == value
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        ("c.e=1", {"a": 1, "c": {"d": 2, "e": 1}}),
+        ("c.d=1", {"a": 1, "c": {"d": 1}}),
+        ("c={}", {"a": 1, "c": {}}),
+        ("c=3", {"a": 1, "c": 3}),
+    ],
+)
+def test_words_change_parts_of_a_free_table(tmp_path, word, value):
+    file = "chat_template_kwargs = {a = 1, c = {d = 2}}"
+    config = read(tmp_path, EvalConfig, [*EVAL, f"chat_template_kwargs.{word}"], file)
+    assert config.chat_template_kwargs == value
 
 
 A, B = {"model": "a"}, {"model": "b"}
@@ -164,6 +186,9 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         (EvalConfig, "", ["max_usd=true"], "max_usd=true: give a number, at least 0."),
         (EvalConfig, "", ["n=true"], "n=true: give an integer, 1 to 100,000."),
         (EvalConfig, "", ["n=5.0"], "n=5.0: give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["n=2024-01-01"], "n=2024-01-01: give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["timeout_s=12:30:00"], "timeout_s=12:30:00: give a number, more than 0."),
+        (EvalConfig, "", ["model=caf\udce9"], "model=caf\udce9: write settings in UTF-8."),
         (EvalConfig, "", ["batch=yes"], "batch=yes: give true or false."),
         (EvalConfig, "", ["batch=1"], "batch=1: give true or false."),
         (EvalConfig, "", ["price=[true,false]"], "price=[true,false]: give a list of 2 values."),
@@ -189,6 +214,20 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             [],
             "0.toml:2: verdict.looks.0: 1.5 cannot be used (Input",
         ),
+        (RephraseConfig, BOTH + "foo = 1", [], "0.toml:5: solver.1.foo: unknown setting. Did you mean"),
+        (RephraseConfig, BOTH, ["solver.foo=1"], "solver.foo=1: unknown setting. Did you mean solver.form?"),
+        (RephraseConfig, "", ["verdict=3"], "verdict=3: give a table."),
+        (RephraseConfig, "verdict = 3", [], "0.toml:1: verdict is 3; give a table."),
+        (RephraseConfig, "premises = []", [], "0.toml:1: premises is []; give a table."),
+        (RephraseConfig, "proposer = 3", [], "0.toml:1: proposer is 3; give a table."),
+        (RephraseConfig, "", ["proposer=none"], "proposer=none: give one of: 'llm', 'rules', 'file'."),
+        (
+            RephraseConfig,
+            '[proposer]\nmodel = "m"\nprice = [1.0]',
+            [],
+            "0.toml:3: proposer.price is [1.0]; give a list of 2 values.",
+        ),
+        (TrainConfig, "", ["loss=none"], "loss=none: give a table."),
         (
             TrainConfig,
             "[trainer]\nsave_freq = 5",
@@ -328,3 +367,8 @@ def test_a_stored_config_refuses_other_words(tmp_path, kind, word, says):
     with pytest.raises(InputError) as refusal:
         read_stored(kind, stored, [word])
     assert says in str(refusal.value)
+
+
+def test_an_unknown_recipe_is_refused_with_those_that_exist_even_if_it_is_none(tmp_path):
+    with pytest.raises(InputError, match=r"no recipe 'none'\. Available: grpo, .* Or give a TOML file\."):
+        find_recipe(read(tmp_path, TrainConfig, ["recipe=none"]).recipe.name)
