@@ -18,16 +18,19 @@ def this_process() -> str:
     pid, host = os.getpid(), socket.gethostname()
     try:
         boot = (PROC / "sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        boot = f"host:{host}"
+    try:
         namespace = os.readlink(PROC / "self/ns/pid")
     except OSError:
-        boot, namespace = f"host:{host}", "-"
+        namespace = "-"
     return f"{boot}|{namespace}|{host}|{pid}|{_start(pid) or '?'}"
 
 
 def has_ended(process: str) -> bool | None:
     """Return whether the process with this identity has ended; None if this cannot be seen from here."""
     boot, namespace, _, pid, start = process.split("|")
-    if [boot, namespace] != this_process().split("|")[:2]:
+    if start == "?" or [boot, namespace] != this_process().split("|")[:2]:
         return None
     return _start(int(pid)) != start
 

@@ -75,6 +75,6 @@ def bind(address: Address) -> tuple[socket.socket, Address]:
         elif error.errno == errno.EACCES:
             problem = f"port {address.port} is not allowed for this user. Choose 1024 or higher with --port."
         raise InputError(problem) from error
-    # This one knows its protocol; otherwise asyncio delays small answers until the last one is acknowledged.
-    listening = socket.socket(fileno=created.detach())
+    # asyncio delays small answers (Nagle's algorithm) on a socket that does not name its protocol.
+    listening = socket.socket(created.family, created.type, socket.IPPROTO_TCP, created.detach())
     return listening, replace(address, port=listening.getsockname()[1])

@@ -141,9 +141,13 @@ class Database(ABC):
                 "another one with --db."
             )
         if self.read_only or (revision is not None and not upgrade):
+            from service.database.sqlite import can_be_written
+
+            fixed = isinstance(self.place, Path) and not can_be_written(self.place)
+            copying = "Copy it to a folder where you have write access. " if fixed else ""
             raise DatabaseError(
                 f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
-                f"has {newest}). Back it up with `tagrpo db backup FILE`, then run `tagrpo "
+                f"has {newest}). {copying}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
                 "db upgrade`."
             )
         with self._transaction(write=True) as connection:

@@ -8,7 +8,7 @@ import json
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
@@ -84,10 +84,15 @@ class PostgresDatabase(Database):
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
         """Open a transaction; if its connection is lost in the commit, ask the server what became of it."""
         with self._begin(write=write) as connection:
-            yield connection
-            transaction = dict(connection.info)
-            if write:
-                transaction["written"] = connection.exec_driver_sql(_WRITTEN).scalar_one()
+            try:
+                yield connection
+                transaction = dict(connection.info)
+                if write:
+                    transaction["written"] = connection.exec_driver_sql(_WRITTEN).scalar_one()
+            except BaseException:
+                with suppress(DatabaseError, DBAPIError):  # the first error counts
+                    connection.rollback()
+                raise
             try:
                 connection.commit()
             except ConnectionLostError:
@@ -120,13 +125,17 @@ class PostgresDatabase(Database):
     def _was_committed(self, transaction: dict[str, Any]) -> bool:
         """Ask what became of a transaction whose connection was lost in the commit.
 
-        The write lock is free only when the server has ended that transaction.
+        While the server has not ended that transaction, it holds the write lock.
         """
-        with self._begin(write=True) as connection:
-            return connection.exec_driver_sql(_STATUS, transaction).scalar_one_or_none() == "committed"
+        for write in (False, True):
+            with self._begin(write=write) as connection:
+                status = connection.exec_driver_sql(_STATUS, transaction).scalar_one_or_none()
+            if status != "in progress":
+                break
+        return status == "committed"
 
     def _prepare(self, connection: Any, record: Any) -> None:
-        """Check a new connection, note to which life of the server it is, and read whole sums as int."""
+        """Check a new connection, note the server's start time, and read whole sums as int."""
         from psycopg.adapt import Loader
 
         class NumberLoader(Loader):  # type: ignore[misc]

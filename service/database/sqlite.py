@@ -92,15 +92,17 @@ class SqliteDatabase(Database):
         return describe_error(error.orig, self.place)
 
     def integrity_report(self, *, whole: bool = False) -> list[str]:
-        with closing(self.engine.raw_connection()) as connection:
-            cursor = connection.cursor()
+        check = "integrity_check" if whole else "quick_check"
+        with self.engine.connect() as connection:
             try:
-                cursor.execute(f"PRAGMA {'integrity_check' if whole else 'quick_check'}(20)")
-                if problems := [str(row[0]) for row in cursor.fetchall() if row[0] != "ok"]:
-                    return problems  # references cannot be followed over damaged pages
-            except sqlite3.DatabaseError as error:  # pages so bad that the check itself ends at them
-                return [str(error)]
-            broken = cursor.execute("PRAGMA foreign_key_check").fetchmany(20)
+                rows = connection.exec_driver_sql(f"PRAGMA {check}(20)").all()
+            except DatabaseError as error:
+                if type(error.__cause__) is not sqlite3.DatabaseError:  # such as a lock
+                    raise
+                return [str(error.__cause__)]  # pages so bad that the check itself ends at them
+            if problems := [str(row[0]) for row in rows if row[0] != "ok"]:
+                return problems  # references cannot be followed over damaged pages
+            broken = connection.exec_driver_sql("PRAGMA foreign_key_check").fetchmany(20)
             return [f"{row[0]} row {row[1]} refers to a missing row of {row[2]}" for row in broken]
 
     def size(self) -> int:
@@ -184,13 +186,15 @@ def network_file_system(path: Path) -> str | None:
 
 def uses_wal() -> bool:
     """Return whether files get a write-ahead log, as the environment says."""
-    return os.environ.get(JOURNAL) != "rollback"
+    journal = os.environ.get(JOURNAL, "wal").lower()
+    if journal not in ("wal", "rollback"):
+        raise DatabaseError(f"{JOURNAL}={journal}: give wal (the default) or rollback.")
+    return journal == "wal"
 
 
 def check_place(path: Path) -> None:
     """Refuse WAL on a network file system, before SQLite writes anything there."""
-    kind = network_file_system(path)
-    if kind is not None and uses_wal():
+    if uses_wal() and (kind := network_file_system(path)) is not None:
         raise DatabaseError(
             f"{path}: is on a network file system ({kind}), where SQLite's write-ahead log can lose or "
             f"damage data. {WAYS_OUT}."
@@ -205,13 +209,23 @@ def back_up(path: Path, target: Path) -> int:
     check_file(path, create=False)
     if not target.parent.is_dir():  # perhaps a disk that is not mounted
         raise DatabaseError(f"{target}: the folder {target.parent} does not exist. Create it first.")
-    address = f"{path.resolve().as_uri()}?mode=ro"
     try:
-        with closing(sqlite3.connect(address, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
-            (problem,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if problem != "ok":
-                raise DatabaseError(f"{path}: damaged ({problem}); no copy was made. Run `tagrpo db check`.")
-            write_file(target, lambda part: connection.execute("VACUUM INTO ?", (str(part),)), overwrite=None)
+        write_file(target, lambda part: _copy(path, part), overwrite=None)
     except sqlite3.Error as error:
         raise describe_error(error, path) or error from error
     return target.stat().st_size
+
+
+def _copy(path: Path, part: Path) -> None:
+    source = f"{path.resolve().as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(source, uri=True, timeout=BUSY_TIMEOUT_S)) as reading,
+        closing(sqlite3.connect(part)) as writing,
+    ):
+        # Page by page, unlike VACUUM INTO, so that the check also finds the damage of the source.
+        reading.backup(writing)
+        (problem,) = writing.execute("PRAGMA quick_check(1)").fetchone()
+        # Otherwise, opening the copy on a read-only disk would need files next to it.
+        writing.execute("PRAGMA journal_mode = DELETE")
+    if problem != "ok":
+        raise DatabaseError(f"{path}: damaged ({problem}); no copy was made. Run `tagrpo db check`.")

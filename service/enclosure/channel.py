@@ -16,7 +16,7 @@ _BUILT_IN = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type
 _TYPES: dict[str, Any] = {
     each.__name__: each for each in (*_BUILT_IN, bytearray, frozenset, Decimal, Fraction)
 }
-_COLLECTIONS: tuple[Any, ...] = (list, tuple, set, frozenset, bytes, bytearray)
+_COLLECTIONS: tuple[Any, ...] = (list, tuple, set, frozenset)
 
 Encode = Callable[[object], int]
 """Called with an object that is no plain data; returns its number."""
@@ -51,6 +51,8 @@ def encode(value: Any, refer: Encode) -> Any:
         return {"dict": [[encode(key, refer), encode(each, refer)] for key, each in dict.items(value)]}
     if type(value) is range:
         return {"range": [encode(each, refer) for each in (value.start, value.stop, value.step)]}
+    if type(value) in (bytes, bytearray):
+        return {type(value).__name__: value.hex()}
     if type(value) in (complex, Decimal, Fraction):
         return {type(value).__name__: str(value)}
     if isinstance(value, type) and value in _BUILT_IN:
@@ -77,9 +79,11 @@ def decode(value: Any, known: Decode) -> Any:
                 return {decode(key, known): decode(each, known) for key, each in content}
             case "range":
                 return range(*decode(content, known))
+            case "bytes" | "bytearray":
+                return _TYPES[name].fromhex(content)
             case "complex" | "Decimal" | "Fraction":
                 return _TYPES[name](content)
-            case "tuple" | "set" | "frozenset" | "bytes" | "bytearray":
+            case "tuple" | "set" | "frozenset":
                 return _TYPES[name](decode(content, known))
         raise ValueError(name)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:

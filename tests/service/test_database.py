@@ -59,7 +59,7 @@ def test_another_schema_has_another_revision(path):
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path, read_only):
+def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path, monkeypatch, read_only):
     with Database.open(path) as db:
         insert_run(db, "a")
     with closing(sqlite3.connect(path)) as connection:  # what the oldest schema has more, and less
@@ -74,6 +74,10 @@ def test_an_older_database_is_left_alone_until_it_is_to_be_upgraded(path, read_o
     before = path.read_bytes()
     with pytest.raises(DatabaseError, match=r"older tagrpo .*run `tagrpo db upgrade`"):
         Database.open(path, read_only=read_only)
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite, "can_be_written", lambda path: False)
+        with pytest.raises(DatabaseError, match="Copy it to a folder"):
+            Database.open(path, create=False)
     assert path.read_bytes() == before
     Database.open(path, create=False, upgrade=True).close()
     assert schema_hash(path) == "6f871d6ed4bc"
@@ -180,9 +184,22 @@ def test_what_lies_on_a_network_file_system_and_is_not_written_is_read(path, req
 
 @pytest.mark.usefixtures("on_nfs")
 def test_a_rollback_journal_is_used_there_on_request(path, monkeypatch):
-    monkeypatch.setenv(JOURNAL, "rollback")
+    monkeypatch.setenv(JOURNAL, "roll back")
+    with pytest.raises(DatabaseError, match="give wal"):
+        Database.open(path)
+    assert not path.exists()
+    monkeypatch.setenv(JOURNAL, "Rollback")
     with Database.open(path) as db, db.read() as session:
         assert session.execute(text("PRAGMA journal_mode")).scalar() == "delete"
+
+
+def test_a_locked_database_is_not_called_damaged(path, monkeypatch):
+    monkeypatch.setenv(JOURNAL, "rollback")
+    monkeypatch.setattr(sqlite, "BUSY_TIMEOUT_S", 0)
+    with Database.open(path) as db, closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(DatabaseError, match="has locked"):
+            db.integrity_report()
 
 
 @pytest.mark.parametrize(

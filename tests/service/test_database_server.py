@@ -13,10 +13,11 @@ import pytest
 from eval_sampling import draw, every, places, running_server, start, sums
 from openai_faults import Seen
 from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
 
 from service.asks.tables import AskRow
 from service.database import Database, DatabaseServer, locate_database, postgresql
-from service.errors import DatabaseError
+from service.errors import BudgetError, DatabaseError
 from service.questions.question import make_question
 from service.questions.store import store_questions
 from service.questions.tables import QuestionRow
@@ -150,13 +151,15 @@ def test_a_server_that_restarts_is_waited_for(cluster, url):
 @pytest.mark.parametrize("reached", [True, False])
 def test_a_connection_cut_in_the_commit_is_asked_after(url, monkeypatch, reached):
     """The server has committed and its word is lost, or it has not: then nothing was written."""
-    with Database.open(url) as db:
+    monkeypatch.setitem(postgresql._SETTINGS, "lock_timeout", "500ms")
+    with Database.open(url) as db, psycopg.connect(url.replace("+psycopg", "")) as another_writer:
         dialect = db.engine.dialect
         commit = dialect.do_commit
 
         def cut(connection: Any) -> None:
             if reached:
                 commit(connection)
+                another_writer.execute(postgresql._TAKE_LOCK)
             connection.driver_connection.close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
@@ -168,6 +171,15 @@ def test_a_connection_cut_in_the_commit_is_asked_after(url, monkeypatch, reached
                 store(db, "a")
         monkeypatch.setattr(dialect, "do_commit", commit)
         assert count(db) == reached
+
+
+def test_an_error_is_kept_when_the_connection_is_lost_too(url):
+    def spend(session: Session) -> None:
+        session.connection().connection.driver_connection.close()
+        raise BudgetError("the cap is reached")
+
+    with Database.open(url) as db, pytest.raises(BudgetError):
+        db.repeat(spend, write=True)
 
 
 @pytest.mark.slow

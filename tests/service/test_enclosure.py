@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.enclosure import running
+from service.enclosure import channel, running
 from service.enclosure.inside import Limits
 from service.enclosure.running import Enclosure, ProgramResult
 from service.program_gold import ProgramGold
@@ -82,6 +82,7 @@ def test_a_program_passes_or_says_where_it_failed():
             "f()\nassert memo[1] == 2 and list(memo) == [1]",
         ),
         ("def f(remote): return remote", "assert f(remote=3) == 3"),
+        ("def f(): return bytes(2_000_000), bytearray(2)", "assert f() == (bytes(2_000_000), bytearray(2))"),
     ],
 )
 def test_a_right_program_passes(program, tests):
@@ -111,6 +112,11 @@ def test_a_right_program_passes(program, tests):
 )
 def test_no_result_is_forged(program, value):
     assert run(program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
+
+
+def test_a_number_is_not_taken_for_bytes():
+    with pytest.raises(channel.Malformed):
+        channel.decode({"bytes": 10**18}, str)
 
 
 def test_tests_do_not_answer_for_those_that_follow():

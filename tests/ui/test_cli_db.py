@@ -50,6 +50,8 @@ def test_damaged_pages_are_named(cli: CommandLine, db: Path) -> None:
     pages[(root - 1) * size : root * size] = os.urandom(size)
     db.write_bytes(pages)
     assert "restore a backup" in cli.warned("db", "check", "--db", db).err
+    assert "damaged" in cli.refused("db", "backup", "copy.db", "--db", db)
+    assert not Path("copy.db").exists()
 
 
 def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
