@@ -153,7 +153,7 @@ def usual_column(names: Sequence[str], present: Sequence[str]) -> str | None:
 def option_letters(names: Iterable[str]) -> dict[str, str]:
     """Return columns that hold one option each, such as A, B, C and D or option_a and option_b, with letters.
 
-    Numbers count from 0 where there is one. None where the first two of them are not there.
+    Numbers count from 0 where there is one. Empty where the first two of them are not there.
     """
     marks = {name: match[1] or match[2] for name in names if (match := _OPTION_COLUMN.fullmatch(name))}
     first = 0 if "0" in marks.values() else 1
@@ -198,10 +198,11 @@ def read_question(
 
 def question_text(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> str:
     """Return the text in the question's column; of chat messages, the one message of the user."""
-    value = read_cell(values, columns.question, limits)
-    text = text_of(asked_in(value) or value, "question", columns.question)
+    column = columns.question
+    value = value_at(values, column)
+    text: str = _within(limits, text_of(asked_in(value) or value, "question", column), column)
     if not text.strip():
-        raise RowProblem(f'"{columns.question}" is empty')
+        raise RowProblem(f'"{column}" is empty')
     return text
 
 
@@ -209,8 +210,10 @@ def labels(values: Mapping[str, Any], columns: Columns, limits: RowLimits) -> tu
     """Return level and subject of a row; None where it has none, or no single value."""
 
     def label(column: str | None) -> str | None:
-        value = read_cell(values, column, limits)
-        return None if isinstance(value, list | Mapping) else canonical_text(_scalar(value, column)) or None
+        value = value_at(values, column)
+        if isinstance(value, list | Mapping):
+            return None
+        return canonical_text(_within(limits, _scalar(value, column), column)) or None
 
     return label(columns.level), label(columns.subject)
 
@@ -309,7 +312,7 @@ def text_of(value: Any, part: str, column: str | None) -> str:
 
 
 def _further_text(value: Any, column: str) -> str:
-    """Return what stands below a question, "" for nothing; a list as options with letters, a line each.
+    """Return the text of a further column, "" for nothing; a list as options with letters, a line each.
 
     Options may have labels of their own: `{"A": ...}`.
 
@@ -343,12 +346,14 @@ def bare_answer(text: str) -> str:
 
 
 def _scalar(value: Any, column: str | None, part: str = "") -> str:
-    """A number or text as text; a missing value (also NaN and infinity) as the empty text."""
+    """A number or text as text; a missing value (NaN is one) as the empty text."""
     if value is None:
         return ""
     if isinstance(value, float):
-        if not math.isfinite(value):
+        if math.isnan(value):
             return ""
+        if math.isinf(value):
+            raise RowProblem(f'"{column}" is an infinite number')
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     if isinstance(value, bytes):
         raise RowProblem(f'"{column}" contains bytes, not text')

@@ -3,6 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 from zlib import crc32
 
@@ -12,8 +13,8 @@ from service.telling import TellProgress
 
 NEAR_RATIO = 90.0
 WINDOW = 5  # bytes
-SKETCH = 24  # hashes of a text
-MOST_COMPARED = 40  # earlier texts compared with one text, so that thousands from one template stay quick
+SKETCH = 24  # hashes under which a text is kept
+MOST_COMPARED = 40  # earlier texts compared with one text or kept under one hash: templates stay quick
 
 EqualAnswers = Callable[[Sequence[tuple[str, str]]], Sequence[bool]]
 
@@ -34,8 +35,9 @@ class NearIndex:
     """Questions seen so far, and for a new one the most similar of those with the same images.
 
     The ratio is rapidfuzz's `fuzz.ratio` (twice the longest common subsequence, over both lengths) on texts
-    without whitespace and case. A text is compared with those that share most of its `SKETCH` smallest hashes
-    of 5-byte windows. So a pair just above the ratio can be missed, while equal texts never are.
+    without whitespace and case. A text is compared with those that share most of its smallest hashes of
+    5-byte windows, up to `SKETCH` that have room for it. A template's own hashes are soon full, and so its
+    texts are kept under what tells them apart. A pair just above the ratio can be missed, equal texts never.
     """
 
     def __init__(self) -> None:
@@ -49,24 +51,30 @@ class NearIndex:
         One with the same digits goes before one with others; of equals the earliest is taken.
         """
         text, images = "".join(question.text.split()).casefold(), question.images
-        holders = [self._holders[images, each] for each in _sketch(text)]
+        holders: list[list[int]] = []
+        free: list[list[int]] = []  # hashes with room for a further key
+        for each in _hashes(text):
+            holders.append(keys := self._holders[images, each])
+            if len(keys) < MOST_COMPARED:
+                free.append(keys)
+            if len(free) == SKETCH:
+                break
         if (images, text) in self._equal:
             match: Match | None = Match(self._equal[images, text], 100.0, same_digits=True)
         else:
-            match = self._compare(text, Counter(key for keys in holders for key in keys))
+            match = self._compare(text, Counter(chain(*holders)), Counter(chain(*free)))
         if key is not None:
             self._texts[key] = text
             self._equal.setdefault((images, text), key)
-            for keys in holders:
-                if len(keys) < MOST_COMPARED:
-                    keys.append(key)
+            for keys in free:
+                keys.append(key)
         return match
 
-    def _compare(self, text: str, shared: Counter[int]) -> Match | None:
-        """Return the best match among keys, by how many hashes they share."""
+    def _compare(self, text: str, shared: Counter[int], rare: Counter[int]) -> Match | None:
+        """Return the best match among keys, by how many rare hashes they share, then by how many of all."""
         from rapidfuzz import fuzz
 
-        likely = sorted(shared, key=lambda key: (-shared[key], key))[:MOST_COMPARED]
+        likely = sorted(shared, key=lambda key: (-rare[key], -shared[key], key))[:MOST_COMPARED]
         ratios = {key: fuzz.ratio(text, self._texts[key], score_cutoff=NEAR_RATIO) for key in sorted(likely)}
         digits = _digits(text)
         matches = (
@@ -111,8 +119,8 @@ def _digits(text: str) -> str:
     return "".join(char for char in text if char.isdecimal())
 
 
-def _sketch(text: str) -> list[int]:
-    """Return the smallest hashes of a text's windows; similar texts have most of them in common."""
+def _hashes(text: str) -> list[int]:
+    """Return the hashes of a text's windows, smallest first; similar texts have most of them in common."""
     data = text.encode("utf-8", "surrogatepass")
     windows = {data[start : start + WINDOW] for start in range(max(1, len(data) - WINDOW + 1))}
-    return sorted(map(crc32, windows))[:SKETCH]
+    return sorted(map(crc32, windows))

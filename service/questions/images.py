@@ -25,6 +25,7 @@ PLACEHOLDER = "<image>"
 """Marks an image in a text, as in verl and in many data sets."""
 
 MOST_BYTES = 20_000_000
+TOO_LARGE = f"is larger than {MOST_BYTES / 1e6:.0f} MB, the limit for an image"
 MOST_PIXELS = 2**25  # 33.5 million: decoded it takes 134 MB
 LONGEST_SIDE = 16_384
 MOST_IMAGES = 64  # of a question
@@ -94,7 +95,7 @@ def read_image(data: bytes) -> Image:
         ImageProblem: too large, none of the four formats, cut off, damaged, animated, or of no size.
     """
     if len(data) > MOST_BYTES:
-        raise ImageProblem(f"is larger than {MOST_BYTES / 1e6:.0f} MB, the limit for an image")
+        raise ImageProblem(TOO_LARGE)
     import PIL.Image
     from PIL import UnidentifiedImageError
 
@@ -144,8 +145,8 @@ def place_images(text: str, images: int) -> str:
         return text
     if count:
         raise ImageProblem(
-            f"contains {images} images, but the text has {count} {PLACEHOLDER}. The text needs one for each "
-            "image, or none"
+            f"contains {images} image{'s' * (images > 1)}, but the text has {count} {PLACEHOLDER}. The text "
+            "needs one for each image, or none"
         )
     return PLACEHOLDER * images + text
 
@@ -208,6 +209,8 @@ class RowImages:
             )
         entry = entry.strip()
         if data := _DATA_ADDRESS.match(entry):
+            if len(entry) - data.end() > MOST_BYTES // 3 * 4 + 8:
+                raise ImageProblem(TOO_LARGE)
             try:
                 return read_image(base64.b64decode(entry[data.end() :], validate=True))
             except ValueError as error:

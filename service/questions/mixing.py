@@ -62,8 +62,8 @@ def mix_sets(
     """Store a new set: the usable questions of `base`, then `chunks` seeded chunks of those of `extra`.
 
     A chunk is half of the base unless its size is given. Making the same mix again changes nothing. Returns
-    the machine-readable form; `overlaps` in the spec counts extra questions that were passed over: same_text
-    (equal but for blanks and case) or near (similar wording with the same digits).
+    the machine-readable form with the spec that is stored; `overlaps` in it counts extra questions that were
+    passed over: same_text (equal but for blanks and case) or near (similar wording with the same digits).
     """
     check_name(name)
     with db.read() as session:
@@ -108,5 +108,5 @@ def mix_sets(
         "created": stored is None,
         "questions": len(members),
         "times": len(members) / len(own),
-        "spec": spec,
+        "spec": spec if stored is None else stored.spec,
     }

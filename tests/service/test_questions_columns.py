@@ -76,6 +76,7 @@ def test_golds_in_many_forms(column, value, expected):
         ({"question": [{"role": "user"}], "answer": "1"}, r'"question" is \[.*, not text'),
         ({"question": "q", "answer": {"value": 1}}, "--column answer=answer.NAME"),
         ({"question": "q", "answer": b"1"}, "contains bytes"),
+        ({"question": "q", "answer": float("inf")}, '"answer" is an infinite number'),
         ({"question": "q", "answer": "1", "task": {"text": ["1"]}}, r"--column question=task\.NAME"),
         ({"question": "q", "answer": "1", "task": ["a", "b\0"]}, r'"task" contains .* U\+0000 at'),
         ({"question": "q", "answer": "1", "task": "t" * 100_001}, r'"task" has 100,001 characters'),
@@ -90,9 +91,21 @@ def test_rows_that_cannot_be_used_say_why(values, message):
 
 def test_a_question_may_be_the_one_message_of_a_user():
     system, user = {"role": "system", "content": "Be brief."}, {"role": "user", "content": "What is 3+4?"}
-    values = {"prompt": [system, user], "reward_model": {"ground_truth": "7"}}
+    other = {"role": "assistant", "content": "\0" + "7" * 100_001}  # its text is not used
+    values = {"prompt": [system, user, other], "reward_model": {"ground_truth": "7"}}
     columns = resolve(Columns(answer="reward_model.ground_truth"), values, "s")
     assert read_question(values, columns, RowLimits()).text == "What is 3+4?"
     for messages in ([user, user], [system], [{"role": "user", "content": [user]}], []):
         with pytest.raises(RowProblem, match=r'"prompt" is \[.*, not text'):
             read_question(values | {"prompt": messages}, columns, RowLimits())
+    with pytest.raises(RowProblem, match=r'"prompt" contains .* U\+0000'):
+        read_question(values | {"prompt": [user | {"content": "What\0?"}]}, columns, RowLimits())
+
+
+def test_labels_that_are_no_single_value_are_ignored():
+    nested: list[object] = ["algebra\0"]
+    for _ in range(2_000):
+        nested = [nested]
+    for subject in (nested, ["algebra\0"], {"name": "t" * 100_001}):
+        values = {"question": "q", "answer": "1", "subject": subject}
+        assert read_question(values, resolve(Columns(), values, "s"), RowLimits()).subject is None

@@ -152,6 +152,8 @@ def test_the_text_refers_to_images_in_order_and_the_id_knows_them():
     assert make_question("The tag <image> of HTML is?", "2").images == ()
     with pytest.raises(InputError, match="contains 2 images, but the text has 1 <image>"):
         make_question("See <image>.", "2", images=["img_a", "img_b"])
+    with pytest.raises(InputError, match="contains 1 image, but the text has 2 <image>"):
+        make_question("See <image> and <image>.", "2", images=["img_a"])
 
 
 def test_stored_images_never_change_and_a_missing_one_is_named(tmp_path):
@@ -268,6 +270,11 @@ def test_what_is_no_image_is_refused(folder, images, reason):
     with pytest.raises(ImageProblem) as problem:
         RowImages(folder).take(images)
     assert reason in str(problem.value)
+
+
+def test_an_address_with_too_much_data_is_not_decoded():
+    with pytest.raises(ImageProblem, match="is larger than 20 MB"):
+        RowImages().take("data:image/png;base64," + "?" * (MOST_BYTES // 3 * 4 + 9))
 
 
 def test_numbers_in_a_text_name_images():

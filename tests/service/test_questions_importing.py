@@ -172,3 +172,16 @@ def test_equal_texts_in_a_set_from_one_template_are_conflicts():
     assert [(pair["row"], pair["earlier"]) for pair in likeness["conflicts"]] == [
         (280 + n, 14 * n) for n in range(20)
     ]
+
+
+def test_rows_of_a_template_find_their_twins_behind_hundreds_of_others():
+    index, names = NearIndex(), ("Ada", "Ben", "Cleo", "Dan", "Eve", "Finn", "Gus")
+    tail = "more. Each apple is washed, dried, weighed and put on a shelf of the shop. How many are there?"
+    texts = [
+        f"{names[n % 7]} has {n * 7919 % 9973} apples and buys {n * 4001 % 997} {tail}" for n in range(300)
+    ]
+    for key, text in enumerate(texts):
+        index.nearest(make_question(text, "1"), key)
+    matches = [index.nearest(make_question(text.replace("washed", "cleaned"), "1")) for text in texts]
+    twins = [key for key, match in enumerate(matches) if match and match.key == key and match.same_digits]
+    assert len(twins) >= 0.99 * len(texts)

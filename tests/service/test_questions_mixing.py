@@ -55,6 +55,13 @@ def test_overlaps_with_the_base_and_inside_the_extra_set_are_passed_over(db):
     assert report["spec"]["overlaps"]["same_text"] <= 2
 
 
+def test_a_mix_of_equal_questions_returns_the_spec_that_is_stored(db):
+    stored = mix_sets(db, "m", base="base", extra="extra", chunk=2, chunks=3, seed=1)
+    again = mix_sets(db, "m", base="base", extra="extra", chunk=3, chunks=2, seed=1)
+    assert (stored["created"], again["created"]) == (True, False)
+    assert again["spec"] == stored["spec"]
+
+
 def test_wrong_use_is_refused(db):
     with pytest.raises(NotFoundError, match='no question set "nothing"'):
         mix_sets(db, "m", base="base", extra="nothing", chunks=1, seed=0)
