@@ -6,7 +6,7 @@ them. A reply counts only if it ends on a verdict line and contains no other ver
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -199,14 +199,17 @@ async def score_by_judge(
             keep_config(session, judging.id, config.stored())
             judge_row = grader_id(session, judge.version)
         hold_cap(db, [judging], config.max_usd, note)
-        with db.read() as reading:
-            for part in in_parts(judge.read_pending(reading), SAMPLES_AT_ONCE):
-                others = [row for row, question in part if question is None]
-                counts["empty"] += sum(row["value"] in _CHOSEN[judge.asked] for row in others)
-                items = [str(row["sample_id"]) for row, question in part if question is not None]
-                with db.write() as session:
-                    insert_grades(session, [{**row, "grader_id": judge_row} for row in others])
-                    add_tasks(session, judging.id, items)
+        with db.read() as session:
+            pending = judge.pending(session)
+        for ids in in_parts(pending, SAMPLES_AT_ONCE):
+            with db.read() as session:
+                part = judge.read(session, ids)
+            others = [row for row, question in part if question is None]
+            counts["empty"] += sum(row["value"] in _CHOSEN[judge.asked] for row in others)
+            items = [str(row["sample_id"]) for row, question in part if question is not None]
+            with db.write() as session:
+                insert_grades(session, [{**row, "grader_id": judge_row} for row in others])
+                add_tasks(session, judging.id, items)
 
         async def ask(asker: Asker, sample_id: str) -> None:
             row, question = await asker.store.read_together(judge.read, int(sample_id))
@@ -260,7 +263,8 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     """
     with db.read() as session:
         judge = Judge(session, config)
-        questions = (question for _, question in judge.read_pending(session) if question is not None)
+        parts = (judge.read(session, ids) for ids in in_parts(judge.pending(session), SAMPLES_AT_ONCE))
+        questions = (question for part in parts for _, question in part if question is not None)
         lengths = {question.id: len(question.text) for question in questions}
         replied = select(AskRow.about).where(
             AskRow.scope == judge.id, AskRow.kind == JUDGE, AskRow.state.in_((ANSWERED, FINAL))
@@ -351,8 +355,8 @@ class Judge:
                 )
         return [(rows[id], questions.get(id)) for id in sample_ids]
 
-    def read_pending(self, session: Session) -> Iterator[tuple[Row, JudgeQuestion | None]]:
-        """Yield what `read` returns for the samples that have no grade of the judge's version."""
+    def pending(self, session: Session) -> Sequence[int]:
+        """Return the ids of the samples that have no grade of the judge's version."""
         base_row, judge_row = find_grader(session, self.base), find_grader(session, self.version)
         if base_row is None:
             name = self.run.name
@@ -370,5 +374,4 @@ class Judge:
             )
             .order_by(RunProblemRow.position, GradeRow.sample_id)
         )
-        for part in in_parts(session.scalars(pending).all(), SAMPLES_AT_ONCE):
-            yield from self.read(session, part)
+        return session.scalars(pending).all()

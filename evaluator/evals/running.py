@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, update
+from sqlalchemy import delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
@@ -103,7 +103,7 @@ async def evaluate(
                 endpoint.check(prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
             runs = _open_runs(config, db, problem_sets, specs, note)
             hold_cap(db, runs, config.max_usd, note)
-            options = models.models()
+            options, noted = models.models(), list[str]()
             for run in runs:
                 with progress(run.name) as report:
                     outcome = await run_eval(
@@ -112,13 +112,15 @@ async def evaluate(
                 if (limit := options.budget.max_requests) is not None:
                     left = options.budget.model_copy(update={"max_requests": limit - outcome.sent})
                     options = replace(options, budget=left)
+                for notice in models.notices:
+                    if notice not in noted:
+                        note(notice)
+                noted = models.notices
                 done.append((run, outcome))
                 if outcome.stopped != INTERRUPTED:
                     each(run, outcome)
                 if outcome.stopped in FATAL:
                     break
-            for notice in models.notices:
-                note(notice)
     return done
 
 
@@ -368,6 +370,11 @@ def _store_blocks(
     finishing = update(TaskRow).where(TaskRow.run_id == run_id, items, TaskRow.state != DONE)
     finishing = finishing.values(state=DONE, worker=None, error=None)
     new = set(session.scalars(finishing.returning(TaskRow.item)))
+    # Earlier versions could be killed between the two; a block is stored as a whole.
+    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
+    firsts = {(block[0].run_problem_id, block[0].ordinal): item for item, block in blocks}
+    stored = session.execute(select(*place.clauses).where(place.in_([*firsts])))
+    new -= {firsts[row.run_problem_id, row.ordinal] for row in stored}
     samples = [sample for item, block in blocks if item in new for sample in block]
     if samples:
         insert_samples(session, samples, grader_row)

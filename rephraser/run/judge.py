@@ -170,7 +170,6 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
             for solver, original, drawn in zip(spec.solvers, case.original, case.drawn, strict=True)
         },
         "findings": findings + (premises.findings if premises else []),
-        "looks": case.look + 1,
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }

@@ -251,7 +251,9 @@ class QuestionWork:
 
     async def compare(self) -> None:
         """Compare the answers to candidates that wait for this, edited ones too, with the question's."""
-        waiting = [each for each in await self.read_candidates() if not each.final]
+        stored = await self.read_candidates()
+        # A review spares only an edited candidate the answers: it applies in every run.
+        waiting = [each for each in stored if not (each.final if each.mended_from else each.verdict_final)]
         await self._finish([self._compare(each) for each in waiting])
 
     async def _compare(self, candidate: Row[Any]) -> None:
@@ -260,12 +262,11 @@ class QuestionWork:
             premises = await self._ask_premises(candidate)
         original = await self._answers_to_question()
         closed = cannot_read(original, self.spec)
-        for look, samples in [*enumerate(self.spec.rule.looks)][candidate.evidence.get("looks", 0) :]:
+        for look, samples in enumerate(self.spec.rule.looks):
             drawn = await self._answers(candidate.candidate_id, candidate.text, 0 if closed else samples)
             # With those of other candidates.
             verdict = await self.judging.do(Case(question, candidate, premises, look, original, drawn))
-            await self.asker.store.write(store_verdict, verdict)
-            if verdict["final"]:
+            if await self.asker.store.write(store_verdict, look, verdict):
                 return
 
     async def _answers_to_question(self) -> Answers:

@@ -79,7 +79,14 @@ def store_checked(
         session.execute(update(AskRow).where(AskRow.id == ask_id).values(outcome=outcome))
 
 
-def store_verdict(session: Session, verdict: Mapping[str, Any]) -> None:
-    """Store a further verdict on a candidate."""
+def store_verdict(session: Session, look: int, verdict: Mapping[str, Any]) -> bool:
+    """Store the verdict of a look at a candidate unless it has one; return whether the newest is final."""
+    query = select(VerdictRow.final, VerdictRow.evidence).filter_by(
+        run_id=verdict["run_id"], candidate_id=verdict["candidate_id"]
+    )
+    stored = session.execute(query.order_by(VerdictRow.id)).all()
+    if sum("counts" in each.evidence for each in stored) > look:
+        return bool(stored[-1].final)
     session.execute(insert(VerdictRow), [dict(verdict)])
     update_standings(session, [verdict["candidate_id"]])
+    return bool(verdict["final"])

@@ -191,7 +191,7 @@ class BatchJobs:
         if keys:
             asker.outcome.sent += len(keys)
             self._start(_Job(tag, keys, bodies=sent))
-        elif rows.NO_ROOM in begun and not others_run:
+        elif {*begun} == {rows.NO_ROOM} and not others_run:
             covered = f"fewer than {least:,} of {len(attempts):,} requests"
             raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers {covered}")
         return bool(keys)

@@ -236,7 +236,7 @@ def begin(session: Session, attempts: Sequence[Attempt], *, least: int = 1) -> l
     run_id, connection = attempts[0].run_id, session.connection()
     room, granted = _lock_room(session, run_id), list[Attempt]()
     for each in attempts:
-        if (worst := each.worst_pico or 0) <= max(0, room):
+        if (worst := each.worst_pico or 0) <= room:
             granted.append(each)
             room -= worst
     if len(granted) < least:

@@ -113,12 +113,15 @@ def find_run(session: Session, reference: str | None, kind: str | None = None) -
 
 
 def matching_runs(session: Session, reference: str, kind: str | None = None) -> list[Run]:
-    """Return the run (of a kind) with this name or id, otherwise all named REFERENCE.*."""
+    """Return the run (of a kind) with this name or beginning of an id, otherwise all named REFERENCE.*."""
     row = session.scalar(select(RunRow).where((RunRow.name == reference) | (RunRow.id == reference)))
     if row is not None and kind in (None, row.kind):
         return [as_run(row)]
     of_kind = list_runs(session, kind)
-    if matching := [run for run in of_kind if run.name.startswith(f"{reference}.")]:
+    matching = [run for run in of_kind if reference.startswith("run_") and run.id.startswith(reference)]
+    if len(matching) != 1:
+        matching = [run for run in of_kind if run.name.startswith(f"{reference}.")]
+    if matching:
         return sorted(matching, key=lambda run: run.name)
     if row is not None:
         raise InputError(

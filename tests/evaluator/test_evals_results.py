@@ -220,7 +220,7 @@ def test_a_name_stands_for_the_one_run_made_under_it(db):
     with db.write() as session:
         open_run(session, name="rules", kind="propose", spec={}, question_ids=[], versions={})
     with db.read() as session:
-        for name in ("pilot", "pilot.set-1", pilot.id):
+        for name in ("pilot", "pilot.set-1", pilot.id, pilot.id[:12]):
             assert find_eval_run(session, name).id == pilot.id
         assert [checkpoint.label for checkpoint in load_runs(session, ["pilot"])] == ["pilot.set-1"]
         with pytest.raises(InputError, match=r"several runs. Choose one: base\.aime24, base\.amc23"):

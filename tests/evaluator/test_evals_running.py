@@ -3,9 +3,9 @@
 import pytest
 from eval_sampling import draw, every, places, running_server, start, stored, sums
 from openai_faults import Fault, FaultPlan, Seen, always, fault_sequence, no_faults, random_faults
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from service.asks.tables import AskBodyRow
+from service.asks.tables import OPEN, AskBodyRow, TaskRow
 from service.database import Database
 from service.hashing import derive_seed
 from service.models.access import Budget
@@ -97,6 +97,18 @@ def test_responses_that_a_server_leaves_out_are_asked_for_again(db):
     assert (outcome.open, outcome.drawn) == (0, 32)
     assert counts == [1, 1, 8, 8, 8, 8]
     assert places(db, run) == every(4, 8)
+
+
+def test_a_task_that_an_earlier_version_left_open_adds_nothing_to_its_samples(db):
+    run = start(db, "r", PROBLEMS)
+    with running_server() as server:
+        draw(db, run, server, 2)
+        before = stored(db, run)
+        with db.write() as session:
+            session.execute(update(TaskRow).values(state=OPEN))
+        outcome = draw(db, run, server, 2)
+    assert (outcome.open, outcome.drawn) == (0, 0)
+    assert stored(db, run) == before
 
 
 # Faults

@@ -15,6 +15,7 @@ from rephraser.proposing.strategies import load_strategy
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.rejudge import judge_again
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec
+from rephraser.run.store import store_verdict
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow, candidate_id
 from rephraser.verdict import OverlapRule
 from rephraser.views.candidates import proposing_exchange
@@ -75,6 +76,19 @@ def end_of(world: World) -> dict[str, Any]:
     }
     with world.db.read() as session:
         return {name: [tuple(row) for row in session.execute(text(q))] for name, q in queries.items()}
+
+
+@pytest.mark.sqlite
+def test_a_verdict_that_is_written_twice_is_stored_once(tmp_path, monkeypatch):
+    def twice(*verdict: Any) -> bool:
+        store_verdict(*verdict)
+        return store_verdict(*verdict)
+
+    calm, world = run_of_two(tmp_path / "calm"), run_of_two(tmp_path / "twice")
+    calm.work()
+    monkeypatch.setattr("rephraser.run.rephrase.store_verdict", twice)
+    world.work()
+    assert end_of(world) == end_of(calm)
 
 
 @pytest.mark.sqlite
@@ -254,6 +268,14 @@ def review(world: World, decision: str, reason: str) -> None:
     identity = candidate_id(QUESTION.id, GOOD[0])
     with world.db.write() as session:
         record_reviews(session, [Decision(identity, decision, reason, "ann")])
+
+
+def test_a_candidate_that_was_reviewed_in_the_meantime_gets_its_answers(tmp_path):
+    world = World(tmp_path, make_spec(n=1), proposed=[proposals(GOOD[0])])
+    world.work(max_requests=1)
+    review(world, "accepted", "looks fine")
+    world.work()
+    assert world.final() == {GOOD[0]: "accepted"}
 
 
 def test_other_answers_are_told_without_the_answers(tmp_path):

@@ -19,7 +19,7 @@ from service.asks import ask as module
 from service.asks import store as rows
 from service.asks import work as working
 from service.asks.ask import Asker, Failed, Models, Outcome
-from service.asks.money import cost_pico, worst_pico
+from service.asks.money import Price, cost_pico, worst_pico
 from service.asks.request import (
     AUTHENTICATION,
     BAD_REQUEST,
@@ -259,6 +259,11 @@ def test_runs_share_a_cap(db):
         set_cap(session, [run.id for run in runs], (WORST + 3 * USED) / 1e12)
     endpoint = ScriptedEndpoint()
     assert [work(db, run, endpoint, at_once=1).stopped for run in runs] == ["budget", "budget"]
+    assert len(endpoint.sent) == 4
+    with db.write() as session:
+        set_cap(session, [runs[0].id], USED / 1e12)  # less than was spent
+    endpoint.price = Price(0.0, 0.0)
+    assert work(db, runs[0], endpoint).stopped == "budget"
     assert len(endpoint.sent) == 4
 
 

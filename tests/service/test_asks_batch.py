@@ -174,6 +174,22 @@ async def test_another_run_collects_the_job_of_a_stopped_one(db):
         assert set(session.scalars(select(AskRow.run_id))) == {first.id}
 
 
+async def test_what_another_process_sends_does_not_use_up_the_budget(db):
+    run = make_run(db, cap_pico=4 * WORST + 3 * USED)
+    async with (
+        OpenAIServer(batch_polls=10**6) as server,
+        asking(db, server, run) as first,
+        asking(db, server, run) as second,
+    ):
+        three = asyncio.create_task(ask_all(first, REQUESTS[:3]))
+        await until(lambda: server.batches.created == 1)
+        six = asyncio.create_task(ask_all(second))  # the cap has room for one more
+        await until(lambda: server.batches.created == 2 or six.done())
+        server.batches.polls = 1
+        assert all_answered(await three + await six)
+        assert (server.batches.lines, server.stats["paid_again"]) == (6, 0)
+
+
 def test_jobs_are_as_large_as_the_cap_allows(db):
     server = OpenAIServer()
     outcomes = run_batch(db, server, cap=3 * WORST + 2 * USED)

@@ -134,6 +134,15 @@ def test_a_judge_decides_what_no_rule_did_and_counts_on_demand(
     assert (resumed.code, json.loads(resumed.out)["judged"]["correct"]) == (0, 3)
 
 
+def test_a_judge_is_asked_with_a_rollback_journal_too(
+    cli: CommandLine, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TAGRPO_JOURNAL", "rollback")
+    cli("import", "rows.jsonl", "--model", "m", "--grader", "doubting:grade")
+    record = cli.json("score", "m.rows", "--judge", MODEL, "--base-url", server.url)
+    assert [record[name] for name in ("correct", "empty", "waiting")] == [3, 1, 0]
+
+
 def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenAIServer) -> None:
     cli("import", "rows.jsonl", "--model", "m")
     judging = ("score", "m.rows", "--base-url", server.url, "--judge")

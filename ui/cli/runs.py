@@ -150,9 +150,9 @@ def show_estimates(
 
 
 def _find_exactly(session: Session, reference: str) -> "store.Run":
-    """Return the run with this name or id; another run must not be changed instead."""
+    """Return the run with this name or beginning of an id; another run must not be changed instead."""
     run = store.find_run(session, reference)
-    if reference not in (run.name, run.id):
+    if run.name != reference and not run.id.startswith(reference):
         raise NotFoundError(f"there is no run {reference!r}. Did you mean {run.name!r}?")
     return run
 
