@@ -6,11 +6,10 @@ A file that is damaged, half copied or missing is named; the rest answers. Queri
 
 import re
 import threading
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -70,6 +69,9 @@ class JointGroup:
 class Record:
     """The record in one folder. Safe for threads."""
 
+    _last: ClassVar["Record | None"] = None
+    """The record whose counts were asked last."""
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.run = read_run(folder)
@@ -90,12 +92,14 @@ class Record:
     def counts(self) -> TrainingCounts:
         """Return the counts of all steps, also of those whose responses were pruned."""
         self._refresh()
+        with _holding:  # one record keeps its counts in memory: 12 MB for 500,000 responses
+            if Record._last is not None and Record._last is not self:
+                Record._last._counts = None
+            Record._last = self
         with self._lock:
             if self._counts is None:
                 self._counts = TrainingCounts(current_counts(self.folder, self.run.name)[0])
-            counts = self._counts
-        _hold_counts(self)
-        return counts
+            return self._counts
 
     def problems(self) -> tuple[str, ...]:
         """Return what is wrong with files, as far as it shows without reading all of them."""
@@ -228,17 +232,6 @@ class Record:
 
 
 _holding = threading.Lock()
-_with_counts: deque[Record] = deque(maxlen=2)
-"""The records whose counts stay in memory, 12 MB for 500,000 responses: the last used."""
-
-
-def _hold_counts(asked: Record) -> None:
-    with _holding:
-        if asked in _with_counts:
-            _with_counts.remove(asked)
-        elif len(_with_counts) == _with_counts.maxlen:
-            _with_counts.popleft()._counts = None
-        _with_counts.append(asked)
 
 
 def place_of(rollout_id: str) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """The script that Streamlit runs: list the pages, then run the one in the address."""
 
+import base64
 import sys
 from pathlib import Path
 
@@ -10,13 +11,19 @@ from ui.pages.state import links, settings
 from ui.pages.state.links import PAGES
 from ui.pages.text.markup import escaped
 
-HERE = Path(__file__).parent
+
+def _picture(name: str) -> str:
+    """Return a picture as an address that contains it; for a file, Streamlit would load Pillow (5 MB)."""
+    content = base64.b64encode(Path(__file__).with_name(name).read_bytes()).decode()
+    return f"data:image/png;base64,{content}"
+
+
 SIGN_OUT = '<a href="/logout" target="_self" style="font-size: 0.875rem; color: inherit">Sign out</a>'
 
 st.set_page_config(
-    page_title="tagrpo", page_icon=str(HERE / "icon.png"), layout="wide", initial_sidebar_state=230
+    page_title="tagrpo", page_icon=_picture("icon.png"), layout="wide", initial_sidebar_state=230
 )
-st.logo(str(HERE / "logo.png"), icon_image=str(HERE / "icon.png"))
+st.logo(_picture("logo.png"), icon_image=_picture("icon.png"))
 chosen = st.navigation(
     [
         st.Page(links.page_file(name), title=title, icon=icon, url_path=name, default=name == "overview")
