@@ -239,9 +239,9 @@ def begin(session: Session, attempts: Sequence[Attempt], *, least: int = 1) -> l
         if (worst := each.worst_pico or 0) <= room:
             granted.append(each)
             room -= worst
+    _give_up_lost(session, [each.key for each in attempts])  # also of those that may not be sent again
     if len(granted) < least:
         return [NO_ROOM] * len(attempts)
-    _give_up_lost(session, [each.key for each in granted])
     rows = [each.row for each in sorted(granted, key=lambda each: each.key)]
     added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
     made = {bytes(key): ask_id for ask_id, key in connection.execute(added, rows)}
