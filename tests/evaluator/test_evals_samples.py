@@ -203,7 +203,7 @@ ON_POSTGRESQL = {
         SELECT DISTINCT f.value ->> 'name', c.question_id, c.id, v.run_id
         FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
              json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
-        WHERE f.value ->> 'name' IS NOT NULL""",
+        WHERE f.value ->> 'name' IS NOT NULL"""
 }
 
 
