@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from candidates import publish_apples
 from runs import Asked, Proposed, add_review, add_run, open_empty
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
@@ -140,27 +141,14 @@ def empty(tmp_path):
 
 
 @pytest.fixture
-def versions(empty):
+def versions(tmp_path):
     """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
-    asked = [
-        (
-            f"How many apples are {n} and one?",
-            str(n + 1),
-            [
-                Proposed(f"Add one to {n} apples."),
-                Proposed(f"{n} and one apples are how many?", strategy="format", model="other/model"),
-            ],
-        )
-        for n in range(6)
-    ]
-    add_run(empty, "r", asked)
-    sets.publish(empty, "ta", run="r", n=1)
-    sets.publish(empty, "ta", run="r", n=2)
-    question = make_question("How many apples are 2 and one?", "3", "Level 3", "Algebra")
-    add_review(empty, question, "Add one to 2 apples.", "rejected")
-    add_review(empty, question, "2 and one apples are how many?", "accepted")
-    sets.publish(empty, "ta", run="r", n=2)
-    return empty
+    db = publish_apples(tmp_path / "t.db", 6)
+    question = make_question("How many apples are $2$ and one?", "3", "Level 3", "Algebra")
+    add_review(db, question, "Add one to $2$ apples.", "rejected")
+    add_review(db, question, "$2$ and one apples are how many?", "accepted")
+    sets.publish(db, "ta", run="r", n=2)
+    return db
 
 
 @pytest.mark.slow

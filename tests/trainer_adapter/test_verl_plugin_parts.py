@@ -404,29 +404,23 @@ def test_hydra_reads_every_recipe_back():
         assert config["actor_rollout_ref"]["actor"]["clip_ratio_high"] == recipe.loss.clip_high
 
 
-def test_a_configuration_without_a_recipe_is_refused():
-    with pytest.raises(InputError, match=r"has no tagrpo_recipe\. Start with"):
-        recipe_of({"trainer": {}})
-    with pytest.raises(InputError, match=r"tagrpo_recipe: .* argument 'colour'"):
-        recipe_of({"tagrpo_recipe": {"name": "grpo", "colour": "red"}})
-    with pytest.raises(InputError, match=r"tagrpo_recipe: .* argument 'x'"):
-        recipe_of({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}})
-    assert settings_of({}) == RunSettings()
-
-
 @pytest.mark.parametrize(
-    ("values", "message"),
+    ("config", "message"),
     [
-        ({"seed": -1}, "seed is -1"),
-        ({"answers": "some"}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
-        ({"colour": "red"}, r"tagrpo_run\.colour: unknown setting"),
-        ({"kl_on": "some"}, "kl_on is 'some'"),
-        ({"poll_interval_s": 0.0}, "poll_interval_s is 0.0"),
+        ({"trainer": {}}, r"has no tagrpo_recipe\. Start with"),
+        ({"tagrpo_recipe": {"name": "grpo", "colour": "red"}}, r"tagrpo_recipe: .* argument 'colour'"),
+        ({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}}, r"tagrpo_recipe: .* argument 'x'"),
+        ({"tagrpo_run": {"seed": -1}}, "seed is -1"),
+        ({"tagrpo_run": {"answers": "some"}}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
+        ({"tagrpo_run": {"colour": "red"}}, r"tagrpo_run\.colour: unknown setting"),
+        ({"tagrpo_run": {"kl_on": "some"}}, "kl_on is 'some'"),
+        ({"tagrpo_run": {"poll_interval_s": 0.0}}, "poll_interval_s is 0.0"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(values, message):
+def test_a_configuration_that_cannot_be_is_refused(config, message):
     with pytest.raises(InputError, match=message):
-        settings_of({"tagrpo_run": values})
+        (settings_of if "tagrpo_run" in config else recipe_of)(config)
+    assert settings_of({}) == RunSettings()
 
 
 def test_a_resume_measures_against_the_first_step_of_the_first_start(trainer, tmp_path):
