@@ -323,9 +323,8 @@ def make_groups(rng: np.random.Generator, questions: int, m: int, *shifts: float
 
 def test_the_p_value_is_that_of_the_exact_conditional_distribution():
     correct, known = np.array([[3, 0]]), np.array([[3, 3]])
-    weights = {
-        c: comb(3, c) * comb(3, 3 - c) / comb(6, 3) for c in range(4)
-    }  # both extreme tables are as odd
+    # Both extreme tables are as odd.
+    weights = {c: comb(3, c) * comb(3, 3 - c) / comb(6, 3) for c in range(4)}
     found = homogeneity(correct, known, draws=20_000)
     assert found["p_value"] == pytest.approx(weights[3] + weights[0], abs=0.01)
     assert found["statistic"] == pytest.approx(2 * 6 * np.log(2))

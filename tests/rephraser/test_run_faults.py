@@ -58,12 +58,17 @@ def calm(tmp_path_factory):
     return world_runs.run_undisturbed(tmp_path_factory.mktemp("calm"), QUESTIONS)
 
 
+@pytest.fixture
+def db(tmp_path):
+    """The database of a test, with questions of the small world."""
+    world_runs.import_world(tmp_path / "t.db", QUESTIONS)
+    return tmp_path / "t.db"
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm, tmp_path):
+def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm, db):
     undisturbed, _ = calm
-    db = tmp_path / "killed.db"
-    world_runs.import_world(db, QUESTIONS)
     lost: list[int] = []
     with world_runs.world_server("--model", "test-model") as url:
         arguments = world_runs.propose_arguments(
@@ -86,13 +91,11 @@ def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm, 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm, tmp_path, monkeypatch):
+def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm, db, monkeypatch):
     monkeypatch.setattr(ask, "TIME_OUTS", 6)
     init = Models.__init__
     monkeypatch.setattr(Models, "__init__", lambda self, *a, **k: init(self, *a, **{**k, "retry_s": 0.02}))
     undisturbed, _ = calm
-    db = tmp_path / "faults.db"
-    world_runs.import_world(db, QUESTIONS)
     names = ("server_error", "cut", "cut_early", "invalid_json", "empty_choices", "wrong_type")
     shares = dict.fromkeys(names, 0.03) | {"rate_limit": 0.05, "hang": 0.02}
     faults = [f"--fault={name}={share}" for name, share in shares.items()]
@@ -110,10 +113,8 @@ def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm, tmp_path, m
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm, tmp_path):
+def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm, db):
     undisturbed, paid = calm
-    db = tmp_path / "capped.db"
-    world_runs.import_world(db, QUESTIONS)
     prices = ["proposer.price=[10,30]", "solver.price=[1,1]"]
     with world_runs.world_server("--model", "test-model") as url:
         capped = run_here(
@@ -132,9 +133,7 @@ def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(tmp_path):
-    db = tmp_path / "capped.db"
-    world_runs.import_world(db, QUESTIONS)
+def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(db):
     prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]
     with world_runs.world_server("--model", "test-model") as url:
         arguments = world_runs.propose_arguments(db, url, *prices, "--max-usd", "0.17")
@@ -153,9 +152,7 @@ def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(t
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tmp_path):
-    db = tmp_path / "killed.db"
-    world_runs.import_world(db, QUESTIONS)
+def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(db):
     priced = ["proposer.price=[10,30]", "solver.price=[1,1]"]
     with world_runs.world_server("--model", "test-model", "--fault=hang=1") as url:
         arguments = world_runs.propose_arguments(db, url, *priced, "--max-usd", "0.4")
@@ -178,13 +175,9 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(
-    calm, tmp_path, monkeypatch
-):
+def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(calm, db, monkeypatch):
     monkeypatch.setitem(BatchJobs.__init__.__kwdefaults__, "quiet_s", 0.3)
     undisturbed, paid = calm
-    db = tmp_path / "batch.db"
-    world_runs.import_world(db, QUESTIONS)
     prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]
     with world_runs.world_server("--model", "test-model", "--batch-polls", "3") as url:
         arguments = world_runs.propose_arguments(

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from candidates import publish_apples
-from runs import Asked, Proposed, add_review, add_run, open_empty
+from candidates import publish_reviewed_apples
+from runs import Asked, Proposed, add_run, open_empty
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
 from tampering import past_tagrpo
@@ -142,13 +142,7 @@ def empty(tmp_path):
 
 @pytest.fixture
 def versions(tmp_path):
-    """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
-    db = publish_apples(tmp_path / "t.db", 6)
-    question = make_question("How many apples are $2$ and one?", "3", "Level 3", "Algebra")
-    add_review(db, question, "Add one to $2$ apples.", "rejected")
-    add_review(db, question, "$2$ and one apples are how many?", "accepted")
-    sets.publish(db, "ta", run="r", n=2)
-    return db
+    return publish_reviewed_apples(tmp_path / "t.db")
 
 
 @pytest.mark.slow

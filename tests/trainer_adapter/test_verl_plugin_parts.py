@@ -142,18 +142,11 @@ def test_verls_own_trainer_is_refused_what_it_would_train_otherwise():
         recipe_overrides(RECIPES["grpo"], RunSettings(trainer="verl", kl_on="question"))
     with pytest.raises(InputError, match="engine_correction=token with anchor=question"):
         recipe_overrides(RECIPES["ta_grpo"], RunSettings(trainer="verl", engine_correction="token"))
+    of_workers = {"trainer.use_v1": False, "data.train_batch_size": 4, f"{ROLLOUT}.agent.num_workers": 8}
     for name, changes, message in (
         ("dr_grpo", {"data.max_response_length": 12}, "loss_scale_factor is None instead of 12"),
         ("dapo", {"trainer.use_v1": False}, "use_v1=false ignores the filter"),
-        (
-            "ta_grpo",
-            {
-                "trainer.use_v1": False,
-                "data.train_batch_size": 4,
-                "actor_rollout_ref.rollout.agent.num_workers": 8,
-            },
-            "train_batch_size=4 must be a multiple",
-        ),
+        ("ta_grpo", of_workers, "train_batch_size=4 must be a multiple"),
     ):
         with pytest.raises(InputError, match=message):
             check_config(config_of(RECIPES[name], settings, **changes), RECIPES[name], settings)
