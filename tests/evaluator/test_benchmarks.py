@@ -193,9 +193,7 @@ ROWS = [
 
 @pytest.fixture
 def rows(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text("".join(json.dumps(row) + "\n" for row in ROWS), encoding="utf-8")
-    return path
+    return write_rows(tmp_path / "rows.jsonl", *ROWS)
 
 
 def toml(folder: Path, text: str) -> str:

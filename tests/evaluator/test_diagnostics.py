@@ -13,32 +13,11 @@ from json_rows import write_rows
 from numpy.typing import NDArray
 
 from benchmarks.studies.forecast import check_halves, read_visits
+from evaluator.signal import rates, shapes
 from evaluator.signal.cost import BREAK_EVEN, RESCUE, TokenCosts, cost_report, usd_per_token
 from evaluator.signal.difficulty import EVERY_STRATEGY, homogeneity, strategy_shifts
 from evaluator.signal.diversity import densities, diversity
 from evaluator.signal.groups import CheckpointGroups, GroupCounts, PromptSample, QuestionGroup, count_groups
-from evaluator.signal.rates import (
-    RATES,
-    Mixture,
-    RateModel,
-    Shift,
-    beta_cells,
-    binomial_table,
-    profile_interval,
-)
-from evaluator.signal.shapes import (
-    JOINT_GROUP,
-    NEIGHBOR_GROUP,
-    NEIGHBORS_GROUP,
-    ORIGINAL_GROUP,
-    Forecast,
-    GroupShape,
-    ends,
-    forecast,
-    paper_shapes,
-    unknown_bounds,
-    zero_gradient,
-)
 from evaluator.signal.sources import file_source
 from service.errors import InputError
 
@@ -149,7 +128,7 @@ def test_a_joint_group_is_counted_exactly(prompts, g):
     correct = np.array([[sum(rewards) for rewards in prompts]])
     wrong = np.array([[len(rewards) - sum(rewards) for rewards in prompts]])
     joint, neighbors = (
-        GroupShape("", len(prompts) - 1, g, original).counted(*ends(correct, wrong, g))[0]
+        shapes.GroupShape("", len(prompts) - 1, g, original).counted(*shapes.ends(correct, wrong, g))[0]
         for original in (True, False)
     )
     assert joint == pytest.approx(equal_by_enumeration(prompts, g), abs=1e-12)
@@ -160,11 +139,11 @@ def test_a_joint_group_is_counted_exactly(prompts, g):
 def test_unknown_grades_are_bounded(correct, wrong, unknown):
     if correct + wrong + unknown < 2:
         return
-    pair = GroupShape("pair", 0, 2)
-    low, high = unknown_bounds(count_groups([group("a", (correct, wrong, unknown))]), pair)
+    pair = shapes.GroupShape("pair", 0, 2)
+    low, high = shapes.unknown_bounds(count_groups([group("a", (correct, wrong, unknown))]), pair)
     for right in range(unknown + 1):
         graded = np.array([[correct + right]]), np.array([[wrong + unknown - right]])
-        assert low - 1e-12 <= pair.counted(*ends(*graded, 2))[0] <= high + 1e-12
+        assert low - 1e-12 <= pair.counted(*shapes.ends(*graded, 2))[0] <= high + 1e-12
 
 
 def test_rows_of_a_small_run():
@@ -174,17 +153,17 @@ def test_rows_of_a_small_run():
         group("c", (0, 2), (1, 1), (0, 2)),
         group("d", (1, 1), (1, 1), (1, 1)),
     )
-    tables, notes = zero_gradient(CheckpointGroups("base", groups), 2, 2)
+    tables, notes = shapes.zero_gradient(CheckpointGroups("base", groups), 2, 2)
     shares = tables["zero_gradient"]
     assert {row["group"]: row["share"] for row in shares} == {
-        ORIGINAL_GROUP: 0.75,
-        NEIGHBOR_GROUP: 0.625,
-        NEIGHBORS_GROUP: 0.5,
-        JOINT_GROUP: 0.25,
+        shapes.ORIGINAL_GROUP: 0.75,
+        shapes.NEIGHBOR_GROUP: 0.625,
+        shapes.NEIGHBORS_GROUP: 0.5,
+        shapes.JOINT_GROUP: 0.25,
     }
     assert [(row["group"], row["minus"], row["difference"]) for row in tables["zero_gradient_gaps"]] == [
-        (NEIGHBORS_GROUP, ORIGINAL_GROUP, -0.25),
-        (JOINT_GROUP, ORIGINAL_GROUP, -0.5),
+        (shapes.NEIGHBORS_GROUP, shapes.ORIGINAL_GROUP, -0.25),
+        (shapes.JOINT_GROUP, shapes.ORIGINAL_GROUP, -0.5),
     ]
     assert "needs 6 responses" in notes[0]
     assert all(row["questions"] == 4 and row["left_out"] == 0 for row in shares)
@@ -217,10 +196,10 @@ def sample(rng: np.random.Generator, success: Floats, m: int) -> GroupCounts:
 def test_a_forecast_finds_the_shares_of_the_population():
     rng = np.random.default_rng(2)
     population = draw_rates(rng, 100_000, 3)
-    fitted = forecast(sample(rng, draw_rates(rng, 1500, 3), 8), replicates=10)
+    fitted = shapes.forecast(sample(rng, draw_rates(rng, 1500, 3), 8), replicates=10)
     assert fitted.model.shift.sd == pytest.approx(0.7, abs=0.12)
     assert fitted.model.shift.mean == pytest.approx(-0.2, abs=0.1)
-    for shape in paper_shapes(8, 3):
+    for shape in shapes.paper_shapes(8, 3):
         success = population[:, (0 if shape.original else 1) : 1 + shape.n]
         true = ((success**shape.g).prod(axis=1) + ((1 - success) ** shape.g).prod(axis=1)).mean()
         row = fitted.row(shape)
@@ -230,8 +209,13 @@ def test_a_forecast_finds_the_shares_of_the_population():
 
 def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion():
     correct = np.repeat([0, 8, 4], [50, 30, 20])
-    table, uniform = binomial_table(correct, 8 - correct), np.full(len(RATES), 1 / len(RATES))
-    low, high = profile_interval(table, np.ones(100), GroupShape("", 0, 8).equal_chances(None), uniform)
+    table, uniform = (
+        rates.binomial_table(correct, 8 - correct),
+        np.full(len(rates.RATES), 1 / len(rates.RATES)),
+    )
+    low, high = rates.profile_interval(
+        table, np.ones(100), shapes.GroupShape("", 0, 8).equal_chances(None), uniform
+    )
     # 80 of 100 by the likelihood ratio, to what rates of the grid can say
     assert low == pytest.approx(0.715, abs=0.01)
     assert high == pytest.approx(0.870, abs=0.01)
@@ -240,14 +224,14 @@ def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion():
 def test_neighbors_need_a_pilot_or_an_assumption():
     rng = np.random.default_rng(7)
     counts = sample(rng, draw_rates(rng, 200, 0), 8)
-    joint = GroupShape("joint", 3, 8)
+    joint = shapes.GroupShape("joint", 3, 8)
     with pytest.raises(InputError, match="--assume-shift-sd"):
-        forecast(counts, replicates=2).share(joint)
+        shapes.forecast(counts, replicates=2).share(joint)
     narrow, wide = (
-        forecast(counts, shift=Shift(0.0, sd, 0.0, assumed=True), replicates=2).share(joint)
+        shapes.forecast(counts, shift=rates.Shift(0.0, sd, 0.0, assumed=True), replicates=2).share(joint)
         for sd in (0.01, 1.5)
     )
-    alone = forecast(counts, replicates=2).share(GroupShape("matched", 0, 32))
+    alone = shapes.forecast(counts, replicates=2).share(shapes.GroupShape("matched", 0, 32))
     assert narrow == pytest.approx(alone, abs=0.01)
     assert wide < narrow - 0.03
 
@@ -264,43 +248,45 @@ def test_the_forecast_holds_on_a_real_run(data_folder):
         assert predicted["low"] <= observed["value"] <= predicted["high"]
 
 
-def known(weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: Shift | None) -> Forecast:
+def known(
+    weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: rates.Shift | None
+) -> shapes.Forecast:
     """A forecast by a known model, whatever its pilot."""
-    model, four = RateModel(Mixture("free", weights), shift), np.full((100, 1), 4)
-    return Forecast(model, (model, model), 1.0, GroupCounts(np.arange(100), four, four, 0 * four))
+    model, four = rates.RateModel(rates.Mixture("free", weights), shift), np.full((100, 1), 4)
+    return shapes.Forecast(model, (model, model), 1.0, GroupCounts(np.arange(100), four, four, 0 * four))
 
 
 def point(rate_place: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    weights = np.zeros(len(RATES))
+    weights = np.zeros(len(rates.RATES))
     weights[rate_place] = 1.0
     return weights
 
 
 def test_the_break_even_g_is_the_smallest_that_does_as_well():
-    predicted = known(beta_cells(0.4, 0.5), Shift(0.0, 1.0, 0.0))
+    predicted = known(rates.beta_cells(0.4, 0.5), rates.Shift(0.0, 1.0, 0.0))
     rows, found = cost_report(predicted, 8, 3, TokenCosts(None, None))
-    joint = predicted.share(GroupShape("joint", 3, 8))
-    assert predicted.share(GroupShape("as good", 0, found["g_equal_share"])) <= joint
-    assert predicted.share(GroupShape("worse", 0, found["g_equal_share"] - 1)) > joint
+    joint = predicted.share(shapes.GroupShape("joint", 3, 8))
+    assert predicted.share(shapes.GroupShape("as good", 0, found["g_equal_share"])) <= joint
+    assert predicted.share(shapes.GroupShape("worse", 0, found["g_equal_share"] - 1)) > joint
     assert found["g_equal_share"] > found["joint_responses"] == 32
     assert [row["g"] for row in rows if row["method"] == BREAK_EVEN] == [found["g_equal_share"]]
     assert all(row["tokens"] is None and row["usd"] is None for row in rows)
 
 
 def test_a_rescue_yields_what_a_simulation_of_it_yields():
-    weights, shift = 0.3 * point(0) + 0.7 * beta_cells(0.4, 0.8), Shift(-0.3, 1.2, 0.2)
+    weights, shift = 0.3 * point(0) + 0.7 * rates.beta_cells(0.4, 0.8), rates.Shift(-0.3, 1.2, 0.2)
     rows, even = cost_report(known(weights, shift), 8, 3, TokenCosts(100.0, 300.0))
     row = next(row for row in rows if row["method"] == RESCUE)
     rng, questions = np.random.default_rng(5), 100_000
-    places = rng.choice(len(RATES), size=questions, p=weights)
+    places = rng.choice(len(rates.RATES), size=questions, p=weights)
     edges = shift.chances().cumsum(axis=1)
     neighbors = np.stack(
         [(edges[places] < rng.random(questions)[:, None]).sum(axis=1) for _ in range(3)], axis=1
-    ).clip(max=len(RATES) - 1)
-    first = rng.binomial(4, RATES[places])
+    ).clip(max=len(rates.RATES) - 1)
+    first = rng.binomial(4, rates.RATES[places])
     dead = first == 0
-    of_neighbors = rng.binomial([2, 1, 1], RATES[neighbors]).sum(axis=1)
-    right = first + np.where(dead, of_neighbors, rng.binomial(4, RATES[places]))
+    of_neighbors = rng.binomial([2, 1, 1], rates.RATES[neighbors]).sum(axis=1)
+    right = first + np.where(dead, of_neighbors, rng.binomial(4, rates.RATES[places]))
     assert even["dead"] == pytest.approx(dead.mean(), abs=0.006)
     assert even["revived"] == pytest.approx((of_neighbors[dead] > 0).mean(), abs=0.006)
     assert row["mixed"] == pytest.approx(((right > 0) & (right < 8)).mean(), abs=0.006)
@@ -308,8 +294,8 @@ def test_a_rescue_yields_what_a_simulation_of_it_yields():
 
 
 def test_questions_that_only_neighbors_solve_have_no_break_even():
-    weights = 0.5 * point(0) + 0.5 * point(len(RATES) // 2)
-    _, even = cost_report(known(weights, Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
+    weights = 0.5 * point(0) + 0.5 * point(len(rates.RATES) // 2)
+    _, even = cost_report(known(weights, rates.Shift(0.0, 0.5, 0.5)), 8, 3, TokenCosts(1.0, 1.0))
     assert even["g_equal_share"] is None
     assert even["needed_share"] is None
 
@@ -337,9 +323,8 @@ def make_groups(rng: np.random.Generator, questions: int, m: int, *shifts: float
 
 def test_the_p_value_is_that_of_the_exact_conditional_distribution():
     correct, known = np.array([[3, 0]]), np.array([[3, 3]])
-    weights = {
-        c: comb(3, c) * comb(3, 3 - c) / comb(6, 3) for c in range(4)
-    }  # both extreme tables are as odd
+    # Both extreme tables are as odd.
+    weights = {c: comb(3, c) * comb(3, 3 - c) / comb(6, 3) for c in range(4)}
     found = homogeneity(correct, known, draws=20_000)
     assert found["p_value"] == pytest.approx(weights[3] + weights[0], abs=0.01)
     assert found["statistic"] == pytest.approx(2 * 6 * np.log(2))

@@ -133,10 +133,6 @@ def test_tokens_come_from_receipts_where_samples_do_not_tell(db):
         assert load_result(session, run).mean_tokens == pytest.approx((4 * 100 + 2 * 40) / 6)
 
 
-def silent(done: int, total: int) -> None:
-    pass
-
-
 def test_samples_without_a_grade_are_graded_by_kind(db, grader):
     problems = [
         make_problem("1 + 1?", "2", AnswerKind.INTEGER),
@@ -149,7 +145,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db, grader):
         return said[place.problem.text] if ordinal else ""
 
     run = add_eval_run(db, "r", [(2, 0, 0)] * 3, problems=problems, texts=text, graded=[0, 0, 0])
-    graded = grade_run(db, run.id, grader, silent)
+    graded = grade_run(db, run.id, grader, lambda *_: None)
     assert graded == Counter(correct=3, wrong=3)
     with db.read() as session:
         rows = session.scalars(select(GradeRow).order_by(GradeRow.sample_id)).all()
@@ -162,7 +158,7 @@ def test_samples_without_a_grade_are_graded_by_kind(db, grader):
             ("correct", "tolerance", "box"),
         ]
         assert [row.extracted for row in rows] == [None, "02", None, "(B)", None, "3.05"]
-    assert not grade_run(db, run.id, grader, silent)
+    assert not grade_run(db, run.id, grader, lambda *_: None)
 
 
 def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(db, grader, monkeypatch):
@@ -182,7 +178,7 @@ def test_parts_are_committed_and_reported_and_the_rest_is_graded_later(db, grade
     with pytest.raises(Stop):
         grade_run(db, run.id, grader, report)
     assert steps == [(0, 6), (4, 6)]
-    assert grade_run(db, run.id, grader, silent) == Counter(correct=2)
+    assert grade_run(db, run.id, grader, lambda *_: None) == Counter(correct=2)
 
 
 PROBLEMS = make_problems(3)

@@ -13,13 +13,6 @@ from sqlalchemy.exc import IntegrityError
 from evaluator.evals import samples
 from evaluator.evals.counts import count_samples
 from evaluator.evals.results import load_result
-from evaluator.evals.samples import (
-    SampleFilters,
-    add_human_grade,
-    browse_samples,
-    list_human_grades,
-    withdraw_human_grade,
-)
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from evaluator.grading import GRADER_VERSION
 from service.database import Database
@@ -49,7 +42,9 @@ def browsed(stored, after=None, limit=100, **filters):
     """Return position and ordinal of the samples, and the place to go on from."""
     db, run_id = stored
     with db.read() as session:
-        page, behind = browse_samples(session, run_id, SampleFilters(**filters), after=after, limit=limit)
+        page, behind = samples.browse_samples(
+            session, run_id, samples.SampleFilters(**filters), after=after, limit=limit
+        )
     return [(header.position, header.ordinal) for header in page], behind
 
 
@@ -111,7 +106,7 @@ def sample(db: Database, run: Run, position: int, ordinal: int) -> int:
 
 def grade(db: Database, run: Run, position: int, ordinal: int, value: str, by: str = "ada") -> bool:
     with db.write() as session:
-        return add_human_grade(
+        return samples.add_human_grade(
             session,
             sample(db, run, position, ordinal),
             value,  # type: ignore[arg-type]
@@ -133,14 +128,14 @@ def test_the_newest_counts_until_it_is_withdrawn_and_nothing_is_ever_changed(db,
     assert counted(db, run)[1] == (0, 0, 4)
     which = sample(db, run, 1, 0)
     with db.write() as session:
-        assert withdraw_human_grade(session, which, reviewer="bob") == "wrong"
-        assert withdraw_human_grade(session, which, reviewer="bob") is None
+        assert samples.withdraw_human_grade(session, which, reviewer="bob") == "wrong"
+        assert samples.withdraw_human_grade(session, which, reviewer="bob") is None
     assert counted(db, run)[1] == (1, 0, 4)
     with db.write() as session:
-        assert withdraw_human_grade(session, which, reviewer="ada") == "correct"
+        assert samples.withdraw_human_grade(session, which, reviewer="ada") == "correct"
     assert counted(db, run)[1] == (0, 0, 4)
     with db.read() as session:
-        rows = list_human_grades(session, run.id)
+        rows = samples.list_human_grades(session, run.id)
     names = ("reviewer", "before", "value", "grader", "comment")
     assert [tuple(row[name] for name in names) for row in rows] == [
         ("ada", "wrong", "correct", "wrong", "looked"),
@@ -157,7 +152,7 @@ def test_a_grade_of_an_ungraded_response_counts_once_the_grader_has_been(db):
     grade(db, run, 0, 0, "correct")
     with db.read() as session:
         assert count_samples(session, run.id, None)[0].human == 0
-        page, _ = browse_samples(session, run.id, SampleFilters(value="correct"))
+        page, _ = samples.browse_samples(session, run.id, samples.SampleFilters(value="correct"))
     assert [header.human for header in page] == ["correct"]
     with pytest.raises(InputError, match="tagrpo eval score new"), db.read() as session:
         load_result(session, run)
@@ -203,7 +198,7 @@ ON_POSTGRESQL = {
         SELECT DISTINCT f.value ->> 'name', c.question_id, c.id, v.run_id
         FROM verdicts AS v JOIN candidates AS c ON c.id = v.candidate_id,
              json_array_elements(COALESCE(v.evidence -> 'findings', '[]')) AS f
-        WHERE f.value ->> 'name' IS NOT NULL""",
+        WHERE f.value ->> 'name' IS NOT NULL"""
 }
 
 

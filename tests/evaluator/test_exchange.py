@@ -28,16 +28,12 @@ from service.runs.store import Run, find_run
 from service.telling import TellProgress
 
 
-def nothing(done: int, total: int) -> None:
-    """Report to nobody."""
-
-
 def bring(
     db: Database,
     file: ResponseFile,
     name: str = "run",
     matcher: Matcher | None = None,
-    report: TellProgress = nothing,
+    report: TellProgress = lambda *_: None,
 ) -> tuple[Run, int, int]:
     """Import a file as the command does, by default its own questions; return run, new and old samples."""
     matcher = matcher or FromFile("own")
@@ -219,7 +215,7 @@ def test_what_is_exported_comes_back_in_another_database(form, db, other_db, tmp
     problems = number_copies([*plain, plain[0]])
     run = add_eval_run(db, "r", [(2, 1, 0)] * 4, problems=problems, texts=lambda *_: next(said))
     path = tmp_path / f"out.{form}"
-    assert export_samples(db, run, path, form, overwrite=False, report=nothing) == 8
+    assert export_samples(db, run, path, form, overwrite=False, report=lambda *_: None) == 8
     back = bring(other_db, open_responses([path]), matcher=from_file(tmp_path))[0]
     assert stored(other_db, back) == stored(db, run)
     assert back.spec["problems_hash"] == run.spec["problems_hash"]
@@ -369,5 +365,5 @@ def test_texts_of_gated_benchmarks_are_not_exported(db, tmp_path):
     problems = make_problems(1)
     run = add_eval_run(db, "r", [(1, 1, 0)], problems=problems, benchmark="gpqa-diamond")
     with pytest.raises(InputError, match="gated benchmark, whose texts may not be exported"):
-        export_samples(db, run, tmp_path / "o.jsonl", "jsonl", overwrite=False, report=nothing)
+        export_samples(db, run, tmp_path / "o.jsonl", "jsonl", overwrite=False, report=lambda *_: None)
     assert not (tmp_path / "o.jsonl").exists()

@@ -283,10 +283,7 @@ def outcomes(equal: str = "", unknown: str = "") -> Callable[[Pair], GradeValue]
 
 
 def group(
-    answers: Sequence[str | None],
-    compare: Callable[[Pair], GradeValue],
-    *,
-    gold: str | None = None,
+    answers: Sequence[str | None], compare: Callable[[Pair], GradeValue], *, gold: str | None = None
 ) -> tuple[Clustering, int]:
     """The classes, and how many comparisons they took."""
     grouping = Grouping(ClusterJob(answers, gold), lambda text: True)

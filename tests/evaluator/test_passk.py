@@ -14,22 +14,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.studies.passk_coverage import KS, POPULATIONS, coverage
-from evaluator.passk import (
-    NEW_PROBLEMS,
-    RERUN,
-    SAME_PROBLEMS,
-    Counts,
-    compare,
-    curve,
-    g_pass_at_k,
-    holm,
-    maj_at_k,
-    mg_pass_at_k,
-    new_problems_interval,
-    pass_at_k,
-    pass_hat_k,
-    pool,
-)
+from evaluator import passk
 from evaluator.passk.comparison import paired_bounds, sign_flip_p_values
 from evaluator.passk.intervals import Interval, exact_interval
 from service.errors import InputError
@@ -44,20 +29,22 @@ def triples(draw: st.DrawFn, largest: int = 300) -> tuple[int, int, int]:
 @given(triples(10_000))
 def test_exact_to_a_trillionth(triple):
     n, c, k = triple
-    assert pass_at_k(n, c, k) == pytest.approx(
+    assert passk.pass_at_k(n, c, k) == pytest.approx(
         float(1 - Fraction(comb(n - c, k), comb(n, k))), abs=1e-12, rel=0
     )
-    assert pass_hat_k(n, c, k) == pytest.approx(float(Fraction(comb(c, k), comb(n, k))), abs=1e-12, rel=0)
+    assert passk.pass_hat_k(n, c, k) == pytest.approx(
+        float(Fraction(comb(c, k), comb(n, k))), abs=1e-12, rel=0
+    )
 
 
 @given(triples(), st.floats(0, 1), st.floats(0, 1))
 def test_stricter_measures_are_never_larger(triple, tau, other):
     low, high = sorted((tau, other))
-    at_least_one, all_right = pass_at_k(*triple), pass_hat_k(*triple)
-    assert all_right - 1e-12 <= g_pass_at_k(*triple, high) <= g_pass_at_k(*triple, low) + 1e-12
-    assert g_pass_at_k(*triple, low) <= at_least_one + 1e-12
-    assert g_pass_at_k(*triple, 0) == pytest.approx(at_least_one, abs=1e-12)
-    assert g_pass_at_k(*triple, 1) == pytest.approx(all_right, abs=1e-12)
+    at_least_one, all_right = passk.pass_at_k(*triple), passk.pass_hat_k(*triple)
+    assert all_right - 1e-12 <= passk.g_pass_at_k(*triple, high) <= passk.g_pass_at_k(*triple, low) + 1e-12
+    assert passk.g_pass_at_k(*triple, low) <= at_least_one + 1e-12
+    assert passk.g_pass_at_k(*triple, 0) == pytest.approx(at_least_one, abs=1e-12)
+    assert passk.g_pass_at_k(*triple, 1) == pytest.approx(all_right, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +65,7 @@ def test_stricter_measures_are_never_larger(triple, tau, other):
     ],
 )
 def test_what_is_not_defined_is_refused(n, c, k, message):
-    for formula in (pass_at_k, pass_hat_k, mg_pass_at_k):
+    for formula in (passk.pass_at_k, passk.pass_hat_k, passk.mg_pass_at_k):
         with pytest.raises(ValueError, match=message):
             formula(n, c, k)  # type: ignore[call-overload]
 
@@ -103,7 +90,7 @@ def brute_force(predictions: list[str | None], gold: str, k: int, ties: str) -> 
 )
 def test_majority_counts_all_subsets(predictions, data, ties):
     k = data.draw(st.integers(1, len(predictions)))
-    assert maj_at_k(predictions, "a", k, ties=ties) == pytest.approx(
+    assert passk.maj_at_k(predictions, "a", k, ties=ties) == pytest.approx(
         brute_force(predictions, "a", k, ties), abs=1e-12
     )
 
@@ -124,7 +111,7 @@ def _per_count(formula: Callable[..., Any]) -> Callable[..., Answers]:
 
 def _against_bootstrap(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str, Any]) -> Answers:
     counts = inputs["n"], inputs["c"], inputs["k"]
-    yield "pass@k", expected["pass_at_k"], pass_at_k(*counts)
+    yield "pass@k", expected["pass_at_k"], passk.pass_at_k(*counts)
 
 
 def _g_pass(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str, Any]) -> Answers:
@@ -132,7 +119,11 @@ def _g_pass(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str, 
         family, rest = name.split("@")
         k, _, tau = rest.partition("_")
         counts = inputs["n"], inputs["c"], int(k)
-        yield name, number, mg_pass_at_k(*counts) if family == "mg-pass" else g_pass_at_k(*counts, float(tau))
+        yield (
+            name,
+            number,
+            passk.mg_pass_at_k(*counts) if family == "mg-pass" else passk.g_pass_at_k(*counts, float(tau)),
+        )
 
 
 def _majority(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str, Any]) -> Answers:
@@ -140,15 +131,15 @@ def _majority(inputs: dict[str, Any], expected: dict[str, Any], params: dict[str
     first = inputs["predictions"][: inputs["n"]]
     for name, number in expected.items():
         if name == "maj":
-            yield name, number, maj_at_k(first, inputs["gold"], len(first), ties=ties)
+            yield name, number, passk.maj_at_k(first, inputs["gold"], len(first), ties=ties)
         else:
             k = int(name.removeprefix("maj@").removesuffix("_over_subsets"))
-            yield name, number, maj_at_k(first, inputs["gold"], k, ties=ties)
+            yield name, number, passk.maj_at_k(first, inputs["gold"], k, ties=ties)
 
 
 ANSWERS: dict[str, Callable[..., Answers]] = {
-    "pass_at_k": _per_count(pass_at_k),
-    "pass_hat_k": _per_count(pass_hat_k),
+    "pass_at_k": _per_count(passk.pass_at_k),
+    "pass_hat_k": _per_count(passk.pass_hat_k),
     "pass_at_k_vs_bootstrap": _against_bootstrap,
     "g_pass_at_k": _g_pass,
     "maj_at_n": _majority,
@@ -189,9 +180,9 @@ def test_public_metric_cases(data_folder):
             if name.startswith("avg@k"):
                 got = c / n
             elif name.startswith("pass@k"):
-                got = pass_at_k(n, c, k)
+                got = passk.pass_at_k(n, c, k)
             else:
-                got = g_pass_at_k(n, c, k, float(tau)) if tau else mg_pass_at_k(n, c, k)
+                got = passk.g_pass_at_k(n, c, k, float(tau)) if tau else passk.mg_pass_at_k(n, c, k)
             if got != pytest.approx(expected, abs=case["tolerance"]):
                 disagreeing.add(case["id"])
     assert len(lines) == 40
@@ -201,16 +192,16 @@ def test_public_metric_cases(data_folder):
 def test_the_threshold_is_a_number_of_draws_not_its_binary_shadow():
     for hundredths in range(101):
         needed = max(1, ceil(hundredths * 100 / 100))
-        exact = g_pass_at_k(200, 57, 100, (needed - 0.5) / 100)
-        assert g_pass_at_k(200, 57, 100, hundredths / 100) == exact
+        exact = passk.g_pass_at_k(200, 57, 100, (needed - 0.5) / 100)
+        assert passk.g_pass_at_k(200, 57, 100, hundredths / 100) == exact
 
 
 @st.composite
-def some_counts(draw: st.DrawFn) -> Counts:
+def some_counts(draw: st.DrawFn) -> passk.Counts:
     few = st.integers(0, 8)
     rows = draw(st.lists(st.tuples(few, few, few).filter(any), min_size=1, max_size=12))
     correct, wrong, unknown = map(np.array, zip(*rows, strict=True))
-    return Counts([f"p{row}" for row in range(len(rows))], correct + wrong + unknown, correct, unknown)
+    return passk.Counts([f"p{row}" for row in range(len(rows))], correct + wrong + unknown, correct, unknown)
 
 
 @pytest.mark.parametrize(
@@ -227,13 +218,13 @@ def some_counts(draw: st.DrawFn) -> Counts:
 )
 def test_counts_that_cannot_be(columns, message):
     with pytest.raises(InputError, match=message):
-        Counts(*columns)  # type: ignore[arg-type]
+        passk.Counts(*columns)  # type: ignore[arg-type]
 
 
 def test_pooling_adds_by_problem_whatever_the_order():
-    first = Counts(["a", "b"], [4, 4], [1, 2], [1, 0])
-    second = Counts(["b", "a"], [8, 2], [8, 0])
-    both = pool([first, second])
+    first = passk.Counts(["a", "b"], [4, 4], [1, 2], [1, 0])
+    second = passk.Counts(["b", "a"], [8, 2], [8, 0])
+    both = passk.pool([first, second])
     assert both.problem_ids == ("a", "b")
     assert both.n.tolist() == [6, 12]
     assert both.correct.tolist() == [1, 10]
@@ -241,8 +232,8 @@ def test_pooling_adds_by_problem_whatever_the_order():
 
 
 def test_a_curve_of_known_values():
-    counts = Counts(["a", "b"], [4, 8], [1, 8])
-    shown = curve(counts, [2, 1, 2])
+    counts = passk.Counts(["a", "b"], [4, 8], [1, 8])
+    shown = passk.curve(counts, [2, 1, 2])
     assert list(shown) == [1, 2]
     assert shown[1].value == pytest.approx((1 / 4 + 1) / 2)
     assert shown[2].value == pytest.approx((1 / 2 + 1) / 2)
@@ -254,11 +245,11 @@ def test_a_curve_of_known_values():
 @given(some_counts())
 def test_bounds_are_ordered_and_hold_every_way_unknown_grades_can_fall(counts):
     most = int(counts.n.min())
-    shown = curve(counts, range(1, most + 1))
+    shown = passk.curve(counts, range(1, most + 1))
     middle = counts.correct + counts.unknown // 2
     for point in shown.values():
         assert 0 <= point.value <= point.value_high <= 1
-        between = float(np.mean(pass_at_k(counts.n, middle, point.k)))
+        between = float(np.mean(passk.pass_at_k(counts.n, middle, point.k)))
         assert point.value - 1e-12 <= between <= point.value_high + 1e-12
         for interval in (point.new_problems, point.same_problems, point.rerun):
             assert 0 <= interval.low <= point.value + 1e-12
@@ -275,13 +266,13 @@ def test_right_or_wrong_problems_get_wilson_with_t():
     z, m, size = stats.t.ppf(0.975, 39), 0.3, 39
     middle = (m + z * z / (2 * size)) / (1 + z * z / size)
     half = z * sqrt(m * (1 - m) / size + z * z / (4 * size * size)) / (1 + z * z / size)
-    shown = new_problems_interval(values)
+    shown = passk.new_problems_interval(values)
     assert (shown.low, shown.high) == pytest.approx((middle - half, middle + half), abs=1e-12)
 
 
 @pytest.mark.parametrize("values", [[0.0], [1.0], [0.5], [0.0] * 30, [1.0] * 675, [0.5] * 20, [0.3, 0.3]])
 def test_equal_values_do_not_make_a_point(values):
-    shown = new_problems_interval(values)
+    shown = passk.new_problems_interval(values)
     assert 0 <= shown.low <= values[0] <= shown.high <= 1
     assert shown.high - shown.low > 1 / (len(values) + 1)
     if len(values) == 1:
@@ -289,8 +280,8 @@ def test_equal_values_do_not_make_a_point(values):
 
 
 def same_problems(n: int, correct: int, problems: int, k: int) -> Interval:
-    counts = Counts(map(str, range(problems)), [n] * problems, [correct] * problems)
-    return curve(counts, [k])[k].same_problems
+    counts = passk.Counts(map(str, range(problems)), [n] * problems, [correct] * problems)
+    return passk.curve(counts, [k])[k].same_problems
 
 
 def test_same_problems_cases_at_the_end():
@@ -313,7 +304,7 @@ def test_same_problems_cases_at_the_end():
 def test_intervals_cover(population, problems, samples):
     held = coverage(population, problems, samples, 600, np.random.default_rng(1))  # type: ignore[arg-type]
     # Four standard errors of 600 repetitions at .94 are .039.
-    for name in (NEW_PROBLEMS, SAME_PROBLEMS, RERUN):
+    for name in (passk.NEW_PROBLEMS, passk.SAME_PROBLEMS, passk.RERUN):
         assert held[name].shape == (len(KS),)
         assert held[name].min() > 0.90, name
 
@@ -353,22 +344,22 @@ def test_the_interval_covers_every_share_often_enough(trials):
 RNG = np.random.default_rng(5)
 
 
-def counts(correct: list[int], unknown: list[int] | None = None) -> Counts:
+def counts(correct: list[int], unknown: list[int] | None = None) -> passk.Counts:
     ids = [f"p{row:03}" for row in range(len(correct))]
-    return Counts(ids, [16] * len(correct), correct, unknown)
+    return passk.Counts(ids, [16] * len(correct), correct, unknown)
 
 
 def test_a_comparison_by_hand():
     a, b = counts([16, 8, 4, 0]), counts([8, 8, 0, 4])
-    row = compare(a, b, [1]).points[1]
+    row = passk.compare(a, b, [1]).points[1]
     differences = np.array([0.5, 0.0, 0.25, -0.25])
     half = stats.t.ppf(0.975, 3) * differences.std(ddof=1) / 2
     assert row.difference == pytest.approx(0.125)
     assert (row.value_a, row.value_b) == pytest.approx((28 / 64, 20 / 64))
     assert (row.wins, row.losses, row.ties) == (2, 1, 1)
     assert (row.low, row.high) == pytest.approx((0.125 - half, 0.125 + half))
-    assert row.interval == NEW_PROBLEMS
-    assert row.same_interval == SAME_PROBLEMS
+    assert row.interval == passk.NEW_PROBLEMS
+    assert row.same_interval == passk.SAME_PROBLEMS
     assert row.same_p_value == pytest.approx(2 * stats.norm.sf(abs(row.same_z)))
     assert (row.lowest, row.highest) == (row.difference, row.difference)
 
@@ -387,9 +378,9 @@ def test_sides_mirror_and_order_makes_no_difference(pairs, chance):
     a, b = (counts(list(column)) for column in zip(*pairs, strict=True))
     order = list(range(len(pairs)))
     chance.shuffle(order)  # type: ignore[attr-defined]
-    there = compare(a, b, [1, 4]).points[4]
-    back = compare(b, a, [1, 4]).points[4]
-    mixed = compare(a.select(a.problem_ids[place] for place in order), b, [1, 4]).points[4]
+    there = passk.compare(a, b, [1, 4]).points[4]
+    back = passk.compare(b, a, [1, 4]).points[4]
+    mixed = passk.compare(a.select(a.problem_ids[place] for place in order), b, [1, 4]).points[4]
     assert mixed == there
     assert back.p_value == there.p_value
     assert back.difference == pytest.approx(-there.difference)
@@ -400,7 +391,7 @@ def test_sides_mirror_and_order_makes_no_difference(pairs, chance):
 
 def test_unknown_grades_widen_the_comparison():
     a, b = counts([8] * 40, unknown=[4] * 40), counts([6] * 40, unknown=[4] * 40)
-    row = compare(a, b, 1).points[1]
+    row = passk.compare(a, b, 1).points[1]
     assert (row.lowest, row.highest) == pytest.approx((-2 / 16, 6 / 16))
     assert row.low <= -2 / 16
     assert row.high >= 6 / 16
@@ -408,30 +399,30 @@ def test_unknown_grades_widen_the_comparison():
 
 
 def test_different_problems_and_too_few_samples_are_refused_unless_allowed():
-    a = Counts(["a", "b", "c"], [8] * 3, [1, 2, 3])
-    b = Counts(["c", "b", "d"], [8] * 3, [3, 1, 0])
+    a = passk.Counts(["a", "b", "c"], [8] * 3, [1, 2, 3])
+    b = passk.Counts(["c", "b", "d"], [8] * 3, [3, 1, 0])
     with pytest.raises(InputError, match=r"1 only in A \(a\), 1 only in B \(d\)"):
-        compare(a, b, 1)
-    shown = compare(a, b, 1, common_only=True)
+        passk.compare(a, b, 1)
+    shown = passk.compare(a, b, 1, common_only=True)
     assert shown.problem_ids == ("b", "c")
     assert (shown.only_a, shown.only_b) == (("a",), ("d",))
     with pytest.raises(InputError, match="no problems in common"):
-        compare(a, Counts(["z"], [8], [1]), 1, common_only=True)
-    a = Counts(["a", "b"], [8, 4], [1, 2])
-    b = Counts(["a", "b"], [8, 8], [3, 1])
+        passk.compare(a, passk.Counts(["z"], [8], [1]), 1, common_only=True)
+    a = passk.Counts(["a", "b"], [8, 4], [1, 2])
+    b = passk.Counts(["a", "b"], [8, 8], [3, 1])
     with pytest.raises(InputError, match="1 of 2 problems have fewer than 8"):
-        compare(a, b, [1, 8])
-    shown = compare(a, b, [1, 8], allow_missing=True)
+        passk.compare(a, b, [1, 8])
+    shown = passk.compare(a, b, [1, 8], allow_missing=True)
     assert shown.left_out == ("b",)
     assert shown.problem_ids == ("a",)
     with pytest.raises(InputError, match="none of the 2 problems has 8"):
-        compare(a, Counts(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
+        passk.compare(a, passk.Counts(["a", "b"], [4, 8], [1, 1]), 8, allow_missing=True)
 
 
 def test_levels_are_kept_where_sides_are_exchangeable():
     rng = np.random.default_rng(0)
     rates = rng.beta(0.5, 0.6, (2, 1500, 40))
-    values = pass_at_k(32, rng.binomial(32, rates), 2)
+    values = passk.pass_at_k(32, rng.binomial(32, rates), 2)
     differences = values[0] - values[1]
     low, high = paired_bounds(differences)
     # Four standard errors of 1,500 repetitions at .05 are .0225.
@@ -440,9 +431,9 @@ def test_levels_are_kept_where_sides_are_exchangeable():
 
 
 def test_holm_by_hand():
-    assert holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
-    assert holm([0.9, 0.8]).tolist() == [1.0, 1.0]
-    assert holm([]).tolist() == []
+    assert passk.holm([0.01, 0.04, 0.03, 0.005]).tolist() == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert passk.holm([0.9, 0.8]).tolist() == [1.0, 1.0]
+    assert passk.holm([]).tolist() == []
 
 
 def test_more_samples_on_one_side_are_no_win():
@@ -450,10 +441,10 @@ def test_more_samples_on_one_side_are_no_win():
     rng = np.random.default_rng(3)
     ids = [f"p{i}" for i in range(200)]
     rates = rng.beta(2, 2, 200)
-    a = Counts(ids, [32] * 200, rng.binomial(32, rates))
-    b = Counts(ids, [48] * 200, rng.binomial(48, rates))
-    point = compare(a, b, 32).points[32]
+    a = passk.Counts(ids, [32] * 200, rng.binomial(32, rates))
+    b = passk.Counts(ids, [48] * 200, rng.binomial(48, rates))
+    point = passk.compare(a, b, 32).points[32]
     assert point.wins + point.losses < 10
     assert point.p_value > 0.05
-    assert compare(a, b, 32).thinned == 200
-    assert compare(a, a, 32).thinned == 0
+    assert passk.compare(a, b, 32).thinned == 200
+    assert passk.compare(a, a, 32).thinned == 0

@@ -10,20 +10,8 @@ from sqlalchemy import update
 
 from evaluator.evals.problems import PlacedProblem
 from evaluator.passk import NEW_PROBLEMS
-from evaluator.reports import published
+from evaluator.reports import document, published
 from evaluator.reports.comparing import MethodComparison, ahead, compare_methods, comparison_document
-from evaluator.reports.document import (
-    Commands,
-    Document,
-    Heading,
-    Picture,
-    Points,
-    Table,
-    Text,
-    finite,
-    render_latex,
-    render_markdown,
-)
 from evaluator.reports.layout import contamination_notes, report_document, report_notes
 from evaluator.reports.methods import Method, load_methods, method_choices
 from evaluator.reports.published import papers
@@ -90,7 +78,7 @@ def build(db: Database, *references: str, **options: Any) -> Report:
         return build_report(load_methods(session, references), **options)
 
 
-def cells(sheet: Table) -> dict[str, dict[str, str]]:
+def cells(sheet: document.Table) -> dict[str, dict[str, str]]:
     """Return the first lines of a sheet's cells by row and column."""
     return {
         row[0]: {
@@ -154,13 +142,13 @@ def test_an_average_stands_only_where_all_its_columns_do(db):
 def test_unknown_grades_are_bounds(db):
     add_eval_run(db, "a", [(4, 2, 0), (4, 0, 2)])
     report = build(db, "a", ks=[1])
-    document = report_document(report)
-    value, interval = document.tables[0].rows[0][1].split("\n")
+    page = report_document(report)
+    value, interval = page.tables[0].rows[0][1].split("\n")
     assert value == "25.00 to 50.00"
     low, high = interval.strip("[]").split(", ")
     assert float(low) < 25 < 50 < float(high)
     assert said(report, "the report shows two values")
-    assert document.tables[-1].rows[0][6] == "25.00"  # unknown %
+    assert page.tables[-1].rows[0][6] == "25.00"  # unknown %
 
 
 def test_no_average_over_different_problems(db):
@@ -317,14 +305,14 @@ def test_models_are_known_by_the_end_of_their_name():
         assert getattr(published.recognise(name), "name", None) == model
 
 
-WHOLE = Document(
+WHOLE = document.Document(
     [
-        Text("It is **so** & `x<y`."),
-        Heading("One_1"),
-        Table(("name", "k|1"), (("a", "1"), ("b", "2"))),
-        Points(("first", "`a_b`")),
-        Picture("shares", "What it shows", {}),
-        Commands(("tagrpo demo --folder 'a b'",)),
+        document.Text("It is **so** & `x<y`."),
+        document.Heading("One_1"),
+        document.Table(("name", "k|1"), (("a", "1"), ("b", "2"))),
+        document.Points(("first", "`a_b`")),
+        document.Picture("shares", "What it shows", {}),
+        document.Commands(("tagrpo demo --folder 'a b'",)),
     ],
     ("**so** & `x<y`",),
     title="A <title>",
@@ -335,7 +323,7 @@ WHOLE = Document(
     ("render", "parts"),
     [
         (
-            render_markdown,
+            document.render_markdown,
             (
                 "# A \\<title\\>\n\nIt is **so** & `x<y`.\n\n## One\\_1\n\n",
                 "| name | k\\|1 |\n| --- | ---: |\n| a | 1 |\n| b | 2 |\n\n- first\n- `a_b`\n\n",
@@ -343,7 +331,7 @@ WHOLE = Document(
             ),
         ),
         (
-            render_latex,
+            document.render_latex,
             (
                 "\\begin{table}\n\\centering\n\\begin{tabular}{lr}\n",
                 "\\begin{itemize}\n\\footnotesize\n\\item \\textbf{so} \\& \\texttt{x\\textless{}y}\n",
@@ -358,9 +346,9 @@ def test_documents_as_text_and_tables_and_notes_as_latex(render, parts):
 
 def test_infinity_is_named_where_json_has_no_number():
     value = {"a": [1 / 3, float("inf")], "b": {"z": -float("inf")}, "c": ("x", None, True)}
-    assert finite(value) == {
+    assert document.finite(value) == {
         "a": [1 / 3, "Infinity"],
         "b": {"z": "-Infinity"},
         "c": ["x", None, True],
     }
-    assert finite(2.5) == 2.5
+    assert document.finite(2.5) == 2.5

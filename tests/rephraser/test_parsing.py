@@ -56,15 +56,6 @@ def test_one_candidate_however_it_is_wrapped(text):
         f"<rephrasing>{ONE}</rephrasing>\n<rephrasing>{TWO}</rephrasing>",
         # The echo and the repetition do not count.
         json.dumps({"rephrasings": [QUESTION, ONE, ONE + " ", TWO]}),
-    ],
-)
-def test_several_candidates(text):
-    assert parse(text, 2) == ((ONE, TWO), ParseResult.OK)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
         f'<rephrasing id="1">{ONE}</rephrasing>\n\n<rephrasing id="2">{TWO}</rephrasing>',
         f"<rephrasing1>{ONE}</rephrasing1>\n\n<rephrasing_2>{TWO}</rephrasing_2>",
         f"<rewrite>{ONE}</rewrite><rewrite>{TWO}</rewrite>",
@@ -76,7 +67,7 @@ def test_several_candidates(text):
         f"Between <rephrasing> and </rephrasing>: {tagged(ONE)}{tagged(TWO)}",
     ],
 )
-def test_markup_is_no_part_of_a_candidate(text):
+def test_several_candidates_in_any_markup(text):
     assert parse(text, 2) == ((ONE, TWO), ParseResult.OK)
 
 
@@ -114,14 +105,8 @@ def test_odd_answers_take_no_long_time(text):
         ("As an AI language model, I must not.", ParseResult.REFUSED),
         (QUESTION, ParseResult.ECHOED),
         (QUESTION.replace(" ", "  ") + "\n", ParseResult.ECHOED),
-        (
-            f"Write one rewrite of the problem below.\n\n<problem>\n{QUESTION}\n</problem>",
-            ParseResult.ECHOED,
-        ),
-        (
-            "Bestimme den Wert von $x$, wenn die Summe von $x$ und $2$ den Wert $5$ hat.",
-            ParseResult.LANGUAGE,
-        ),
+        (f"Write one rewrite of the problem below.\n\n<problem>\n{QUESTION}\n</problem>", ParseResult.ECHOED),
+        ("Bestimme den Wert von $x$, wenn die Summe von $x$ und $2$ den Wert $5$ hat.", ParseResult.LANGUAGE),
         ("已知 $x + 2 = 5$, 求 $x$ 的值。", ParseResult.LANGUAGE),
         ("{}", ParseResult.MALFORMED),
         (f"Sure! Here is the rephrased question:\n\n{ONE}", ParseResult.MALFORMED),
@@ -172,10 +157,7 @@ def test_a_candidate_keeps_its_first_line(first, wrap):
         (r'"first\nSecond \\frac{1}{2}"', "first\nSecond \\frac{1}{2}"),
         (r'"a\tb \u00e9 \"x\" \{1\} \, \% \$5"', 'a\tb é "x" \\{1\\} \\, \\% \\$5'),
         (r'"\underline{x} \upsilon"', r"\underline{x} \upsilon"),
-        (
-            r'"If $\nu \ne 2$:\ni. find \(\nu\)\nIt is"',
-            "If $\\nu \\ne 2$:\ni. find \\(\\nu\\)\nIt is",
-        ),
+        (r'"If $\nu \ne 2$:\ni. find \(\nu\)\nIt is"', "If $\\nu \\ne 2$:\ni. find \\(\\nu\\)\nIt is"),
         (r'"If $3 \nmid n$, $\neg p$"', "If $3 \\nmid n$, $\\neg p$"),
         (r'"$$\\begin{cases}\nu = 1\ne = 2$$"', "$$\\begin{cases}\nu = 1\ne = 2$$"),
     ],

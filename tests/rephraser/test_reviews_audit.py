@@ -1,39 +1,15 @@
 """Audits: what is drawn, the order of review, sheets, and error rates as they grow."""
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from runs import Proposed, add_run, add_verdict
 
-from rephraser.reviews.audit import (
-    STRATA,
-    Audit,
-    AuditMember,
-    allocate,
-    audit_progress,
-    audit_queue,
-    audit_rates,
-    cohens_kappa,
-    draw,
-    error_rates,
-    get_audit,
-    group_rate,
-    list_audits,
-    open_audit,
-)
+from rephraser.reviews import audit as audits
+from rephraser.reviews import store
 from rephraser.reviews.sheet import read_sheet, write_sheet
-from rephraser.reviews.store import (
-    Decision,
-    DecisionWord,
-    ReviewProgress,
-    open_queue,
-    read_items,
-    record_reviews,
-)
 from rephraser.tables import ReviewRow, candidate_id
 from service.database import Database
 from service.errors import InputError, TagrpoError
@@ -52,17 +28,17 @@ def run(db):
     return add_run(db, "run", [(QUESTION.text, "5", [*proposed, Proposed("Not judged yet.", ())])])
 
 
-def decide(db: Database, audit: Audit, reviewer: str = "ada", *, reject: tuple[str, ...] = ()) -> None:
+def decide(db: Database, audit: audits.Audit, reviewer: str = "ada", *, reject: tuple[str, ...] = ()) -> None:
     with db.write() as session:
         for member in audit.members:
             word = "rejected" if member.status in reject else "accepted"
-            made = Decision(member.candidate_id, word, "seen", reviewer, audit.id)
-            record_reviews(session, [made])
+            made = store.Decision(member.candidate_id, word, "seen", reviewer, audit.id)
+            store.record_reviews(session, [made])
 
 
 def test_an_audit_is_drawn_once(db, run):
-    first, new = open_audit(db, run, size=10, seed=7)
-    again, newer = open_audit(db, run, size=10, seed=7)
+    first, new = audits.open_audit(db, run, size=10, seed=7)
+    again, newer = audits.open_audit(db, run, size=10, seed=7)
     assert (new, newer) == (True, False)
     assert again == first
     assert [first.run_name, first.size, first.seed] == ["run", 10, 7]
@@ -73,24 +49,24 @@ def test_an_audit_is_drawn_once(db, run):
         ("undecided", 5): 2,
     }
     with db.read() as session:
-        assert get_audit(session, first.id) == first
-    other, _ = open_audit(db, run, size=10, seed=8)
+        assert audits.get_audit(session, first.id) == first
+    other, _ = audits.open_audit(db, run, size=10, seed=8)
     assert other.id != first.id
     assert {m.candidate_id for m in other.members} != {m.candidate_id for m in first.members}
     empty = add_run(db, "empty", [("Halve 8.", "4", [Proposed("What is half of 8?", ())])])
     with pytest.raises(InputError, match="nothing to audit"):
-        open_audit(db, empty, size=10, seed=0)
+        audits.open_audit(db, empty, size=10, seed=0)
 
 
 def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db, run):
-    audit, _ = open_audit(db, run, size=23, seed=0)
+    audit, _ = audits.open_audit(db, run, size=23, seed=0)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
     assert len(accepted) == 12
     decide(db, audit, reject=("accepted",))
     add_verdict(db, run, QUESTION, "Wording 0: add 2 and 3.", "rejected")
-    again, _ = open_audit(db, run, size=23, seed=0)
+    again, _ = audits.open_audit(db, run, size=23, seed=0)
     with db.read() as session:
-        rates = audit_rates(session, again)
+        rates = audits.audit_rates(session, again)
     assert again == audit
     assert rates["complete"]
     assert (rates["false_accept"]["count"], rates["false_accept"]["reviewed"]) == (12, 12)
@@ -98,15 +74,15 @@ def test_reviews_and_later_verdicts_do_not_move_what_was_drawn(db, run):
 
 
 def test_only_decisions_for_this_audit_count(db, run):
-    one, _ = open_audit(db, run, size=23, seed=0)
-    two, _ = open_audit(db, run, size=22, seed=0)
+    one, _ = audits.open_audit(db, run, size=23, seed=0)
+    two, _ = audits.open_audit(db, run, size=22, seed=0)
     decide(db, one)
     with db.write() as session:
-        plain = Decision(one.members[0].candidate_id, "rejected", "no", "ada")
-        record_reviews(session, [plain])
+        plain = store.Decision(one.members[0].candidate_id, "rejected", "no", "ada")
+        store.record_reviews(session, [plain])
     with db.read() as session:
-        assert audit_rates(session, one)["false_accept"]["count"] == 0
-        assert audit_rates(session, two)["reviewed"] == 0
+        assert audits.audit_rates(session, one)["false_accept"]["count"] == 0
+        assert audits.audit_rates(session, two)["reviewed"] == 0
 
 
 QUESTIONS = 9
@@ -133,12 +109,12 @@ def grouped(db):
     )
 
 
-def groups(db: Database, audit: Audit) -> list[tuple[str, int]]:
+def groups(db: Database, audit: audits.Audit) -> list[tuple[str, int]]:
     """The question of the members in their order, with how many of them stand together."""
     found: list[tuple[str, int]] = []
     with db.read() as session:
         for member in audit.members:
-            question = read_items(session, [member.candidate_id])[0].question
+            question = store.read_items(session, [member.candidate_id])[0].question
             if found and found[-1][0] == question:
                 found[-1] = (question, found[-1][1] + 1)
             else:
@@ -147,38 +123,38 @@ def groups(db: Database, audit: Audit) -> list[tuple[str, int]]:
 
 
 def test_questions_are_drawn_with_all_their_accepted_neighbors_together(db, grouped):
-    audit, new = open_audit(db, grouped, kind="groups", size=4, seed=7)
+    audit, new = audits.open_audit(db, grouped, kind="groups", size=4, seed=7)
     assert new
     drawn = groups(db, audit)
     assert len(drawn) == 4
     assert [int(question.split()[2]) for question, _ in drawn] == [count for _, count in drawn]
     assert {(member.status, member.stratum_size) for member in audit.members} == {("accepted", QUESTIONS - 1)}
-    assert open_audit(db, grouped, kind="groups", size=4, seed=7) == (audit, False)
-    other, _ = open_audit(db, grouped, kind="groups", size=4, seed=8)
+    assert audits.open_audit(db, grouped, kind="groups", size=4, seed=7) == (audit, False)
+    other, _ = audits.open_audit(db, grouped, kind="groups", size=4, seed=8)
     assert groups(db, other) != drawn
-    candidates, _ = open_audit(db, grouped, size=4, seed=7)
+    candidates, _ = audits.open_audit(db, grouped, size=4, seed=7)
     assert (candidates.kind, candidates.id) == ("candidates", other.id + 1)
     with db.read() as session:
-        assert audit_rates(session, candidates)["groups"] is None
-        assert audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
+        assert audits.audit_rates(session, candidates)["groups"] is None
+        assert audits.audit_queue(session, audit, "ada") == [member.candidate_id for member in audit.members]
 
 
 def test_open_groups_bound_the_share():
     """Ten groups of two: 0, 1 sound; 2 broken; 3 broken, not whole; 4 accepted in part; 5 to 9 not."""
-    members = [AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]
+    members = [audits.AuditMember(f"{group}-{n}", "accepted", 40) for group in range(10) for n in range(2)]
     questions = {member.candidate_id: member.candidate_id[0] for member in members}
-    made: dict[str, DecisionWord] = {f"{group}-{n}": "accepted" for group in range(3) for n in range(2)}
+    made: dict[str, store.DecisionWord] = {f"{group}-{n}": "accepted" for group in range(3) for n in range(2)}
     made |= {"2-1": "rejected", "3-0": "rejected", "4-1": "accepted"}
     reviews = [
         ReviewRow(id=n, candidate_id=one, reviewer="ada", decision=word)
         for n, (one, word) in enumerate(made.items())
     ]
-    found = group_rate(members, questions, reviews)
+    found = audits.group_rate(members, questions, reviews)
     assert (found["complete"], found["broken"]["count"], found["open"]) == (3, 1, 6)
     assert found["broken_groups"] == ["2", "3"]
     # Clopper and Pearson: 2 of 10 from .0252; 8 of 10, which mirrors it, to .9748.
     assert (found["low"], found["high"]) == pytest.approx((0.0252, 0.9748), abs=1e-4)
-    nothing = group_rate(members, questions, [])
+    nothing = audits.group_rate(members, questions, [])
     assert (nothing["open"], nothing["broken_groups"]) == (10, [])
     assert (nothing["low"], nothing["high"]) == (0.0, 1.0)
 
@@ -187,7 +163,7 @@ def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db, run):
     def queue(reviewer: str = "ada", seed: int | None = 1) -> list[str]:
         everything = ("accepted", "rejected", "undecided")
         with db.read() as session:
-            return open_queue(session, run.id, reviewer, statuses=everything, seed=seed)
+            return store.open_queue(session, run.id, reviewer, statuses=everything, seed=seed)
 
     first = queue()
     assert len(first) == 23
@@ -195,42 +171,37 @@ def test_the_blind_order_is_of_the_seed_and_stays_when_candidates_go(db, run):
     assert sorted(first) == sorted(queue(seed=None))
     assert first != queue(seed=2)
     with db.write() as session:
-        record_reviews(session, [Decision(first[3], "accepted", "", "ada")])
+        store.record_reviews(session, [store.Decision(first[3], "accepted", "", "ada")])
     assert queue() == [id for id in first if id != first[3]]
     assert queue("ben") == first
 
 
 def test_the_newest_decision_counts_for_the_rate(db, run):
-    audit, _ = open_audit(db, run, size=23, seed=1)
+    audit, _ = audits.open_audit(db, run, size=23, seed=1)
     accepted = [member.candidate_id for member in audit.members if member.status == "accepted"]
-    made = [Decision(id, "accepted", "", "ada", audit.id) for id in accepted]
-    made[1] = Decision(accepted[1], "rejected", "other", "ada", audit.id)
-    made.append(Decision(accepted[0], "rejected", "other", "ben", audit.id))
+    made = [store.Decision(id, "accepted", "", "ada", audit.id) for id in accepted]
+    made[1] = store.Decision(accepted[1], "rejected", "other", "ada", audit.id)
+    made.append(store.Decision(accepted[0], "rejected", "other", "ben", audit.id))
     with db.write() as session:
-        assert record_reviews(session, made) == len(made)
+        assert store.record_reviews(session, made) == len(made)
     with db.read() as session:
-        rate = audit_rates(session, audit)["false_accept"]
-        assert list_audits(session, run.id)[0].id == audit.id
-        assert audit_progress(session, audit, "ada") == ReviewProgress(23, 11, 1)
+        rate = audits.audit_rates(session, audit)["false_accept"]
+        assert audits.list_audits(session, run.id)[0].id == audit.id
+        assert audits.audit_progress(session, audit, "ada") == store.ReviewProgress(23, 11, 1)
     assert (rate["count"], rate["reviewed"]) == (2, 12)
 
 
-WORDS: dict[str, DecisionWord] = {"a": "accepted", "r": "rejected"}
+WORDS: dict[str, store.DecisionWord] = {"a": "accepted", "r": "rejected"}
 
 
-def members(status: str, count: int, size: int) -> list[AuditMember]:
-    return [AuditMember(f"{status}{index}", status, size) for index in range(count)]
+def members(status: str, count: int, size: int) -> list[audits.AuditMember]:
+    return [audits.AuditMember(f"{status}{index}", status, size) for index in range(count)]
 
 
 def decisions(status: str, letters: str) -> list[ReviewRow]:
     """One decision a letter, on members 0, 1, ... of a stratum; "." leaves one out."""
     return [
-        ReviewRow(
-            id=index,
-            candidate_id=f"{status}{index}",
-            reviewer="ada",
-            decision=WORDS[letter],
-        )
+        ReviewRow(id=index, candidate_id=f"{status}{index}", reviewer="ada", decision=WORDS[letter])
         for index, letter in enumerate(letters)
         if letter != "."
     ]
@@ -241,7 +212,7 @@ def test_rates_by_hand():
     reviews = (
         decisions("accepted", "raaaaaaaaa") + decisions("rejected", "rrrra") + decisions("undecided", "ar")
     )
-    rates = error_rates(drawn, reviews)
+    rates = audits.error_rates(drawn, reviews)
     assert (rates["drawn"], rates["reviewed"], rates["open"], rates["complete"]) == (17, 17, 0, True)
     accept, reject = rates["false_accept"], rates["false_reject"]
     assert (accept["count"], accept["reviewed"], accept["share"]) == (1, 10, 0.1)
@@ -264,7 +235,7 @@ def test_rates_by_hand():
 
 def test_the_broken_share_weighs_strata_by_their_sizes():
     drawn = members("accepted", 4, 300) + members("unverified", 4, 100) + members("rejected", 4, 50)
-    rates = error_rates(drawn, decisions("accepted", "aaaa") + decisions("unverified", "rraa"))
+    rates = audits.error_rates(drawn, decisions("accepted", "aaaa") + decisions("unverified", "rraa"))
     assert rates["broken"]["statuses"] == {"accepted": 300, "unverified": 100}
     assert rates["broken"]["share"] == pytest.approx(0.25 * 0.5)
     # Exact 97.5% intervals: 0 of 4 reaches 1 - .0125^(1/4) = .665630; 2 of 4 goes from .047121 to .952879.
@@ -284,22 +255,22 @@ def test_the_broken_share_weighs_strata_by_their_sizes():
     ],
 )
 def test_kappa(pairs, kappa):
-    found = cohens_kappa([(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)])
+    found = audits.cohens_kappa([(pairs[i], pairs[i + 1]) for i in range(0, len(pairs), 2)])
     assert found == (None if kappa is None else pytest.approx(kappa))
 
 
-SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in STRATA})
+SIZES = st.fixed_dictionaries({name: st.integers(0, 40) for name in audits.STRATA})
 
 
 @given(SIZES, st.integers(1, 60), st.integers(0, 5))
 def test_a_draw_follows_its_allocation_whatever_the_order(sizes, size, seed):
     strata = {name: [f"c_{name}_{index}" for index in range(count)] for name, count in sizes.items()}
     turned = {name: ids[::-1] for name, ids in reversed(strata.items())}
-    drawn = draw(strata, size=size, seed=seed)
-    assert drawn == draw(turned, size=size, seed=seed)
+    drawn = audits.draw(strata, size=size, seed=seed)
+    assert drawn == audits.draw(turned, size=size, seed=seed)
     assert len({member.candidate_id for member in drawn}) == len(drawn)
     statuses = [member.status for member in drawn]
-    assert {name: statuses.count(name) for name in STRATA} == allocate(sizes, size)
+    assert {name: statuses.count(name) for name in audits.STRATA} == audits.allocate(sizes, size)
     assert all(member.candidate_id in strata[member.status] for member in drawn)
     assert all(member.stratum_size == sizes[member.status] for member in drawn)
 
@@ -312,16 +283,7 @@ GOOD, BAD = (candidate_id(QUESTION.id, text) for text in TEXTS)
 def audit(db):
     proposed = [Proposed(TEXTS[0]), Proposed(TEXTS[1], ("rejected",), strategy="format")]
     run = add_run(db, "run", [(QUESTION.text, "5", proposed)])
-    return open_audit(db, run, size=4, seed=0)[0]
-
-
-def read(
-    db: Database, path: Path, *rows: dict[str, Any] | str, audit_id: int | None = None
-) -> tuple[list[Decision], int]:
-    lines = [row if isinstance(row, str) else json.dumps(row) for row in rows]
-    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    with db.read() as session:
-        return read_sheet(session, path, reviewer="ada", audit_id=audit_id)
+    return audits.open_audit(db, run, size=4, seed=0)[0]
 
 
 def test_the_sheet_is_blind_and_comes_back_filled(db, audit, tmp_path):
@@ -343,8 +305,8 @@ def test_the_sheet_is_blind_and_comes_back_filled(db, audit, tmp_path):
         decisions, blank = read_sheet(session, path, reviewer="ada", audit_id=audit.id)
     assert blank == 0
     assert set(decisions) == {
-        Decision(GOOD, "accepted", "", "ada", audit.id),
-        Decision(BAD, "rejected", "4", "ada", audit.id),
+        store.Decision(GOOD, "accepted", "", "ada", audit.id),
+        store.Decision(BAD, "rejected", "4", "ada", audit.id),
     }
 
 
@@ -365,8 +327,9 @@ def test_the_sheet_is_blind_and_comes_back_filled(db, audit, tmp_path):
     ],
 )
 def test_a_bad_row_is_named(db, audit, tmp_path, row, said):
-    first = {"candidate": BAD, "decision": "accept"}
-    with pytest.raises(TagrpoError) as error:
-        read(db, tmp_path / "d.jsonl", first, row, audit_id=1)
-    assert str(error.value).startswith(f"{tmp_path / 'd.jsonl'}:2: ")
+    path, first = tmp_path / "d.jsonl", json.dumps({"candidate": BAD, "decision": "accept"})
+    path.write_text(f"{first}\n{row if isinstance(row, str) else json.dumps(row)}\n", encoding="utf-8")
+    with pytest.raises(TagrpoError) as error, db.read() as session:
+        read_sheet(session, path, reviewer="ada", audit_id=1)
+    assert str(error.value).startswith(f"{path}:2: ")
     assert said in str(error.value)

@@ -38,10 +38,7 @@ from rephraser.proposing.rules import propose_by_rules
                 "What is the number of edges that a square pyramid has?",
             ],
         ),
-        (
-            "If $u + v = 9$, what is the value of $2u + 2v$?",
-            ["If $u + v = 9$, find the value of $2u + 2v$."],
-        ),
+        ("If $u + v = 9$, what is the value of $2u + 2v$?", ["If $u + v = 9$, find the value of $2u + 2v$."]),
         (
             "What is the remainder when $5^{40}$ is divided by 6?",
             ["Find the remainder when $5^{40}$ is divided by 6."],

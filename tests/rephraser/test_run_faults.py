@@ -9,24 +9,11 @@ from typing import Any
 
 import pytest
 import torch
+import world_runs
 from command_line import Done, run_here, words
 from forked import QUICK_BATCH, Forked
 from scripted import GOOD, QUESTION
 from tiny_model import save_tiny_model
-from world_runs import (
-    CONCURRENCY,
-    PREMISES,
-    answered_asks,
-    check_loss,
-    final_state,
-    import_world,
-    propose_arguments,
-    rows,
-    run_undisturbed,
-    set_faults,
-    stats,
-    world_server,
-)
 
 from service.asks import ask
 from service.asks.ask import Models
@@ -68,113 +55,116 @@ main()
 
 @pytest.fixture(scope="module")
 def calm(tmp_path_factory):
-    return run_undisturbed(tmp_path_factory.mktemp("calm"), QUESTIONS)
+    return world_runs.run_undisturbed(tmp_path_factory.mktemp("calm"), QUESTIONS)
+
+
+@pytest.fixture
+def db(tmp_path):
+    """The database of a test, with questions of the small world."""
+    world_runs.import_world(tmp_path / "t.db", QUESTIONS)
+    return tmp_path / "t.db"
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm, tmp_path):
+def test_a_run_killed_before_in_and_after_a_commit_ends_as_if_undisturbed(calm, db):
     undisturbed, _ = calm
-    db = tmp_path / "killed.db"
-    import_world(db, QUESTIONS)
     lost: list[int] = []
-    with world_server("--model", "test-model") as url:
-        arguments = propose_arguments(
+    with world_runs.world_server("--model", "test-model") as url:
+        arguments = world_runs.propose_arguments(
             db,
             url,
-            *PREMISES,
-            f"proposer.max_concurrency={CONCURRENCY}",
-            f"solver.max_concurrency={CONCURRENCY}",
+            *world_runs.PREMISES,
+            f"proposer.max_concurrency={world_runs.CONCURRENCY}",
+            f"solver.max_concurrency={world_runs.CONCURRENCY}",
         )
         # The second store of the first process is of proposals, later ones are of answers and premises.
         for place, store in (("before the commit", 2), ("in the commit", 4), ("after the commit", 4)):
             code, _, errors = Forked(place, store, *arguments, code=KILLED).end()
             assert code == -signal.SIGKILL, errors
-            lost.append(stats(url)["paid"] - answered_asks(db) - sum(lost))
+            lost.append(world_runs.stats(url)["paid"] - world_runs.answered_asks(db) - sum(lost))
         done = run_here(*arguments)
         assert done.code == 0, done.err
-        seen = stats(url)
-    check_loss(undisturbed, final_state(db), lost, seen)
+        seen = world_runs.stats(url)
+    world_runs.check_loss(undisturbed, world_runs.final_state(db), lost, seen)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm, tmp_path, monkeypatch):
+def test_a_server_that_misbehaves_changes_nothing_but_the_time(calm, db, monkeypatch):
     monkeypatch.setattr(ask, "TIME_OUTS", 6)
     init = Models.__init__
     monkeypatch.setattr(Models, "__init__", lambda self, *a, **k: init(self, *a, **{**k, "retry_s": 0.02}))
     undisturbed, _ = calm
-    db = tmp_path / "faults.db"
-    import_world(db, QUESTIONS)
     names = ("server_error", "cut", "cut_early", "invalid_json", "empty_choices", "wrong_type")
     shares = dict.fromkeys(names, 0.03) | {"rate_limit": 0.05, "hang": 0.02}
     faults = [f"--fault={name}={share}" for name, share in shares.items()]
-    with world_server("--model", "test-model", "--retry-after", "0.1", *faults) as url:
-        done = run_here(*propose_arguments(db, url, *PREMISES, "proposer.timeout_s=1", "solver.timeout_s=1"))
-        seen = stats(url)
+    with world_runs.world_server("--model", "test-model", "--retry-after", "0.1", *faults) as url:
+        done = run_here(
+            *world_runs.propose_arguments(
+                db, url, *world_runs.PREMISES, "proposer.timeout_s=1", "solver.timeout_s=1"
+            )
+        )
+        seen = world_runs.stats(url)
     assert done.code == 0, done.err
-    assert final_state(db) == undisturbed
+    assert world_runs.final_state(db) == undisturbed
     assert set(seen["faults"]) == set(shares)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm, tmp_path):
+def test_a_run_stops_at_its_cap_and_goes_on_with_a_higher_one(calm, db):
     undisturbed, paid = calm
-    db = tmp_path / "capped.db"
-    import_world(db, QUESTIONS)
     prices = ["proposer.price=[10,30]", "solver.price=[1,1]"]
-    with world_server("--model", "test-model") as url:
-        capped = run_here(*propose_arguments(db, url, *PREMISES, *prices, "--max-usd", "0.25"))
+    with world_runs.world_server("--model", "test-model") as url:
+        capped = run_here(
+            *world_runs.propose_arguments(db, url, *world_runs.PREMISES, *prices, "--max-usd", "0.25")
+        )
         assert capped.code == 3
         assert "--max-usd 0.25" in capped.err
         assert f"`tagrpo resume run max_usd=MORE --db {db}`" in capped.err
         assert 0.03 < sum(line["usd"] for line in ledger(db)) <= 0.25
-        assert stats(url)["paid"] < paid
+        assert world_runs.stats(url)["paid"] < paid
         done = run_here("resume", "run", "--db", db, *prices, "max_usd=9")
         assert done.code == 0, done.err
-        assert stats(url)["paid"] == paid
-    assert final_state(db) == undisturbed
+        assert world_runs.stats(url)["paid"] == paid
+    assert world_runs.final_state(db) == undisturbed
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(tmp_path):
-    db = tmp_path / "capped.db"
-    import_world(db, QUESTIONS)
+def test_at_the_cap_what_was_paid_for_is_judged_where_the_solver_costs_nothing(db):
     prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]
-    with world_server("--model", "test-model") as url:
-        arguments = propose_arguments(db, url, *prices, "--max-usd", "0.17")
+    with world_runs.world_server("--model", "test-model") as url:
+        arguments = world_runs.propose_arguments(db, url, *prices, "--max-usd", "0.17")
         capped = run_here(*arguments)
         assert (capped.code, "of --max-usd 0.17 is spent" in capped.err) == (3, True), capped.err
         unread = "SELECT count(*) FROM asks WHERE outcome IS NULL AND kind = 'propose' AND state = 'answered'"
         unanswered = "SELECT count(*) FROM asks WHERE state <> 'answered' AND kind = 'answer'"
-        standing = dict(rows(db, "SELECT status, count(*) FROM standings GROUP BY status"))
-        assert rows(db, unread) == rows(db, unanswered) == [(0,)]
+        standing = dict(world_runs.rows(db, "SELECT status, count(*) FROM standings GROUP BY status"))
+        assert world_runs.rows(db, unread) == world_runs.rows(db, unanswered) == [(0,)]
         assert standing.get("accepted", 0) > 0, standing
         assert "pending" not in standing
-        paid = stats(url)["paid"]
+        paid = world_runs.stats(url)["paid"]
         assert run_here(*arguments).code == 3
-        assert stats(url)["paid"] == paid
+        assert world_runs.stats(url)["paid"] == paid
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tmp_path):
-    db = tmp_path / "killed.db"
-    import_world(db, QUESTIONS)
+def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(db):
     priced = ["proposer.price=[10,30]", "solver.price=[1,1]"]
-    with world_server("--model", "test-model", "--fault=hang=1") as url:
-        arguments = propose_arguments(db, url, *priced, "--max-usd", "0.4")
+    with world_runs.world_server("--model", "test-model", "--fault=hang=1") as url:
+        arguments = world_runs.propose_arguments(db, url, *priced, "--max-usd", "0.4")
         process = Forked(*arguments)
-        while stats(url)["in_flight"] < 2 and process.poll() is None:  # the cap allows for two
+        while world_runs.stats(url)["in_flight"] < 2 and process.poll() is None:  # the cap allows for two
             time.sleep(0.02)
         process.end(signal.SIGKILL)
-        set_faults(url, {})
-        kept = run_here(*propose_arguments(db, url, *priced))
+        world_runs.set_faults(url, {})
+        kept = run_here(*world_runs.propose_arguments(db, url, *priced))
         assert "run keeps its cap of $0.4" in kept.err
         assert "of --max-usd 0.4 is spent" in kept.err
-        assert stats(url)["requests"] == 2
+        assert world_runs.stats(url)["requests"] == 2
         (line,) = ledger(db)
         assert (line["requests"], line["usd"]) == (2, line["doubtful_usd"])
         assert 0.24 < line["usd"] < 0.4
@@ -185,21 +175,17 @@ def test_what_was_in_flight_at_a_kill_counts_under_the_cap_that_the_run_keeps(tm
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(
-    calm, tmp_path, monkeypatch
-):
+def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_comes(calm, db, monkeypatch):
     monkeypatch.setitem(BatchJobs.__init__.__kwdefaults__, "quiet_s", 0.3)
     undisturbed, paid = calm
-    db = tmp_path / "batch.db"
-    import_world(db, QUESTIONS)
     prices = ["proposer.price=[10,30]", "solver.price=[0,0]"]
-    with world_server("--model", "test-model", "--batch-polls", "3") as url:
-        arguments = propose_arguments(
-            db, url, *PREMISES, *prices, "proposer.batch=true", "proposer.batch_poll_s=0.05"
+    with world_runs.world_server("--model", "test-model", "--batch-polls", "3") as url:
+        arguments = world_runs.propose_arguments(
+            db, url, *world_runs.PREMISES, *prices, "proposer.batch=true", "proposer.batch_poll_s=0.05"
         )
         waiting = [*arguments[:-1], "proposer.batch_poll_s=600", "grace_s=200"]
         process = Forked(*waiting, code=QUICK_BATCH)
-        while stats(url)["batches"] == 0 and process.poll() is None:
+        while world_runs.stats(url)["batches"] == 0 and process.poll() is None:
             time.sleep(0.02)
         # It waits for the job, which goes on without it.
         began = time.monotonic()
@@ -213,8 +199,8 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
             assert find_run(session, "run").finished_at is None
         done = run_here(*arguments)
         assert done.code == 0, done.err
-        seen = stats(url)
-    assert final_state(db) == undisturbed
+        seen = world_runs.stats(url)
+    assert world_runs.final_state(db) == undisturbed
     assert seen["paid"] == paid
     # The proposer goes by batch jobs; a vLLM server has none and is asked directly.
     assert seen["batch_lines"] == sum(ask[1] != "answer" for ask in undisturbed["asks"])
@@ -230,9 +216,9 @@ def ledger(db: Path) -> list[dict[str, Any]]:
 def test_no_key_reaches_the_database_or_an_error(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-0123456789abcdef")
     db = tmp_path / "t.db"
-    import_world(db, 2)
-    with world_server("--model", "test-model", "--fault", "unauthorized=1") as url:
-        done = run_here(*propose_arguments(db, url))
+    world_runs.import_world(db, 2)
+    with world_runs.world_server("--model", "test-model", "--fault", "unauthorized=1") as url:
+        done = run_here(*world_runs.propose_arguments(db, url))
     assert done.code != 0
     assert "sk-secret" not in done.out + done.err
     for path in tmp_path.iterdir():
@@ -259,13 +245,13 @@ def test_another_checkpoint_in_the_folder_is_refused(tmp_path):
     assert run_here("questions", "import", tmp_path / "q.jsonl", "--name", "q", "--db", db).code == 0
     done = propose(db, folder)
     assert done.code == 0, done.err
-    ((stored,),) = rows(db, "SELECT CAST(spec AS TEXT) FROM runs")
+    ((stored,),) = world_runs.rows(db, "SELECT CAST(spec AS TEXT) FROM runs")
     (described,) = json.loads(stored)["solvers"]
     assert described["model"] == str(folder)
     assert described["engine"]["weights"].startswith("weights_")
-    asked, cost = rows(db, "SELECT count(*), sum(cost_pico) FROM asks")[0]
+    asked, cost = world_runs.rows(db, "SELECT count(*), sum(cost_pico) FROM asks")[0]
     assert (asked >= 32 // 4, cost) == (True, 0)  # four answers per request
-    before = final_state(db)
+    before = world_runs.final_state(db)
     save_tiny_model(folder, seed=1)
     for again in (propose(db, folder), run_here("resume", "run", "--db", db)):
         assert again.code == 2
@@ -273,4 +259,4 @@ def test_another_checkpoint_in_the_folder_is_refused(tmp_path):
     shutil.rmtree(folder)
     gone = run_here("resume", "run", "--db", db)
     assert (gone.code, str(folder) in gone.err) == (2, True)
-    assert final_state(db) == before
+    assert world_runs.final_state(db) == before

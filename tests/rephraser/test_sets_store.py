@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from runs import Asked, Proposed, add_review, add_run, open_empty
+from candidates import publish_reviewed_apples
+from runs import Asked, Proposed, add_run, open_empty
 from sqlalchemy import delete, insert, text, update
 from sqlalchemy.exc import IntegrityError
 from tampering import past_tagrpo
@@ -140,27 +141,8 @@ def empty(tmp_path):
 
 
 @pytest.fixture
-def versions(empty):
-    """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
-    asked = [
-        (
-            f"How many apples are {n} and one?",
-            str(n + 1),
-            [
-                Proposed(f"Add one to {n} apples."),
-                Proposed(f"{n} and one apples are how many?", strategy="format", model="other/model"),
-            ],
-        )
-        for n in range(6)
-    ]
-    add_run(empty, "r", asked)
-    sets.publish(empty, "ta", run="r", n=1)
-    sets.publish(empty, "ta", run="r", n=2)
-    question = make_question("How many apples are 2 and one?", "3", "Level 3", "Algebra")
-    add_review(empty, question, "Add one to 2 apples.", "rejected")
-    add_review(empty, question, "2 and one apples are how many?", "accepted")
-    sets.publish(empty, "ta", run="r", n=2)
-    return empty
+def versions(tmp_path):
+    return publish_reviewed_apples(tmp_path / "t.db")
 
 
 @pytest.mark.slow

@@ -8,26 +8,19 @@ from itertools import islice
 import pytest
 
 from evaluator.grading import Grader
+from sandbox import traces
 from sandbox.candidates import Break, draw_candidates
 from sandbox.corpus import draw_examples
 from sandbox.phrasings import PHRASINGS
 from sandbox.problems import RESERVED, Kind, WordProblem, answer, draw_story, split_numbers
 from sandbox.questions import draw_questions, read_questions, write_questions
-from sandbox.traces import (
-    STRATEGIES,
-    dominant_strategy,
-    draw_trace,
-    has_mistake,
-    write_other_trace,
-    write_trace,
-)
 from sandbox.worlds import WORLDS
 from service.errors import InputError
 
 
 def strategy_of(response: str) -> int | None:
     """Return the strategy that a response names first; None if it names none."""
-    return next((i for i, name in enumerate(STRATEGIES) if response.startswith(name)), None)
+    return next((i for i, name in enumerate(traces.STRATEGIES) if response.startswith(name)), None)
 
 
 def some_problems(count: int, seed: int = 0) -> list[WordProblem]:
@@ -48,17 +41,17 @@ def test_right_traces_are_right_and_wrong_ones_wrong():
     problems = some_problems(30)
     pairs, wanted = [], []
     for problem in problems:
-        for strategy in range(len(STRATEGIES)):
+        for strategy in range(len(traces.STRATEGIES)):
             for wrong in (False, True):
-                pairs.append((write_trace(problem, strategy, wrong=wrong), str(problem.total)))
+                pairs.append((traces.write_trace(problem, strategy, wrong=wrong), str(problem.total)))
                 wanted.append("wrong" if wrong else "correct")
         for kind in Kind:
             if kind is not Kind.TOTAL:
-                trace = write_other_trace(problem, kind)
+                trace = traces.write_other_trace(problem, kind)
                 pairs += [(trace, str(answer(problem, kind))), (trace, str(problem.total))]
                 wanted += ["correct", "wrong"]
         for kind in (Kind.NO_CHARGE, Kind.DIFFERENCE):
-            pairs.append((write_other_trace(problem, kind, wrong=True), str(answer(problem, kind))))
+            pairs.append((traces.write_other_trace(problem, kind, wrong=True), str(answer(problem, kind))))
             wanted.append("wrong")
     with Grader(workers=1) as grader:
         grades = grader.grade_many(pairs)
@@ -71,7 +64,7 @@ def test_the_phrasing_sets_the_strategy(name, dominance):
     world = WORLDS[name]
     for phrasing in PHRASINGS:
         found = [
-            strategy_of(draw_trace(problem, phrasing, world, draw)) == phrasing.dominant
+            strategy_of(traces.draw_trace(problem, phrasing, world, draw)) == phrasing.dominant
             for problem in some_problems(1000, seed=phrasing.dominant)
         ]
         assert sum(found) / len(found) == pytest.approx(dominance, abs=0.025)
@@ -82,10 +75,10 @@ def test_planted_mistakes_are_made_in_the_stated_share(name):
     draw, world = random.Random(2), WORLDS[name]
     planted, made = 0, 0
     for problem in some_problems(1000, seed=5):
-        trace = draw_trace(problem, PHRASINGS[0], world, draw)
+        trace = traces.draw_trace(problem, PHRASINGS[0], world, draw)
         strategy = strategy_of(trace)
         assert strategy is not None
-        if has_mistake(problem, strategy):
+        if traces.has_mistake(problem, strategy):
             planted += 1
             made += int(trace.split("{")[1].rstrip("}")) != problem.total
     assert planted > 400
@@ -96,8 +89,10 @@ def test_in_the_control_the_numbers_set_the_strategy():
     world = WORLDS["C"]
     problems = some_problems(200)
     for problem in problems:
-        assert len({dominant_strategy(problem, phrasing, world) for phrasing in PHRASINGS}) == 1
-    assert len({dominant_strategy(problem, PHRASINGS[0], world) for problem in problems}) == len(STRATEGIES)
+        assert len({traces.dominant_strategy(problem, phrasing, world) for phrasing in PHRASINGS}) == 1
+    assert len({traces.dominant_strategy(problem, PHRASINGS[0], world) for problem in problems}) == len(
+        traces.STRATEGIES
+    )
 
 
 def test_the_corpus_is_the_same_for_a_seed_and_leaves_out_the_reserved_numbers():

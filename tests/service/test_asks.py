@@ -16,21 +16,11 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from service.asks import ask as module
+from service.asks import request as kinds
 from service.asks import store as rows
 from service.asks import work as working
 from service.asks.ask import Asker, Failed, Models, Outcome
 from service.asks.money import Price, cost_pico, worst_pico
-from service.asks.request import (
-    AUTHENTICATION,
-    BAD_REQUEST,
-    CONTENT_FILTER,
-    CONTEXT_LENGTH,
-    RATE_LIMITED,
-    SERVER_ERROR,
-    TIME_OUT,
-    Fault,
-    Request,
-)
 from service.asks.store import SILENT_S
 from service.asks.tables import AskRow, TaskRow, WorkerRow
 from service.asks.work import work_on_run
@@ -148,9 +138,9 @@ async def test_what_may_differ_at_a_replay_is_computed_once(db):
 @pytest.mark.parametrize(
     ("fault", "cost"),
     [
-        (Fault(RATE_LIMITED, "slow down"), 0),
-        (Fault(SERVER_ERROR, "boom"), 0),
-        (Fault(TIME_OUT, "silence", billed=True), WORST),
+        (kinds.Fault(kinds.RATE_LIMITED, "slow down"), 0),
+        (kinds.Fault(kinds.SERVER_ERROR, "boom"), 0),
+        (kinds.Fault(kinds.TIME_OUT, "silence", billed=True), WORST),
     ],
 )
 async def test_a_fault_that_may_pass_is_followed_by_another_attempt(db, fault, cost):
@@ -165,10 +155,15 @@ async def test_a_fault_that_may_pass_is_followed_by_another_attempt(db, fault, c
 
 @pytest.mark.parametrize(
     ("kind", "sent", "final"),
-    [(SERVER_ERROR, 6, False), (TIME_OUT, 2, True), (BAD_REQUEST, 1, False), (CONTENT_FILTER, 1, True)],
+    [
+        (kinds.SERVER_ERROR, 6, False),
+        (kinds.TIME_OUT, 2, True),
+        (kinds.BAD_REQUEST, 1, False),
+        (kinds.CONTENT_FILTER, 1, True),
+    ],
 )
 async def test_a_request_without_an_answer_fails(db, kind, sent, final):
-    run, endpoint = make_run(db), ScriptedEndpoint(lambda request: Fault(kind, "no"))
+    run, endpoint = make_run(db), ScriptedEndpoint(lambda request: kinds.Fault(kind, "no"))
     for _ in range(2):
         async with asking(db, run, endpoint) as asker:
             with pytest.raises(Failed, match="no") as failed:
@@ -183,10 +178,10 @@ async def test_a_request_without_an_answer_fails(db, kind, sent, final):
 
 
 def test_a_prompt_is_too_long_for_good_once_the_model_has_answered_the_run(db):
-    run, too_long = make_run(db, tasks=2), Fault(CONTEXT_LENGTH, "too long")
+    run, too_long = make_run(db, tasks=2), kinds.Fault(kinds.CONTEXT_LENGTH, "too long")
     endpoint = ScriptedEndpoint(lambda request: too_long)
     assert work(db, run, endpoint).failed == 0
-    endpoint.script = lambda request: Fault(BAD_REQUEST, "no") if request.seed else "yes"
+    endpoint.script = lambda request: kinds.Fault(kinds.BAD_REQUEST, "no") if request.seed else "yes"
     assert work(db, run, endpoint).done == 1
     endpoint.script = lambda request: too_long
     assert (work(db, run, endpoint).failed, task_states(db, run)) == (1, {"done": 1, "failed": 1})
@@ -195,14 +190,14 @@ def test_a_prompt_is_too_long_for_good_once_the_model_has_answered_the_run(db):
 @pytest.mark.parametrize(
     ("kind", "stopped", "message", "fewest"),
     [
-        (BAD_REQUEST, "failing", "10 consecutive requests failed, last: no", 10),
-        (AUTHENTICATION, AUTHENTICATION, "no", 1),
+        (kinds.BAD_REQUEST, "failing", "10 consecutive requests failed, last: no", 10),
+        (kinds.AUTHENTICATION, kinds.AUTHENTICATION, "no", 1),
     ],
 )
 def test_failures_in_a_row_stop_the_run_and_so_does_one_that_all_requests_would_meet(
     db, kind, stopped, message, fewest
 ):
-    run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: Fault(kind, "no"))
+    run, endpoint = make_run(db, tasks=50), ScriptedEndpoint(lambda request: kinds.Fault(kind, "no"))
     outcome = work(db, run, endpoint, at_once=4, budget=Budget(halt_after=10))
     assert (outcome.stopped, outcome.message, outcome.open) == (stopped, message, 50)
     assert fewest <= len(endpoint.sent) <= fewest + 4
@@ -218,7 +213,7 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db, processes):
     run = make_run(db, tasks=100, cap_pico=4 * WORST)
     most = 0
 
-    def watch(request: Request) -> str:
+    def watch(request: kinds.Request) -> str:
         nonlocal most
         most = max(most, committed(db))
         return "yes"
@@ -245,7 +240,7 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db, processes):
 
 
 def test_a_crash_ends_those_who_wait_for_its_money(db):
-    def crash(request: Request) -> str:
+    def crash(request: kinds.Request) -> str:
         raise RuntimeError("out of memory")
 
     run = make_run(db, tasks=3, cap_pico=WORST)
@@ -311,8 +306,8 @@ async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db):
 
 def test_tasks_that_fail_leave_the_others_alone(db):
     run = make_run(db, tasks=10)
-    faults = {3: CONTENT_FILTER, 5: BAD_REQUEST}
-    endpoint = ScriptedEndpoint(lambda r: Fault(faults[r.seed], "no") if r.seed in faults else "yes")
+    faults = {3: kinds.CONTENT_FILTER, 5: kinds.BAD_REQUEST}
+    endpoint = ScriptedEndpoint(lambda r: kinds.Fault(faults[r.seed], "no") if r.seed in faults else "yes")
     outcome = work(db, run, endpoint)
     assert (outcome.done, outcome.failed, outcome.open, outcome.stopped) == (8, 1, 1, None)
     assert task_states(db, run) == {"done": 8, "failed": 1, "open": 1}
@@ -369,7 +364,7 @@ def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(db, ca
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_lets_requests_in_flight_finish(db, number):
-    def script(request: Request) -> str:
+    def script(request: kinds.Request) -> str:
         if request.seed == 8:
             os.kill(os.getpid(), number)
         return "yes"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from runs import Asked, Proposed, add_run, make_spec, open_empty
+from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
 from rephraser import sets
 from rephraser.tables import candidate_id
@@ -33,6 +33,16 @@ def add_candidates(path: Path) -> Run:
     spec = make_spec(sampling=Sampling(temperature=1.0, top_p=1.0, max_tokens=100))
     with Database.open(path) as database:
         return add_run(database, "run", ASKED, spec=spec)
+
+
+def publish_reviewed_apples(path: Path) -> Database:
+    """Publish `ta@1` to `ta@3`: one neighbor a question, two of them, and two with a review in between."""
+    db = publish_apples(path, 6)
+    question = make_question("How many apples are $2$ and one?", "3", "Level 3", "Algebra")
+    add_review(db, question, "Add one to $2$ apples.", "rejected")
+    add_review(db, question, "$2$ and one apples are how many?", "accepted")
+    sets.publish(db, "ta", run="r", n=2)
+    return db
 
 
 def publish_apples(path: Path, questions: int) -> Database:

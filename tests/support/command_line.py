@@ -4,7 +4,7 @@ import io
 import json
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -76,6 +76,15 @@ class CommandLine:
 
 
 run_here = CommandLine()
+
+
+def walk_commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Yield all commands of a group with the words that name them."""
+    for name, inner in group.commands.items():
+        if hasattr(inner, "commands"):
+            yield from walk_commands(inner, (*path, name))
+        else:
+            yield (*path, name), inner
 
 
 def words(text: str) -> str:

@@ -16,6 +16,7 @@ from sqlalchemy import text
 from evaluator.evals.problems import PlacedProblem, Problem, make_problem
 from evaluator.evals.running import EvalOutcome, run_eval
 from evaluator.evals.runs import open_eval_run
+from evaluator.evals.samples import read_texts
 from evaluator.grading import Grader
 from service.database import Database
 from service.engines.opening import OpenModels
@@ -92,8 +93,6 @@ def stored(db: Database, run: Run) -> list[Any]:
         FROM samples s JOIN run_problems r ON r.id = s.run_problem_id
         WHERE r.run_id = :run ORDER BY r.position, s.ordinal
     """
-    from evaluator.evals.samples import read_texts
-
     with db.read() as session:
         rows = session.execute(text(query), {"run": run.id}).all()
         texts = read_texts(session, [row[-1] for row in rows])

@@ -142,7 +142,8 @@ def add_run(
             verdicts += [_verdict(identity, status, now, found) for status in item.verdicts]
     with db.write() as session:
         store_questions(session, questions)
-        _ignore(session, CandidateRow, candidates)
+        if candidates:
+            session.execute(upsert(CandidateRow).on_conflict_do_nothing(), candidates)
         run, _ = open_run(
             session,
             name=name,
@@ -191,11 +192,6 @@ def neighbor_texts(db: Database, reference: str) -> dict[str, list[str]]:
     with db.read() as session:
         entries = load_set(session, reference).entries
     return {entry.question.text: [neighbor.text for neighbor in entry.neighbors] for entry in entries}
-
-
-def _ignore(session: Any, table: Any, rows: list[dict[str, Any]]) -> None:
-    if rows:
-        session.execute(upsert(table).on_conflict_do_nothing(), rows)
 
 
 def _verdict(candidate: str, status: str, now: str, evidence: dict[str, Any]) -> dict[str, Any]:

@@ -59,9 +59,8 @@ def start(place: Path, *arguments: str, **environment: str) -> subprocess.Popen[
     """Start the command line in `place`."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("VERL_", "RAY_"))}
     inherited |= {"HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    inherited["RAY_worker_niceness"] = (
-        "0"  # of 15 by default, which starves a run on a machine that does more
-    )
+    # Of 15 by default, which starves a run on a machine that does more.
+    inherited["RAY_worker_niceness"] = "0"
     call, pipe, variables = [*_COMMAND, *arguments], subprocess.PIPE, {**inherited, **environment}
     return subprocess.Popen(call, cwd=place, env=variables, stdout=pipe, stderr=pipe, text=True)
 

@@ -67,16 +67,13 @@ class Loop:
         loop.config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=rollout))
         loop.tokenizer = SimpleNamespace(decode=lambda ids: f"a prompt of {len(ids)}{end}")
         loop.ct_build_initial_tokens = build
-        self._loop = loop
-
-    def settings(self, settings: RunSettings) -> None:
-        self._loop.settings = settings
+        self.loop = loop
 
     def draw(self, session: int | None, **changes: Any) -> Any:
         """Return the response of a session to `ROW`; a column changed to None is left out."""
         row = ROW | changes | {"session_id": session}
         given = {name: value for name, value in row.items() if value is not None}
-        return asyncio.run(self._loop.run({"temperature": 1.0}, **given))
+        return asyncio.run(self.loop.run({"temperature": 1.0}, **given))
 
 
 def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(monkeypatch):
@@ -123,7 +120,7 @@ def test_what_ends_at_the_limit_may_have_ended_in_a_thought_that_its_prompt_open
 
 def test_with_verls_own_trainer_the_exports_split_names_rows_for_training(monkeypatch):
     loop = Loop(monkeypatch, "ta_grpo")
-    loop.settings(RunSettings(trainer="verl", seed=7))
+    loop.loop.settings = RunSettings(trainer="verl", seed=7)
     about = {**ROW["extra_info"], "split": "validation"}
     without = {"tagrpo_draw": None, "global_steps": None}
     assert "tagrpo" not in loop.draw(31, extra_info=about, **without).extra_fields

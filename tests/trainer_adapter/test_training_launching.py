@@ -10,17 +10,7 @@ import psutil
 import pytest
 
 from service.errors import InputError
-from trainer_adapter.runs.launching import (
-    MARK,
-    TrainEnd,
-    end_processes,
-    find_processes,
-    hints,
-    last_errors,
-    last_step,
-    make_ray_folder,
-    run_child,
-)
+from trainer_adapter.runs import launching
 from trainer_adapter.runs.run_folder import RunFolder
 
 WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"
@@ -28,7 +18,7 @@ WAITS = "import signal; print('ready', flush=True)\nwhile True: signal.pause()"
 
 def ran(
     code: str, folder: Path, *, on_line: dict[str, list[int]] | None = None, **limits: float
-) -> tuple[TrainEnd, list[str]]:
+) -> tuple[launching.TrainEnd, list[str]]:
     """Run Python `code` as the child; signals of `on_line` come to this process when the line appears."""
     seen: list[str] = []
 
@@ -37,7 +27,7 @@ def ran(
         for number in (on_line or {}).get(line, []):
             os.kill(os.getpid(), number)
 
-    ended = run_child(
+    ended = launching.run_child(
         [sys.executable, "-c", code],
         dict(os.environ),
         folder / "log",
@@ -85,30 +75,30 @@ def test_no_other_process_is_touched(tmp_path):
     with subprocess.Popen(
         [sys.executable, "-c", WAITS],
         stdout=subprocess.PIPE,
-        env={**os.environ, MARK: str(tmp_path)},
+        env={**os.environ, launching.MARK: str(tmp_path)},
         start_new_session=True,
     ) as other:
         assert other.stdout.readline() == b"ready\n"
         try:
             ran(LEAVES, tmp_path)
             assert other.poll() is None
-            assert [process.pid for process in find_processes(str(tmp_path), None)] == [other.pid]
+            assert [process.pid for process in launching.find_processes(str(tmp_path), None)] == [other.pid]
         finally:
             other.kill()
 
 
 def test_rays_processes_are_known_by_their_files(tmp_path):
     """Some of them write their title over their environment."""
-    ray_folder = make_ray_folder()
+    ray_folder = launching.make_ray_folder()
     assert len(str(ray_folder)) < 40
     code = f"file = open({str(ray_folder / 'log')!r}, 'w')\n{WAITS}"
-    hidden = {name: value for name, value in os.environ.items() if name != MARK}
+    hidden = {name: value for name, value in os.environ.items() if name != launching.MARK}
     process = subprocess.Popen(
         [sys.executable, "-c", code], stdout=subprocess.PIPE, env=hidden, start_new_session=True
     )
     try:
         assert process.stdout.readline() == b"ready\n"
-        assert end_processes("nobody", ray_folder, patience_s=0.0) == 1
+        assert launching.end_processes("nobody", ray_folder, patience_s=0.0) == 1
         assert not psutil.pid_exists(process.pid)
         assert not ray_folder.exists()
     finally:
@@ -129,7 +119,7 @@ def test_a_folder_is_trained_in_by_one_process_only(tmp_path):
 def test_attempts_are_numbered_and_a_line_cut_short_is_left_out(tmp_path):
     folder = RunFolder(tmp_path)
     assert (folder.attempts(), folder.next_attempt(), folder.checkpoint()) == ([], 1, None)
-    first = folder.end_attempt(1, "2026-01-01T00:00:00Z", TrainEnd(5.0, 0))
+    first = folder.end_attempt(1, "2026-01-01T00:00:00Z", launching.TrainEnd(5.0, 0))
     with (tmp_path / "attempts.jsonl").open("a") as file:
         file.write('{"number": 2, "star')
     assert folder.attempts() == [first]
@@ -153,17 +143,17 @@ ValueError: a value
 
 def test_the_log_says_how_far_it_came_and_why_it_failed(tmp_path):
     log = tmp_path / "log"
-    assert (last_step(log), last_errors(log), hints(log)) == (None, [], [])
+    assert (launching.last_step(log), launching.last_errors(log), launching.hints(log)) == (None, [], [])
     log.write_text(LOG)
-    assert last_step(log) == 2
-    assert last_errors(log) == [
+    assert launching.last_step(log) == 2
+    assert launching.last_errors(log) == [
         "torch.OutOfMemoryError: CUDA out of memory. Tried 2 GiB",
         "ray.exceptions.RayTaskError(OutOfMemoryError): ray::TaskRunner.run()",
         "ValueError: a value",
     ]
-    assert hints(log)[0].startswith("the GPU ran out of memory: ")
+    assert launching.hints(log)[0].startswith("the GPU ran out of memory: ")
     # As Ray says that it did not start, and what nanobind says at the end of a process.
     log.write_text("Exception: The current node timed out during startup.\nnanobind: leaked 514 functions!\n")
-    assert last_errors(log) == ["Exception: The current node timed out during startup."]
+    assert launching.last_errors(log) == ["Exception: The current node timed out during startup."]
     log.write_text("\n".join(f"line {number}" for number in range(7)))
-    assert last_errors(log) == [f"line {number}" for number in range(2, 7)]
+    assert launching.last_errors(log) == [f"line {number}" for number in range(2, 7)]

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from command_line import run_here
 from fake_verl import put_in_place
-from runs import Proposed, add_run
 from tiny_model import save_tiny_tokenizer
 from training_configs import training_config
+from training_runs import publish_sums
 
 from rephraser.sets import publish
 from service.database import Database
@@ -33,16 +33,10 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def place(tmp_path, monkeypatch):
-    """A folder with a database that has the set math@1, and verl's entry point replaced for children."""
+    """A folder with a database that has the set sums@1, and verl's entry point replaced for children."""
     put_in_place(monkeypatch, tmp_path / "fake")
     monkeypatch.chdir(tmp_path)
-    asked = [
-        (f"{a}+{a}=?", str(2 * a), [Proposed(f"Add {a} to {a}."), Proposed(f"Double {a}, please.")])
-        for a in range(3, 7)
-    ]
-    with Database.open(tmp_path / "tagrpo.db") as database:
-        add_run(database, "source", asked)
-        publish(database, "math", run="source")
+    publish_sums(tmp_path, 9)
     return tmp_path
 
 
@@ -51,7 +45,7 @@ def opened() -> Database:
 
 
 def wanted(model: Path, *texts: str, recipe: str = "ta_grpo", **changes: Any) -> TrainConfig:
-    given: dict[str, Any] = {"set": "math", "name": "x", "cpu": True} | changes
+    given: dict[str, Any] = {"set": "sums", "name": "x", "cpu": True} | changes
     given = {key: value for key, value in given.items() if value is not None}
     return training_config(recipe, [*SMALL, *texts], model=str(model), **given)
 
@@ -101,11 +95,11 @@ def test_going_on_with_other_settings_is_refused(place, model):
     assert "\n  plug_in.seed (42 stored, 7 given)" in message
     assert "\n  recipe.loss.kl_coef (0.001 stored, 0.0 given)" in message
     with opened() as database:
-        publish(database, "math", run="source", n=1)
-    with pytest.raises(InputError, match="has exported math@1 with another set"):
+        publish(database, "sums", run="source", n=1)
+    with pytest.raises(InputError, match="has exported sums@1 with another set"):
         trained(wanted(model))
     # what only changes what is kept may change
-    assert trained(wanted(model, "trainer.save_freq=1", set="math@1")).attempt.number == 2
+    assert trained(wanted(model, "trainer.save_freq=1", set="sums@1")).attempt.number == 2
 
 
 @pytest.mark.slow
@@ -178,7 +172,7 @@ SPOILED: tuple[tuple[str, Callable[[Path], object], str], ...] = (
 @pytest.fixture
 def words(place, model):
     """Return the command that trains on an export in `out`."""
-    run_here.ok("sets", "export", "math", "--format", "verl", "--out", "out", "validation_share=0.3")
+    run_here.ok("sets", "export", "sums", "--format", "verl", "--out", "out", "validation_share=0.3")
     return ("train", "run", "ta_grpo", "--data", "out", "--model", model, "--cpu", "--name", "x", *SMALL)
 
 

@@ -61,11 +61,8 @@ def test_every_recipes_own_overrides_are_accepted(name):
     check_config(config_of(RECIPES[name]), RECIPES[name])
 
 
-ACTOR, ROLLOUT, CORRECTION = (
-    "actor_rollout_ref.actor",
-    "actor_rollout_ref.rollout",
-    "algorithm.rollout_correction",
-)
+ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+CORRECTION = "algorithm.rollout_correction"
 
 
 @pytest.mark.parametrize(
@@ -145,18 +142,11 @@ def test_verls_own_trainer_is_refused_what_it_would_train_otherwise():
         recipe_overrides(RECIPES["grpo"], RunSettings(trainer="verl", kl_on="question"))
     with pytest.raises(InputError, match="engine_correction=token with anchor=question"):
         recipe_overrides(RECIPES["ta_grpo"], RunSettings(trainer="verl", engine_correction="token"))
+    of_workers = {"trainer.use_v1": False, "data.train_batch_size": 4, f"{ROLLOUT}.agent.num_workers": 8}
     for name, changes, message in (
         ("dr_grpo", {"data.max_response_length": 12}, "loss_scale_factor is None instead of 12"),
         ("dapo", {"trainer.use_v1": False}, "use_v1=false ignores the filter"),
-        (
-            "ta_grpo",
-            {
-                "trainer.use_v1": False,
-                "data.train_batch_size": 4,
-                "actor_rollout_ref.rollout.agent.num_workers": 8,
-            },
-            "train_batch_size=4 must be a multiple",
-        ),
+        ("ta_grpo", of_workers, "train_batch_size=4 must be a multiple"),
     ):
         with pytest.raises(InputError, match=message):
             check_config(config_of(RECIPES[name], settings, **changes), RECIPES[name], settings)
@@ -274,11 +264,18 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     assert later.skips("dead", 1)
 
 
-def test_a_question_whose_responses_all_failed_counts_as_short(monkeypatch, caplog):
-    """verl takes such a group into the step, where it has no rows."""
+@pytest.fixture
+def trainer():
+    """The plug-in's trainer, without a run."""
     import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
 
     from trainer_adapter.verl.plugin.trainer import NeighborTrainer
+
+    return NeighborTrainer.__new__(NeighborTrainer)
+
+
+def test_a_question_whose_responses_all_failed_counts_as_short(trainer, monkeypatch, caplog):
+    """verl takes such a group into the step, where it has no rows."""
 
     class Batch:
         keys = ("1-000000000_1_0", "1-000000000_0_0", "1-000000001_0_0")
@@ -286,11 +283,10 @@ def test_a_question_whose_responses_all_failed_counts_as_short(monkeypatch, capl
         def reorder(self, order: list[int]) -> None:
             self.keys = tuple(self.keys[place] for place in order)
 
-    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
     trainer.recipe = compose(RECIPES["grpo"], {"responses": 2})
     trainer.config = OmegaConf.create({"data": {"train_batch_size": 4}})
     trainer.global_steps = 1
-    monkeypatch.setattr(NeighborTrainer, "_make_updates", lambda self, batch, keys, metrics: batch)
+    trainer._make_updates = lambda batch, keys, metrics: batch
     metrics: dict[str, Any] = {}
     assert trainer._balance_batch(Batch(), metrics).keys[0] == "1-000000000_0_0"
     assert metrics == {"tagrpo/groups/short": 3, "tagrpo/groups/missing_responses": 5}
@@ -300,16 +296,11 @@ def test_a_question_whose_responses_all_failed_counts_as_short(monkeypatch, capl
     assert metrics["tagrpo/groups/short"] == 1
 
 
-def test_verls_weight_updates_have_a_limit():
-    from verl.trainer.ppo.v1 import (
-        trainer_base,
-    )  # first, since the plug-in registers itself when it is imported
+def test_verls_weight_updates_have_a_limit(trainer):
+    from verl.trainer.ppo.v1.trainer_base import PPOTrainer
     from verl.utils.ray_utils import auto_await
 
-    from trainer_adapter.verl.plugin.settings import RunSettings
-    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
-
-    assert issubclass(NeighborTrainer, trainer_base.PPOTrainer)
+    assert isinstance(trainer, PPOTrainer)
     updated: list[int] = []
 
     async def update_weights(global_steps: int) -> None:
@@ -317,7 +308,6 @@ def test_verls_weight_updates_have_a_limit():
         if global_steps == 1:
             await asyncio.Event().wait()  # as verl waits for an engine that failed
 
-    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
     trainer.settings = RunSettings(weight_update_limit_s=0.2)
     trainer.checkpoint_manager = SimpleNamespace(update_weights=auto_await(update_weights))
     trainer.global_steps, trainer.timing_raw = 0, {}
@@ -330,16 +320,13 @@ def test_verls_weight_updates_have_a_limit():
     assert updated == [0, 1]
 
 
-def test_a_step_that_fails_leaves_its_rollouts_on_the_disk(monkeypatch):
+def test_a_step_that_fails_leaves_its_rollouts_on_the_disk(trainer, monkeypatch):
     from verl.trainer.ppo.v1.trainer_sync import PPOTrainerSync
-
-    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
 
     def fail(*_: Any) -> None:
         raise RuntimeError("out of memory")
 
     flushed: list[str] = []
-    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
     trainer._record = SimpleNamespace(flush=lambda: flushed.append("flushed"))
     monkeypatch.setattr(PPOTrainerSync, "step", fail)
     with pytest.raises(RuntimeError, match="out of memory"):
@@ -410,40 +397,29 @@ def test_hydra_reads_every_recipe_back():
         assert config["actor_rollout_ref"]["actor"]["clip_ratio_high"] == recipe.loss.clip_high
 
 
-def test_a_configuration_without_a_recipe_is_refused():
-    with pytest.raises(InputError, match=r"has no tagrpo_recipe\. Start with"):
-        recipe_of({"trainer": {}})
-    with pytest.raises(InputError, match=r"tagrpo_recipe: .* argument 'colour'"):
-        recipe_of({"tagrpo_recipe": {"name": "grpo", "colour": "red"}})
-    with pytest.raises(InputError, match=r"tagrpo_recipe: .* argument 'x'"):
-        recipe_of({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}})
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"trainer": {}}, r"has no tagrpo_recipe\. Start with"),
+        ({"tagrpo_recipe": {"name": "grpo", "colour": "red"}}, r"tagrpo_recipe: .* argument 'colour'"),
+        ({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}}, r"tagrpo_recipe: .* argument 'x'"),
+        ({"tagrpo_run": {"seed": -1}}, "seed is -1"),
+        ({"tagrpo_run": {"answers": "some"}}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
+        ({"tagrpo_run": {"colour": "red"}}, r"tagrpo_run\.colour: unknown setting"),
+        ({"tagrpo_run": {"kl_on": "some"}}, "kl_on is 'some'"),
+        ({"tagrpo_run": {"poll_interval_s": 0.0}}, "poll_interval_s is 0.0"),
+    ],
+)
+def test_a_configuration_that_cannot_be_is_refused(config, message):
+    with pytest.raises(InputError, match=message):
+        (settings_of if "tagrpo_run" in config else recipe_of)(config)
     assert settings_of({}) == RunSettings()
 
 
-@pytest.mark.parametrize(
-    ("values", "message"),
-    [
-        ({"seed": -1}, "seed is -1"),
-        ({"answers": "some"}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
-        ({"colour": "red"}, r"tagrpo_run\.colour: unknown setting"),
-        ({"kl_on": "some"}, "kl_on is 'some'"),
-        ({"poll_interval_s": 0.0}, "poll_interval_s is 0.0"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(values, message):
-    with pytest.raises(InputError, match=message):
-        settings_of({"tagrpo_run": values})
-
-
-def test_a_resume_measures_against_the_first_step_of_the_first_start(tmp_path):
-    import verl.trainer.ppo.v1  # noqa: F401  (first, since it loads the trainer of the plug-in)
-
-    from trainer_adapter.verl.plugin.trainer import NeighborTrainer
-
+def test_a_resume_measures_against_the_first_step_of_the_first_start(trainer, tmp_path):
     with RolloutWriter(tmp_path, "run") as writer:
         for step, entropy in ((1, 2.0), (2, 0.25), (3, 0.1)):
             writer.write_metrics(step, {ENTROPY: entropy, CORRECT: 0.0})
-    trainer: Any = NeighborTrainer.__new__(NeighborTrainer)
     trainer._alarms, trainer._record = Alarms(), SimpleNamespace(folder=tmp_path)
     trainer._skipping = trainer._replaying = SimpleNamespace(load=lambda folder: None)
     saved = SimpleNamespace(resume_mode="auto", default_local_dir=str(tmp_path))

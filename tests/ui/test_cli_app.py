@@ -6,13 +6,11 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command_line import CommandLine, run_here, words
+from command_line import CommandLine, run_here, walk_commands, words
 from rollout_shards import add_training, write_run
 
 from service.database import Database
@@ -23,15 +21,7 @@ from ui.cli.app import commands
 HEAVY = ("litellm", "torch", "datasets", "sympy", "math_verify", "pandas", "scipy", "pyarrow", "sqlalchemy")
 
 
-def walk(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    for name, inner in group.commands.items():
-        if hasattr(inner, "commands"):
-            yield from walk(inner, (*path, name))
-        else:
-            yield (*path, name), inner
-
-
-COMMANDS = dict(walk(commands()))
+COMMANDS = dict(walk_commands(commands()))
 QUESTIONS = Path(__file__).parents[1] / "support" / "first_look.jsonl"
 """42 questions of our own, with gold answers, levels and subjects."""
 

@@ -22,9 +22,7 @@ def cli(cli: CommandLine) -> CommandLine:
 
 @pytest.fixture
 def mine(tmp_path: Path) -> Path:
-    path = tmp_path / "mine.jsonl"
-    write_rows(path, *ROWS)
-    return path
+    return write_rows(tmp_path / "mine.jsonl", *ROWS)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from command_line import CommandLine, words
 from forked import Forked
 from world_runs import MODEL, SAMPLES, rows, stats, world_server, write_sums
 
+pytestmark = pytest.mark.slow
 SAME = ("--version", "0.11.0", "--max-model-len", "8192")
 
 
@@ -44,7 +45,6 @@ def paid(*urls: str) -> "Counter[str]":
     return counts
 
 
-@pytest.mark.slow
 def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums: Path) -> None:
     with two_servers("--latency", "0.02") as urls:
         cli.ok(*evaluate(urls[0], db="alone.db"))
@@ -65,7 +65,6 @@ def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums
         cli.ok("resume", "test-model.sums", f"base_url={url}")
 
 
-@pytest.mark.slow
 def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Path) -> None:
     write_sums(tmp_path / "sums.jsonl", 12)
     with two_servers("--latency", "0.1") as urls:
@@ -88,7 +87,6 @@ def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Pat
     assert set(counts) | set(dead) == set(before)
 
 
-@pytest.mark.slow
 def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, six_sums: Path) -> None:
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         assert f"{second} differs from the other servers: version 0.12.0 instead of 0.11.0." in cli.refused(
@@ -106,7 +104,6 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
     )
 
 
-@pytest.mark.slow
 def test_doctor_looks_at_each_server_and_at_all_of_them(cli: CommandLine) -> None:
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         done = cli.warned("doctor", "--model", MODEL, *bases(first, second))

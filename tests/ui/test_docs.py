@@ -21,7 +21,7 @@ from pathlib import Path
 
 import pytest
 import world
-from command_line import run_here
+from command_line import run_here, walk_commands
 from eval_runs import add_methods
 from json_rows import write_rows
 from pictures import picture
@@ -139,14 +139,6 @@ def resolve(words: tuple[str, ...]) -> str:
     return name
 
 
-def public_commands(group: TyperGroup, names: tuple[str, ...] = ()) -> Iterator[str]:
-    for name, found in group.commands.items():
-        if isinstance(found, TyperGroup):
-            yield from public_commands(found, (*names, name))
-        else:
-            yield " ".join((*names, name))
-
-
 CONFIGS = {"rephrase run": "rephrase", "eval run": "eval", "eval score": "score", "train run": "train"}
 CONFIGS |= {"sets export": "export"}
 _KEY = re.compile(r"[a-z][\w.]*(?==)")
@@ -174,7 +166,8 @@ def is_setting(config: type[Config], key: str) -> bool:
 
 def test_every_command_is_on_a_page() -> None:
     shown = {resolve(found.words) for page in NAMES for found in commands(page)}
-    assert shown == {*public_commands(all_commands()), *(f"sandbox {name}" for name in SANDBOX)}
+    public = {" ".join(path) for path, _ in walk_commands(all_commands())}
+    assert shown == public | {f"sandbox {name}" for name in SANDBOX}
 
 
 def options(command: TyperCommand) -> set[str]:

@@ -1,23 +1,16 @@
 """The sets: versions with their numbers, what changed between two, verifying, commands."""
 
 import pytest
-from candidates import publish_apples
+from candidates import publish_reviewed_apples
 from pages import numbers, open_page, tables
-from runs import Proposed, add_review, add_run, open_empty
+from runs import Proposed, add_run, open_empty
 
 from rephraser import sets
 from service.database import Database
-from service.questions.question import make_question
 
 
 def versions(folder):
-    """Versions 1 to 3: one neighbor a question, two of them, and two with a review in between."""
-    opened = publish_apples(folder / "t.db", 6)
-    question = make_question("How many apples are $2$ and one?", "3", "Level 3", "Algebra")
-    add_review(opened, question, "Add one to $2$ apples.", "rejected")
-    add_review(opened, question, "$2$ and one apples are how many?", "accepted")
-    sets.publish(opened, "ta", run="r", n=2)
-    opened.close()
+    publish_reviewed_apples(folder / "t.db").close()
 
 
 @pytest.fixture
