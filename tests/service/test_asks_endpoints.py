@@ -61,7 +61,7 @@ async def test_a_thought_that_the_server_took_out_is_kept():
 @pytest.mark.parametrize("retry_after", ["0.2", "date"])
 async def test_retry_after_pauses_all_requests_to_the_server(model, retry_after):
     if retry_after == "date":
-        retry_after = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 2))
+        retry_after = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime(time.time() + 4))
     fault = ServerFault("rate_limit", retry_after)
     async with (
         OpenAIServer(faults=fault_sequence(fault)) as server,
