@@ -81,6 +81,7 @@ class Record:
         self._state: list[FileState] = []
         self._contents: dict[int, str] = {}
         self._problems: tuple[str, ...] = ()
+        self._questions = frozenset[str]()
         self._counts: TrainingCounts | None = None
         self._metrics: tuple[FileState, dict[int, dict[str, float]], int] = (None, {}, 0)
 
@@ -100,6 +101,11 @@ class Record:
             if self._counts is None:
                 self._counts = TrainingCounts(current_counts(self.folder, self.run.name)[0])
             return self._counts
+
+    def questions(self) -> frozenset[str]:
+        """Return the ids of all questions."""
+        self._refresh()
+        return self._questions
 
     def problems(self) -> tuple[str, ...]:
         """Return what is wrong with files, as far as it shows without reading all of them."""
@@ -223,7 +229,8 @@ class Record:
             state = [file_state(each) for each in (self.folder, *sorted(files))]
             if state == self._state:
                 return
-            _, self._contents, problems = current_counts(self.folder, self.run.name)
+            table, self._contents, problems = current_counts(self.folder, self.run.name)
+            self._questions = frozenset(table["question_id"].unique().to_pylist())
             texts = set(steps_there(self.folder, "texts"))  # written before headers, so looked for later
             missing = [texts_path(self.folder, step) for step in self._contents if step not in texts]
             self._problems = (*problems, *(f"{path}: {_MISSING}" for path in missing))

@@ -22,7 +22,8 @@ def body() -> None:
         return
     question = links.text("q")
     # A link from a question names no run: the newest one that has the question is meant.
-    having = [name for name in runs if name in runs_with(question)] if question else []
+    drew = runs_with(question) if question else []
+    having = [name for name in runs if name in drew]
     with layout.row("bottom"):
         name = choose(
             st.selectbox,

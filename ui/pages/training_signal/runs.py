@@ -46,7 +46,7 @@ def runs_with(question_id: str) -> list[str]:
 
 @recorded
 def _drew(record: Record, question_id: str) -> bool:
-    return bool(record.counts().question_history(question_id))
+    return question_id in record.questions()
 
 
 def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
