@@ -252,7 +252,7 @@ class QuestionWork:
     async def compare(self) -> None:
         """Compare the answers to candidates that wait for this, edited ones too, with the question's."""
         stored = await self.read_candidates()
-        # A review spares only an edited candidate the answers: it applies in every run.
+        # Reviews count in every run. Only for edited texts does a review replace the comparison of answers.
         waiting = [each for each in stored if not (each.final if each.mended_from else each.verdict_final)]
         await self._finish([self._compare(each) for each in waiting])
 
@@ -264,7 +264,7 @@ class QuestionWork:
         closed = cannot_read(original, self.spec)
         for look, samples in enumerate(self.spec.rule.looks):
             drawn = await self._answers(candidate.candidate_id, candidate.text, 0 if closed else samples)
-            # With those of other candidates.
+            # The cases of several candidates are judged together.
             verdict = await self.judging.do(Case(question, candidate, premises, look, original, drawn))
             if await self.asker.store.write(store_verdict, look, verdict):
                 return
