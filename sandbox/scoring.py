@@ -9,7 +9,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.intervals import exact_interval
-from rephraser.reviews.status import current_statuses
+from rephraser.candidates import current_statuses
 from rephraser.tables import VerdictRow
 from service.errors import InputError
 from service.json_lines import read_objects

@@ -4,19 +4,19 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from pydantic import TypeAdapter
-from sqlalchemy import insert, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import update_standings
+from rephraser.candidates import add_verdicts, read_candidates
 from rephraser.run.judge import judge_counts
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import candidates_query, read_questions
 from rephraser.tables import VerdictRow
 from rephraser.verdict import AnswerCounts, OverlapRule, Verdict
 from rephraser.verdict.judge import rule_for_programs
 from service.answer_kinds import AnswerKind
 from service.database import Database, in_parts
 from service.errors import InputError
+from service.questions.store import load_questions
 from service.runs.store import Run
 
 _COUNTS = TypeAdapter(AnswerCounts)
@@ -42,10 +42,9 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
             f"looks={list(own.looks)}. Choose among these looks, or start a run with other numbers."
         )
     with db.read() as session:
-        candidates = session.execute(candidates_query(run.id)).all()
-        looks = _read_looks(session, run.id)
-        questions = read_questions(session, [each.question_id for each in candidates[:1]])
-    if any(question.kind is AnswerKind.CODE for question, _ in questions):
+        candidates, looks = read_candidates(session, run.id), _read_looks(session, run.id)
+        questions = load_questions(session, [each.question_id for each in candidates[:1]])
+    if any(question.kind is AnswerKind.CODE for question in questions.values()):
         rule = rule_for_programs(rule)
     final = [each for each in candidates if each.verdict_final]
     compared = [each for each in final if "counts" in each.evidence]
@@ -57,7 +56,7 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
         for samples, evidence in zip(own.looks, looks[each.candidate_id], strict=False):
             if samples in rule.looks and (verdict is None or verdict["status"] == Verdict.UNDECIDED):
                 counts = _COUNTS.validate_python(evidence["counts"])
-                verdict = judge_counts(run.id, each.candidate_id, counts, evidence, rule)
+                verdict = judge_counts(counts, evidence, rule)
         if verdict is None:
             continue
         after[each.candidate_id] = status = verdict["status"]
@@ -66,11 +65,10 @@ def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = Fa
             change |= {"before": each.verdict, "after": status, "reason": verdict["reason"]}
             changes.append(change | {"reviewed": each.reviewed})  # which overrides both
         if status != each.verdict or each.evidence.get("rule") != verdict["evidence"]["rule"]:
-            fresh.append(verdict)
+            fresh.append({"run_id": run.id, "candidate_id": each.candidate_id, **verdict})
     for part in in_parts([] if dry_run else fresh):
         with db.write() as session:
-            session.execute(insert(VerdictRow), part)
-            update_standings(session, [verdict["candidate_id"] for verdict in part])
+            add_verdicts(session, part)
     return {
         "judged": len(after),
         "waiting": len(candidates) - len(final),

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from rephraser.reviews.status import current_statuses
+from rephraser.candidates import current_statuses
 from rephraser.sets.store import find_set, neighbor_columns, read_neighbor
 from rephraser.sets.types import Neighbor
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow

@@ -12,12 +12,11 @@ from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rates import fit_rates
 from evaluator.signal.sources import load_runs
+from rephraser.candidates import PENDING, STATUSES, find_neighbor_run, status_query
 from rephraser.checks.text import choose_apart
-from rephraser.reviews.status import PENDING, STATUSES, status_query
-from rephraser.run.store import find_neighbor_run
 from rephraser.sets.store import count_members, count_proposals, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
-from rephraser.tables import CandidateRow, StandingRow, VerdictRow
+from rephraser.tables import VerdictRow
 from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
@@ -198,11 +197,7 @@ def _read_candidates(session: Session, run: Run) -> list[tuple[str, Neighbor]]:
     They have the newest counts of answers; those that were not judged yet have the verdict "pending".
     """
     solvers = [solver_name(solver) for solver in run.spec.get("solvers", ())]
-    rows = session.execute(
-        status_query(run.id)
-        .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
-        .add_columns(CandidateRow.text, VerdictRow.evidence["counts"].label("counts"))
-    )
+    rows = session.execute(status_query(run.id).add_columns(VerdictRow.evidence["counts"].label("counts")))
     same = ("candidate_id", "text", "proposer", "strategy", "strategy_hash", "model", "reviewed")
     return [
         (

@@ -9,10 +9,11 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import candidate_id, candidate_row
 from rephraser.sets.export import FORMAT_VERSION, MANIFEST_KEY, MANIFEST_NAME, SPLIT_FILE, manifest_path
 from rephraser.sets.store import count_members, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
-from rephraser.tables import CandidateRow, candidate_id, candidate_row
+from rephraser.tables import CandidateRow
 from rephraser.verdict.successes import COUNTS, Successes
 from service.answer_kinds import AnswerKind
 from service.database import Database, in_parts, upsert
@@ -100,9 +101,7 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
         store_images(session, read.images.read(id for entry in entries for id in entry.question.images))
         _store_questions(session, [entry.question for entry in entries], read.path)
         rows = [
-            candidate_row(entry.question.id, entry.question.text, neighbor.text)
-            for entry in entries
-            for neighbor in entry.neighbors
+            candidate_row(entry.question, neighbor.text) for entry in entries for neighbor in entry.neighbors
         ]
         if rows:
             session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)

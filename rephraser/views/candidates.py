@@ -8,9 +8,9 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import CandidateStatus, find_candidate, status_query
 from rephraser.checks.structure import FINDINGS
-from rephraser.reviews.status import CandidateStatus, status_query
-from rephraser.reviews.store import find_candidate, reviews_of
+from rephraser.reviews.store import reviews_of
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
 from rephraser.tables import (
@@ -84,7 +84,6 @@ class NeighborCard(CandidateStatus):
     proposal_id: int
     run_id: str
     run: str
-    text: str
     ask_id: int | None  # None for rules and files
     usd: float | None  # of the request, which all its candidates share
     prompt_tokens: int | None
@@ -100,7 +99,7 @@ class NeighborCard(CandidateStatus):
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form of where it stands."""
         values = {field.name: getattr(self, field.name) for field in fields(CandidateStatus)}
-        return {"candidate": values.pop("candidate_id"), **values, "text": self.text}
+        return {"candidate": values.pop("candidate_id"), **values}
 
 
 def page_candidates(
@@ -168,7 +167,7 @@ def candidate_record(
         row = VerdictRow
         judged = select(row.status, row.reason, row.final, row.evidence, row.created_at).order_by(row.id)
         verdicts = session.execute(judged.where(row.run_id == card.run_id, row.candidate_id == candidate.id))
-        standing = [field.name for field in fields(CandidateStatus)][2:]  # without the ids
+        standing = [field.name for field in fields(CandidateStatus)][2:-1]  # without the ids and the text
         of_ask = select(func.count()).where(ProposalRow.ask_id == card.ask_id)
         entry = {
             **{name: getattr(card, name) for name in ("run", "run_id", *standing)},
@@ -194,7 +193,7 @@ def _cards() -> Select[*tuple[Any, ...]]:
         status_query()
         .add_columns(
             *(StandingRow.proposal_id, StandingRow.run_id, RunRow.name.label("run")),
-            *(CandidateRow.text, CandidateRow.likeness, ProposalRow.ask_id),
+            *(CandidateRow.likeness, ProposalRow.ask_id),
             *(AskRow.cost_pico, AskRow.prompt_tokens, AskRow.completion_tokens),
             VerdictRow.status.label("verdict"),
             func.coalesce(VerdictRow.reason, "").label("verdict_reason"),
@@ -204,7 +203,6 @@ def _cards() -> Select[*tuple[Any, ...]]:
         )
         .join(RunRow, RunRow.id == StandingRow.run_id)
         .outerjoin(AskRow, AskRow.id == ProposalRow.ask_id)
-        .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
     )
 
 

@@ -7,10 +7,8 @@ from scripted import BAD_NUMBER, World, make_spec, proposals
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from rephraser.reviews.mending import MENDER, mend_candidate
-from rephraser.reviews.status import CandidateStatus, current_statuses
+from rephraser.candidates import MENDER, CandidateStatus, candidate_id, current_statuses, mend_candidate
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
-from rephraser.tables import candidate_id
 from service.database import Database
 from service.questions.question import make_question
 from service.runs.store import Run

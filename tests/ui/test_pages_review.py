@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from pages import headings, numbers, open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
+from rephraser.candidates import current_statuses
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit, run_agreement
-from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.questions.question import make_question

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.reviews.status import PENDING
+from rephraser.candidates import PENDING
 from rephraser.views.candidates import NeighborCard, page_answers, proposing_exchange
 from service.questions.question import Question
 from ui.pages.state import links
