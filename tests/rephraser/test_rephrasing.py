@@ -14,7 +14,7 @@ from rephraser.candidates import candidate_id, store_verdict
 from rephraser.checks.premises import Premises, parse_premises
 from rephraser.proposing.strategies import load_strategy
 from rephraser.reviews.store import Decision, record_reviews
-from rephraser.run.rejudge import judge_again
+from rephraser.run.judge import judge_again
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec
 from rephraser.tables import CandidateRow, ProposalRow, VerdictRow
 from rephraser.verdict import OverlapRule

@@ -23,8 +23,7 @@ with lazy_imports():
     from rephraser.reviews import audit as audits
     from rephraser.reviews import sheet as sheets
     from rephraser.reviews import store as review_store
-    from rephraser.run import execution, spec
-    from rephraser.run import rejudge as rejudging
+    from rephraser.run import execution, judge, spec
     from rephraser.views import candidates as views
     from rephraser.views import runs
     from service.questions import store as question_store
@@ -136,7 +135,7 @@ def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: 
         with database.read() as session:
             chosen = candidates.find_neighbor_run(session, run)
         rule = execution.make_rule(reading.build(), spec.RunSpec.from_json(chosen.spec).rule)
-        rejudged = rejudging.judge_again(database, chosen, rule, dry_run=dry_run)
+        rejudged = judge.judge_again(database, chosen, rule, dry_run=dry_run)
     terminal.show({"run": chosen.name, "rule": verdict.rule_spec(rule), "dry_run": dry_run, **rejudged})
 
 
