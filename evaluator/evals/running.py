@@ -140,29 +140,30 @@ def estimate(
 def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None) -> Estimate:
     """Estimate what drawing `config.n` samples for each problem takes beyond what the run has.
 
-    Scaled by samples from the largest finished run of the same model, prompt and sampling, one of the same
-    benchmark first; of another one the range is twice as wide both ways. Else from the problems' lengths:
-    responses of `SHORT_ANSWER` tokens to ones of all that are allowed.
+    Scaled by samples from the largest finished run over the same problems with the same model, prompt and
+    sampling. Else from the problems' lengths: responses of `SHORT_ANSWER` tokens to ones of all that are
+    allowed.
     """
     wanted, placed, n = _spec(config, problems, {}, AT_ONCE), problems.taken, config.n
 
     def drawing(spec: EvalSpec) -> tuple[Any, ...]:
         return spec.model, spec.prompt, spec.sampling.model_copy(update={"seed": None})
 
-    missing, trials = len(placed) * n, []
+    missing = len(placed) * n
     if session is not None:
+        trials = []
         for line in runs_overview(session):
             spec = EvalSpec.model_validate(line.run.spec)
-            same = spec.problems_hash == wanted.problems_hash
-            if same and line.run.name == _run_name(config, problems.loaded.name):
+            if spec.problems_hash != wanted.problems_hash:
+                continue
+            if line.run.name == _run_name(config, problems.loaded.name):
                 missing -= line.problems * n - samples_missing(session, line.run.id, n)
             drawn_here = line.run.finished_at and line.samples and not is_imported(line.run)
             if drawn_here and drawing(spec) == drawing(wanted):
-                trials.append((same, line.samples, line))
+                trials.append(line)
         if trials:
-            same, samples, trial = max(trials, key=lambda sized: sized[:2])
-            spread = 1.0 if same else 2.0
-            return scaled(session, trial.run, trial.problems, len(placed), missing / samples, spread=spread)
+            trial = max(trials, key=lambda line: line.samples)
+            return scaled(session, trial.run, trial.problems, len(placed), missing / trial.samples)
     requests = math.ceil(missing / min(n, wanted.sampling.samples_per_request))
     texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
     each = requests / max(1, len(texts))
