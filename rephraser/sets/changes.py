@@ -44,11 +44,6 @@ class Change:
             return ()
         return tuple(name for name in CONTENT if getattr(self.before, name) != getattr(self.after, name))
 
-    @property
-    def verdict_changed(self) -> bool:
-        """Whether the verdict itself differs."""
-        return "verdict" in self.fields
-
 
 def diff(session: Session, a: str, b: str) -> dict[str, Any]:
     """Compare two versions (of one name or of two), as one JSON object.
@@ -93,7 +88,6 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
                 "before": change.before and asdict(change.before),
                 "after": change.after and asdict(change.after),
                 "fields": list(change.fields),
-                "verdict_changed": change.verdict_changed,
             }
             for change in changed
         ],

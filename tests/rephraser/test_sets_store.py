@@ -189,7 +189,7 @@ def test_verdicts_and_other_fields(empty):
         (FIVE, ["model"]),
         (FIVE, ["verdict"]),
     ]
-    [change] = [each for each in found["neighbors_changed"] if each["verdict_changed"]]
+    [change] = [each for each in found["neighbors_changed"] if "verdict" in each["fields"]]
     assert (change["before"]["verdict"], change["after"]["verdict"]) == ("undecided", "accepted")
     assert (found["reordered"], found["neighbors_added"], found["neighbors_removed"]) == ([], [], [])
 
