@@ -228,7 +228,8 @@ def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
 def find_candidate(session: Session, reference: str) -> CandidateRow:
     """Return the candidate whose id begins with `reference` (with or without its `c_`)."""
     hint = "`tagrpo rephrase list --run RUN` lists the ids."
-    return find_by_id(session, CandidateRow, reference, "candidate", hint)
+    row: CandidateRow = find_by_id(session, CandidateRow, reference, "candidate", hint)
+    return row
 
 
 def mend_candidate(

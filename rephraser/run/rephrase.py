@@ -224,7 +224,7 @@ class QuestionWork:
         outcome: ParseResult | None = None,
     ) -> list[CheckedRow]:
         """Check texts and store those that are new to the question, with their first verdicts."""
-        made_by, ask_id = self.spec.strategies[strategy], answer and answer.ask_id
+        made_by, ask_id = self.spec.strategies[strategy], answer.ask_id if answer else None
         origin = {
             "ask_id": ask_id,
             "proposer": self.spec.proposer,
@@ -246,7 +246,7 @@ class QuestionWork:
             new.append(self.proposed[id])
         if outcome is ParseResult.OK and len(new) < len(texts):
             outcome = ParseResult.PARTIAL
-        await self.asker.store.write(store_checked, new, ask_id, outcome and outcome.value)
+        await self.asker.store.write(store_checked, new, ask_id, outcome.value if outcome else None)
         return new
 
     async def compare(self) -> None:
