@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, insert, or_, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.benchmarks.catalogue import is_secret
@@ -331,6 +331,11 @@ def store_blocks(
     finishing = update(TaskRow).where(TaskRow.run_id == run_id, items, TaskRow.state != DONE)
     finishing = finishing.values(state=DONE, worker=None, error=None)
     new = set(session.scalars(finishing.returning(TaskRow.item)))
+    # Earlier versions could be killed between the two; a block is stored as a whole.
+    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
+    firsts = {(block[0].run_problem_id, block[0].ordinal): item for item, block in blocks}
+    stored = session.execute(select(*place.clauses).where(place.in_([*firsts])))
+    new -= {firsts[row.run_problem_id, row.ordinal] for row in stored}
     samples = [sample for item, block in blocks if item in new for sample in block]
     if samples:
         insert_samples(session, samples, grader_row)
