@@ -25,19 +25,16 @@ class DamagedFileError(InputError):
     """A parquet file that is empty, cut short, altered, or of another form than expected."""
 
 
-def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write rows in groups, smaller ones if they have `images`; return their size in memory."""
+def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows in groups, smaller ones if they have `images`."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     at_once = PICTURED_PER_GROUP if "images" in schema.names else ROWS_PER_GROUP
-    rest, size = iter(rows), 0
+    rest = iter(rows)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rest, at_once)):
-            table = pa.Table.from_pylist(group, schema=schema)
-            writer.write_table(table)
-            size += int(table.nbytes)
-    return size
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
 
 
 def write_parquet(
