@@ -240,18 +240,15 @@ def _from_questions(spec: RunSpec, questions: Sequence[Question], models: Sequen
     rounds = between(1, spec.rounds)
     stages = []
     if spec.proposer == "llm":
-        wanted = [
-            (strategy, slots) for strategy, slots in zip(spec.strategies, spec.slots(), strict=True) if slots
-        ]
-        sent = sum(
+        strategies = len(spec.strategies)
+        around = sum(  # the questions in the prompts
             len(message.content)
-            for question in questions
-            for strategy, slots in wanted
-            for message in build_messages(strategy, question.text, slots, structured=spec.output == "json")
+            for strategy, slots in zip(spec.strategies, spec.slots(), strict=True)
+            for message in build_messages(strategy, "", slots, structured=spec.output == "json")
         )
         rewritten = asked * REWRITE_LENGTH * spec.n * rounds
-        requests = count * len(wanted) * rounds
-        prompts = (tokens(sent) + images * len(wanted) * IMAGE_TOKENS) * rounds
+        requests = count * strategies * rounds
+        prompts = (tokens(around) * count + (asked + images * IMAGE_TOKENS) * strategies) * rounds
         stages.append(priced(PROPOSE, spec.model, requests, prompts, rewritten, prices))
     look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
     for place, solver in enumerate(spec.solvers):

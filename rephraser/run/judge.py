@@ -44,7 +44,7 @@ class Case:
     question: Question
     findings: Sequence[Mapping[str, str]]  # of the structural checks
     premises: Premises | None
-    look: int  # how many looks were taken before
+    last: bool  # no more answers will be drawn
     original: Answers
     drawn: Answers
 
@@ -83,8 +83,8 @@ def judge_cases(spec: RunSpec, grader: Grader, cases: Sequence[Case]) -> list[di
     verdicts = []
     for case, answers, clustering in zip(cases, sides, clusterings, strict=True):
         counts = count_classes(*answers, clustering)
-        last = cannot_read(case.original, rule) or case.look + 1 >= len(rule.looks)
-        verdicts.append(judge_counts(counts, _evidence(spec, case, clustering, counts), rule, last=last))
+        evidence = _evidence(spec, case, clustering, counts)
+        verdicts.append(judge_counts(counts, evidence, rule, last=case.last))
     return verdicts
 
 

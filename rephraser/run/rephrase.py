@@ -267,8 +267,8 @@ class QuestionWork:
         closed = cannot_read(original, spec.rule)
         for look, samples in enumerate(spec.rule.looks):
             drawn = await self._answers(id, text, 0 if closed else samples)
-            # The cases of several candidates are judged together.
-            judged = await self.judging.do(Case(self.question, findings, premises, look, original, drawn))
+            last = closed or samples == spec.rule.looks[-1]
+            judged = await self.judging.do(Case(self.question, findings, premises, last, original, drawn))
             verdict = {"run_id": self.run_id, "candidate_id": id, **judged}
             if await self.asker.store.write(store_verdict, look, verdict):
                 return
