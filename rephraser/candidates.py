@@ -291,28 +291,15 @@ def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:
     return proposals[0]
 
 
-class StandingCount(NamedTuple):
-    """How many proposals of a run have a status, by who made them."""
-
-    run_id: str
-    proposer: str
-    strategy: str
-    strategy_hash: str
-    model: str
-    status: str
-    candidates: int
-
-
-def standing_counts(session: Session, run_id: str | None = None) -> list[StandingCount]:
-    """Return the numbers of proposals by run, proposer, strategy, model and status; of one run or of all.
+def standing_counts(session: Session, run_id: str | None = None) -> Sequence[Any]:
+    """Return how many `candidates` have a status, by run and who proposed them; of one run or of all.
 
     Overviews and filters use the verdicts, strategies and models that occur.
     """
-    keys = [getattr(StandingRow, name) for name in StandingCount._fields[:-1]]
-    query = select(*keys, func.count()).group_by(*keys).order_by(*keys)
-    if run_id is not None:
-        query = query.where(StandingRow.run_id == run_id)
-    return [StandingCount._make(row) for row in session.execute(query)]
+    row = StandingRow
+    keys = (row.run_id, row.proposer, row.strategy, row.strategy_hash, row.model, row.status)
+    query = select(*keys, func.count().label("candidates")).group_by(*keys).order_by(*keys)
+    return session.execute(query if run_id is None else query.where(row.run_id == run_id)).all()
 
 
 def update_standings(session: Session, candidate_ids: Collection[str]) -> None:
