@@ -4,7 +4,6 @@ A candidate's status is the newest verdict of a run, overridden by a review that
 """
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 from sqlalchemy import ColumnElement, Row, Select, Table, func, insert, select, update
@@ -161,34 +160,11 @@ def add_verdicts(session: Session, verdicts: Sequence[Mapping[str, Any]]) -> Non
         update_standings(session, [verdict["candidate_id"] for verdict in verdicts])
 
 
-@dataclass(frozen=True)
-class CandidateStatus:
-    """A proposal of a run with its current status, the review's or else the verdict's.
-
-    `status` is None until the run judges it. `final`: no more answers will be drawn.
-    """
-
-    question_id: str
-    candidate_id: str
-    round: int
-    ordinal: int
-    proposer: str
-    strategy: str
-    strategy_hash: str
-    model: str
-    status: str | None
-    reason: str
-    reviewed: bool
-    final: bool
-    mended_from: str | None
-    mended_by: str | None
-    text: str
-
-
 def status_query(run_id: str | None = None) -> Select[*tuple[Any, ...]]:
     """Return the query of proposals (of a run, or of all) with their status, by question and ordinal.
 
-    Its columns are the fields of `CandidateStatus`. Reviews apply to the candidate in every run.
+    The status is the review's, which applies in every run, or else the verdict's; None until the run judges
+    it. `final`: no more answers will be drawn.
     """
     standing = StandingRow
     reviewed: ColumnElement[bool] = standing.review_id.is_not(None)
@@ -220,11 +196,6 @@ def read_candidates(session: Session, run_id: str, question_id: str | None = Non
     return session.execute(query).all()
 
 
-def current_statuses(session: Session, run_id: str) -> list[CandidateStatus]:
-    """Return the run's proposals with their current status, by question id and ordinal."""
-    return [CandidateStatus(*row) for row in session.execute(status_query(run_id))]
-
-
 def find_candidate(session: Session, reference: str) -> CandidateRow:
     """Return the candidate whose id begins with `reference` (with or without its `c_`)."""
     hint = "`tagrpo rephrase list --run RUN` lists the ids."
@@ -234,8 +205,8 @@ def find_candidate(session: Session, reference: str) -> CandidateRow:
 
 def mend_candidate(
     session: Session, reference: str, text: str, *, reviewer: str, run: str | None = None
-) -> tuple[CandidateStatus, Run]:
-    """Store another text for a candidate as a new candidate, and return its status and run.
+) -> tuple[Row[Any], Run]:
+    """Store another text for a candidate as a new candidate; return it, as `read_candidates`, and its run.
 
     It keeps the old one's strategy, model and round, and fills its slot in the run if it is accepted. The
     structural checks run at once. `run` is optional if only one run has the old candidate.
@@ -273,8 +244,8 @@ def mend_candidate(
         .where(TaskRow.run_id == stored.id, TaskRow.item == question.id)
         .values(state=OPEN, error=None)
     )
-    status = status_query(stored.id).where(StandingRow.candidate_id == identity)
-    return CandidateStatus(*session.execute(status).one()), stored
+    candidates = read_candidates(session, stored.id, question.id)
+    return next(each for each in candidates if each.candidate_id == identity), stored
 
 
 def _proposal(session: Session, origin_id: str, run: str | None) -> ProposalRow:

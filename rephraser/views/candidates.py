@@ -1,14 +1,14 @@
 """Candidates of a run or a question, in pages, with the evidence and the cost of each."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
 from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from rephraser.candidates import CandidateStatus, find_candidate, status_query
+from rephraser.candidates import find_candidate, status_query
 from rephraser.checks.structure import FINDINGS
 from rephraser.reviews.store import reviews_of
 from rephraser.run.judge import extract_answer
@@ -77,13 +77,32 @@ class CandidateFilters:
     finding: str | None = None  # name of a structural finding, in any verdict of the run
 
 
+_PROPOSED = ("round", "ordinal", "proposer", "strategy", "strategy_hash", "model")
+_STANDING = (*_PROPOSED, "status", "reason", "reviewed", "final", "mended_from", "mended_by")
+
+
 @dataclass(frozen=True, kw_only=True)
-class NeighborCard(CandidateStatus):
+class NeighborCard:
     """A proposal with its text, where it stands and why."""
 
     proposal_id: int
     run_id: str
     run: str
+    question_id: str
+    candidate_id: str
+    text: str
+    round: int
+    ordinal: int
+    proposer: str
+    strategy: str
+    strategy_hash: str
+    model: str
+    status: str | None  # the review's, or else the verdict's; None until the run judges it
+    reason: str
+    reviewed: bool
+    final: bool  # no more answers will be drawn
+    mended_from: str | None
+    mended_by: str | None
     ask_id: int | None  # None for rules and files
     usd: float | None  # of the request, which all its candidates share
     prompt_tokens: int | None
@@ -98,8 +117,8 @@ class NeighborCard(CandidateStatus):
 
     def to_json(self) -> dict[str, Any]:
         """Return the machine-readable form of where it stands."""
-        values = {field.name: getattr(self, field.name) for field in fields(CandidateStatus)}
-        return {"candidate": values.pop("candidate_id"), **values}
+        names = ("question_id", *_STANDING, "text")
+        return {"candidate": self.candidate_id, **{name: getattr(self, name) for name in names}}
 
 
 def page_candidates(
@@ -167,10 +186,9 @@ def candidate_record(
         row = VerdictRow
         judged = select(row.status, row.reason, row.final, row.evidence, row.created_at).order_by(row.id)
         verdicts = session.execute(judged.where(row.run_id == card.run_id, row.candidate_id == candidate.id))
-        standing = [field.name for field in fields(CandidateStatus)][2:-1]  # without the ids and the text
         of_ask = select(func.count()).where(ProposalRow.ask_id == card.ask_id)
         entry = {
-            **{name: getattr(card, name) for name in ("run", "run_id", *standing)},
+            **{name: getattr(card, name) for name in ("run", "run_id", *_STANDING)},
             "cost": None if card.ask_id is None else _cost(session, AskRow.id == card.ask_id),
             "candidates_of_request": 1 if card.ask_id is None else session.scalar(of_ask),
             "verdicts": [verdict._asdict() for verdict in verdicts],
