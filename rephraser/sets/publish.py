@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.signal.cost import compare_choices, needs_neighbors
@@ -20,11 +19,8 @@ from rephraser.tables import VerdictRow
 from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
-from service.questions.question import Question
-from service.questions.store import QUESTION_COLUMNS, as_question
-from service.questions.tables import QuestionRow
-from service.runs.store import Run, check_name, package_versions
-from service.runs.tables import RunQuestionRow
+from service.questions.store import load_questions
+from service.runs.store import Run, check_name, package_versions, run_question_ids
 
 Preference = Literal["any", "easier", "harder", "level"]
 _ORDER: dict[Preference, tuple[str | None, ...]] = {
@@ -148,7 +144,9 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
                     pilot[key], rates[key] = group, (asked.correct, asked.known)
     candidates, tallies = _select(proposed, selection)
     every: list[SetEntry] = []
-    for question in _questions(session, runs):
+    ids = list(dict.fromkeys(id for each in runs for id in run_question_ids(session, each.id)))
+    questions = load_questions(session, ids)
+    for question in (questions[id] for id in ids):
         rate = rates.get(question.id)
         fitting = candidates.get(question.id, [])
         if adaptive is not None:
@@ -247,20 +245,6 @@ def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Neighb
             samples = [PromptSample(place, right, n - right) for place, (right, n) in enumerate(prompts)]
             groups.append(QuestionGroup(question_id, tuple(samples)))
     return groups
-
-
-def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
-    questions: dict[str, Question] = {}
-    for run in runs:
-        rows = session.execute(
-            select(*QUESTION_COLUMNS)
-            .join(RunQuestionRow, RunQuestionRow.question_id == QuestionRow.id)
-            .where(RunQuestionRow.run_id == run.id)
-            .order_by(RunQuestionRow.position)
-        )
-        for row in rows:
-            questions.setdefault(row.id, as_question(row))
-    return list(questions.values())
 
 
 def _nothing_fits(

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from rephraser.candidates import candidate_id, candidate_row
@@ -16,15 +15,14 @@ from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_pos
 from rephraser.tables import CandidateRow
 from rephraser.verdict.successes import COUNTS, Successes
 from service.answer_kinds import AnswerKind
-from service.database import Database, in_parts, upsert
+from service.database import Database, upsert
 from service.errors import InputError
 from service.hashing import canonical_text
 from service.json_lines import read_objects
 from service.questions import hub
 from service.questions.images import ImageProblem, RowImages, store_images
 from service.questions.question import Question, make_question
-from service.questions.store import store_questions
-from service.questions.tables import QuestionRow
+from service.questions.store import load_questions, store_questions
 from service.runs.store import check_name
 
 Filled = Annotated[str, AfterValidator(canonical_text), Field(min_length=1)]
@@ -215,17 +213,13 @@ def _read_entry(values: dict[str, Any], place: str, images: RowImages) -> SetEnt
 
 
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:
-    stored: dict[str, tuple[str | None, str | None]] = {}
-    for part in in_parts([question.id for question in questions]):
-        query = select(QuestionRow.id, QuestionRow.level, QuestionRow.subject)
-        for id, level, subject in session.execute(query.where(QuestionRow.id.in_(part))):
-            stored[id] = level, subject
+    stored = load_questions(session, [question.id for question in questions])
     for number, question in enumerate(questions, start=1):
-        level, subject = stored.get(question.id, (question.level, question.subject))
-        if (level, subject) != (question.level, question.subject):
+        there = stored.get(question.id, question)
+        if (there.level, there.subject) != (question.level, question.subject):
             raise InputError(
                 f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
-                f"{question.subject!r}, but {level!r} and {subject!r} in this database. Questions never "
-                "change, and the set's hash covers both. Import into another database (--db)."
+                f"{question.subject!r}, but {there.level!r} and {there.subject!r} in this database. Questions "
+                "never change, and the set's hash covers both. Import into another database (--db)."
             )
     store_questions(session, questions)

@@ -147,13 +147,11 @@ def page_run(
 
     Also returns how many pass the filters, and the id to go on from, None at the end.
     """
-    if filters.strategy is not None:
-        used = session.scalars(select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct())
-        if filters.strategy not in (strategies := sorted(used)):
-            raise InputError(
-                f"run {run.name!r} has no candidates of strategy {filters.strategy!r}. Available: "
-                f"{', '.join(strategies) or 'none yet'}."
-            )
+    strategies = sorted(strategy["name"] for strategy in run.spec["strategies"])
+    if filters.strategy not in (None, *strategies):
+        raise InputError(
+            f"run {run.name!r} has no strategy {filters.strategy!r}. Available: {', '.join(strategies)}."
+        )
     if filters.finding is not None and filters.finding not in FINDINGS:
         near = get_close_matches(filters.finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
         raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")

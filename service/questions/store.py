@@ -149,8 +149,9 @@ def load_question_set(session: Session, name: str) -> list[Question]:
 
 def load_questions(session: Session, question_ids: Sequence[str]) -> dict[str, Question]:
     """Return those of these questions that are in the database, by id."""
-    rows = session.execute(select(*QUESTION_COLUMNS).where(QuestionRow.id.in_(question_ids)))
-    return {row.id: as_question(row) for row in rows}
+    query = select(*QUESTION_COLUMNS)
+    parts = (session.execute(query.where(QuestionRow.id.in_(part))) for part in in_parts(question_ids))
+    return {row.id: as_question(row) for rows in parts for row in rows}
 
 
 def usable_kinds(session: Session, name: str) -> dict[str, AnswerKind]:
