@@ -219,7 +219,7 @@ def _store_questions(session: Session, questions: Sequence[Question], path: Path
         if (there.level, there.subject) != (question.level, question.subject):
             raise InputError(
                 f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
-                f"{question.subject!r}, but {there.level!r} and {there.subject!r} in this database. Questions "
-                "never change, and the set's hash covers both. Import into another database (--db)."
+                f"{question.subject!r}, but {there.level!r} and {there.subject!r} in this database. "
+                "Questions never change, and the set's hash covers both. Import into another one (--db)."
             )
     store_questions(session, questions)
