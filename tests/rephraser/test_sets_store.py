@@ -12,7 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from tampering import past_tagrpo
 
 from rephraser import sets
-from rephraser.sets import Change, changes
+from rephraser.sets import changes
+from rephraser.sets.changes import Change
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
 from service.database import Database
 from service.errors import NotFoundError
