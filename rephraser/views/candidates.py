@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
+from sqlalchemy import JSON, ColumnElement, Float, Row, Select, cast, exists, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
 from rephraser.candidates import find_candidate, status_query
@@ -21,7 +21,6 @@ from rephraser.tables import (
     StandingRow,
     VerdictRow,
 )
-from rephraser.verdict.successes import Successes, read_successes
 from service.answer_kinds import AnswerKind
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
@@ -77,48 +76,17 @@ class CandidateFilters:
     finding: str | None = None  # name of a structural finding, in any verdict of the run
 
 
+NeighborCard = Row[Any]
+"""A proposal with its text, where it stands and why; its columns are those of `_cards`."""
+
 _PROPOSED = ("round", "ordinal", "proposer", "strategy", "strategy_hash", "model")
 _STANDING = (*_PROPOSED, "status", "reason", "reviewed", "final", "mended_from", "mended_by")
 
 
-@dataclass(frozen=True, kw_only=True)
-class NeighborCard:
-    """A proposal with its text, where it stands and why."""
-
-    proposal_id: int
-    run_id: str
-    run: str
-    question_id: str
-    candidate_id: str
-    text: str
-    round: int
-    ordinal: int
-    proposer: str
-    strategy: str
-    strategy_hash: str
-    model: str
-    status: str | None  # the review's, or else the verdict's; None until the run judges it
-    reason: str
-    reviewed: bool
-    final: bool  # no more answers will be drawn
-    mended_from: str | None
-    mended_by: str | None
-    ask_id: int | None  # None for rules and files
-    usd: float | None  # of the request, which all its candidates share
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    verdict: str | None  # the run's own; None while it has not judged
-    verdict_reason: str
-    evidence: dict[str, Any]  # as stored with the verdict; {} without one
-    reviewer: str | None
-    review_reason: str | None
-    likeness: float
-    successes: Successes | None
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form of where it stands."""
-        names = ("question_id", *_STANDING, "text")
-        return {"candidate": self.candidate_id, **{name: getattr(self, name) for name in names}}
+def standing_record(card: NeighborCard) -> dict[str, Any]:
+    """Return the machine-readable form of where a card's proposal stands."""
+    names = ("question_id", *_STANDING, "text")
+    return {"candidate": card.candidate_id, **{name: getattr(card, name) for name in names}}
 
 
 def page_candidates(
@@ -137,7 +105,7 @@ def page_candidates(
                 f"{after} is not a candidate of question {filters.question_id}. Give one of its candidates."
             )
         query = query.where(tuple_(*order) > tuple(place))
-    return [_card(row) for row in session.execute(query)]
+    return list(session.execute(query))
 
 
 def page_run(
@@ -169,7 +137,7 @@ def page_run(
 def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
     """Return a candidate as each run has it, with what stands behind its verdicts; empty where none has."""
     query = _cards().where(StandingRow.candidate_id == candidate_id)
-    return [_card(row) for row in session.execute(query.order_by(None).order_by(StandingRow.proposal_id))]
+    return list(session.execute(query.order_by(None).order_by(StandingRow.proposal_id)))
 
 
 def candidate_record(
@@ -205,31 +173,21 @@ def candidate_record(
 
 
 def _cards() -> Select[*tuple[Any, ...]]:
+    """Return the query of proposals with what stands behind their verdicts: the cards that pages show."""
     return (
         status_query()
         .add_columns(
-            *(StandingRow.proposal_id, StandingRow.run_id, RunRow.name.label("run")),
-            *(CandidateRow.likeness, ProposalRow.ask_id),
-            *(AskRow.cost_pico, AskRow.prompt_tokens, AskRow.completion_tokens),
-            VerdictRow.status.label("verdict"),
+            *(StandingRow.proposal_id, StandingRow.run_id, RunRow.name.label("run"), CandidateRow.likeness),
+            # of the request, which all its candidates share; null for rules and files
+            *(ProposalRow.ask_id, AskRow.prompt_tokens, AskRow.completion_tokens),
+            (cast(AskRow.cost_pico, Float) / PICO_PER_USD).label("usd"),
+            VerdictRow.status.label("verdict"),  # the run's own; null while it has not judged
             func.coalesce(VerdictRow.reason, "").label("verdict_reason"),
-            VerdictRow.evidence,
-            ReviewRow.reviewer,
-            ReviewRow.reason.label("review_reason"),
+            func.coalesce(VerdictRow.evidence, literal({}, JSON)).label("evidence"),
+            *(ReviewRow.reviewer, ReviewRow.reason.label("review_reason")),
         )
         .join(RunRow, RunRow.id == StandingRow.run_id)
         .outerjoin(AskRow, AskRow.id == ProposalRow.ask_id)
-    )
-
-
-def _card(row: Any) -> NeighborCard:
-    values = row._asdict()
-    cost_pico, evidence = values.pop("cost_pico"), values.pop("evidence") or {}
-    return NeighborCard(
-        **values,
-        usd=None if cost_pico is None else cost_pico / PICO_PER_USD,
-        evidence=evidence,
-        successes=read_successes(evidence.get("counts"), evidence.get("by_solver", ())),
     )
 
 

@@ -181,7 +181,7 @@ def list_(
     name = chosen.name
     terminal.rows(
         "candidates",
-        [card.to_json() for card in cards],
+        [views.standing_record(card) for card in cards],
         "candidate question=question_id status reviewed strategy text reason",
         empty=f"no more candidates of {name} match" if total else f"no candidate of {name} matches",
         run=name,
