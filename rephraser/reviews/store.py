@@ -146,10 +146,10 @@ def withdraw_review(session: Session, taken: Withdrawal) -> dict[str, Any] | Non
     made = read_reviews(session, *(getattr(ReviewRow, name) == value for name, value in vars(taken).items()))
     if not made:
         return None
-    row, now = made[-1], utc_now()
-    session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": now}])
+    row = made[-1]
+    session.execute(insert(ReviewWithdrawalRow), [{"review_id": row.id, "created_at": utc_now()}])
     update_standings(session, [row.candidate_id])
-    return _record(row, now)
+    return next(each for each in reviews_of(session, row.candidate_id) if each["id"] == row.id)
 
 
 def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
@@ -183,13 +183,15 @@ def record_reviews(session: Session, decisions: Sequence[Decision]) -> int:
 
 def reviews_of(session: Session, candidate_id: str) -> list[dict[str, Any]]:
     """Return the reviews of a candidate, oldest first, including withdrawn ones."""
+    names = ("id", "candidate_id", "reviewer", "decision", "reason", "audit_id", "created_at")
+    columns = (getattr(ReviewRow, name) for name in names)
     query = (
-        select(ReviewRow, ReviewWithdrawalRow.created_at)
+        select(*columns, ReviewWithdrawalRow.created_at.label("withdrawn_at"))
         .outerjoin(ReviewWithdrawalRow, ReviewWithdrawalRow.review_id == ReviewRow.id)
         .where(ReviewRow.candidate_id == candidate_id)
         .order_by(ReviewRow.id)
     )
-    return [_record(row, withdrawn_at) for row, withdrawn_at in session.execute(query)]
+    return [row._asdict() for row in session.execute(query)]
 
 
 def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[str, Any]]:
@@ -227,16 +229,10 @@ def review_rows(session: Session, run_id: str | None = None) -> Iterator[dict[st
         yield dict(row._mapping)
 
 
-def _record(row: ReviewRow, withdrawn_at: str | None) -> dict[str, Any]:
-    names = ("id", "candidate_id", "reviewer", "decision", "reason", "audit_id", "created_at")
-    return {**{name: getattr(row, name) for name in names}, "withdrawn_at": withdrawn_at}
-
-
 def _check_members(session: Session, decisions: Sequence[Decision]) -> None:
     for decision in decisions:
-        in_audit = AuditMemberRow.audit_id == decision.audit_id
-        of_candidate = AuditMemberRow.candidate_id == decision.candidate_id
-        member = select(AuditMemberRow.position).where(in_audit, of_candidate)
+        place = {"audit_id": decision.audit_id, "candidate_id": decision.candidate_id}
+        member = select(AuditMemberRow.position).filter_by(**place)
         if decision.audit_id is not None and session.scalar(member) is None:
             raise NotFoundError(
                 f"{decision.candidate_id} is not in audit {decision.audit_id}. Review it without --audit, "

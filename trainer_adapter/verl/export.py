@@ -22,7 +22,7 @@ from service.errors import InputError
 from service.hashing import content_hash as hash_of
 from service.hashing import file_sha256
 from service.parquet import write_rows
-from service.questions.images import Image, LoadImages, image_loader
+from service.questions.images import LoadImages, image_loader
 from service.runs.store import package_versions
 from service.writing import check_folder_target, write_folder
 from trainer_adapter.verl.export_config import DATA_SOURCE, SetRows, VerlExportConfig
@@ -288,7 +288,9 @@ def _write_parquet(
             for row in ROWS[layout](entry, template, place):
                 row["extra_info"]["index"] = index
                 index += 1
-                yield row | {"images": [held(pictures[id]) for id in ids]} if with_images else row
+                if with_images:
+                    row["images"] = [{"bytes": pictures[id].data, "path": None} for id in ids]
+                yield row
 
     write_rows(path, schema(layout, images=with_images), rows())
 
@@ -351,11 +353,6 @@ def prompts_of(row: Row, neighbors: int) -> Iterator[tuple[str, list[Message]]]:
     around = zip(row.get("neighbors") or (), row.get("neighbor_ids") or (), strict=True)
     for _, (messages, identity) in zip(range(neighbors), around, strict=False):
         yield f"neighbor {identity} of {question}", messages
-
-
-def held(image: Image) -> dict[str, Any]:
-    """Return an image as a row holds it."""
-    return {"bytes": image.data, "path": None}
 
 
 def schema(layout: Layout, *, images: bool = False) -> Any:
