@@ -84,9 +84,9 @@ async def rephrase_run(
                 break
             if spec.proposer == "llm":
                 await asked.propose(round_number, **missing)
-            elif not await asked.add(
-                propose_without_model(question, len(asked.proposed) + wanted), round_number
-            ):
+                continue
+            texts = propose_without_model(question, len(asked.proposed) + wanted)
+            if not await asked.add(texts, round_number):
                 break
         await asked.compare()
         if stop_below is not None:
@@ -150,7 +150,9 @@ class QuestionWork:
         async def look() -> dict[str, Any]:
             stored = await self.read_candidates()
             reasons = {
-                each.ordinal: failure_reason(each.status, each.evidence["findings"], reviewed=each.reviewed)
+                each.ordinal: failure_reason(
+                    each.status, each.evidence.get("findings", ()), reviewed=each.reviewed
+                )
                 for each in stored
             }
             latest = [each.proposal["ordinal"] for each in self.proposed.values()][-EARLIER_SHOWN:]
