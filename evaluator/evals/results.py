@@ -109,12 +109,14 @@ def load_result(
     by_problem = count_tokens(session, run.id, originals)
     of_problems = [by_problem[problem.id] for problem in originals if problem.samples]
     tokens, known = (sum(numbers) for numbers in zip(*of_problems, strict=True))
+    columns = [[each.asked, each.correct, each.unknown + each.missing] for each in originals]
+    keys = problem_keys(problem.problem_id for problem in originals)
     ends: Any = {} if tells_ends(run) else {"truncated": None, "refused": None}
     return RunResult(
         run=run,
         spec=spec,
         grader_version=chosen,
-        counts=_counts(originals),
+        counts=Counts(keys, *np.array(columns, dtype=np.int64).T),
         positions=tuple(problem.position for problem in originals),
         neighbors=len(counts) - len(originals),
         tokens=tokens if known == drawn else None,
@@ -237,12 +239,6 @@ def problem_keys(ids: Iterable[str]) -> tuple[str, ...]:
         seen[id] += 1
         keys.append(id if seen[id] == 1 else f"{id}#{seen[id]}")
     return tuple(keys)
-
-
-def _counts(problems: Sequence[ProblemCounts]) -> Counts:
-    columns = [[p.asked, p.correct, p.unknown + p.missing] for p in problems]
-    n, correct, unknown = np.array(columns, dtype=np.int64).T
-    return Counts(problem_keys(problem.problem_id for problem in problems), n, correct, unknown)
 
 
 GOLD = "gold"
