@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
@@ -13,24 +13,20 @@ from service.asks.request import Fault
 
 LONGEST_MESSAGE = 500
 
-_NEVER_SENT, _CUT = (kinds.CONNECTION, False), (kinds.CONNECTION, True)
-_MEANINGS = {
-    **dict.fromkeys(("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"), _NEVER_SENT),
-    **dict.fromkeys(("ClientConnectorError", "ClientConnectorDNSError"), _NEVER_SENT),
-    **dict.fromkeys(("ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"), _CUT),
-    **dict.fromkeys(("ClientPayloadError", "ServerDisconnectedError", "ClientOSError"), _CUT),
-    **dict.fromkeys(("TimeoutError", "Timeout", "APITimeoutError"), (kinds.TIME_OUT, True)),
-    **dict.fromkeys(("ReadTimeout", "WriteTimeout", "SocketTimeoutError"), (kinds.TIME_OUT, True)),
-    **dict.fromkeys(("JSONDecodeError", "APIResponseValidationError"), (kinds.INVALID_ANSWER, True)),
-    **dict.fromkeys(("APIError", "InternalServerError"), (kinds.SERVER_ERROR, False)),
-}
-"""By the class name of an exception, so that nothing has to be imported: the kind of fault, and whether the
+_CAUSES = (
+    ("ConnectError|ConnectTimeout|PoolTimeout|ConnectionRefused|ClientConnector", kinds.CONNECTION, False),
+    ("ReadError|WriteError|RemoteProtocolError|ConnectionReset|ClientPayload", kinds.CONNECTION, True),
+    ("ServerDisconnected|ClientOSError", kinds.CONNECTION, True),
+    ("Timeout", kinds.TIME_OUT, True),
+    ("JSONDecodeError|APIResponseValidationError", kinds.INVALID_ANSWER, True),
+    ("APIError|InternalServerError", kinds.SERVER_ERROR, False),
+)
+"""By the class names of exceptions, so that nothing has to be imported: the kind of fault, and whether the
 attempt may be billed.
 
-The first name counts that is in the chain of causes: litellm turns most errors into "status 500", and only
-the chain tells a server's 500 from a cut connection or an invalid reply.
+The first line counts that fits one in the chain of causes: litellm turns most errors into "status 500", and
+only the chain tells a server's 500 from a cut connection or an invalid reply.
 """
-_ANSWERED = {"HTTPStatusError", "MaskedHTTPStatusError"}
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
 _EMPTY_ACCOUNT = re.compile(
@@ -42,7 +38,7 @@ _FILTERED = re.compile(
 )
 # The wording of OpenAI, vLLM, SGLang, TGI, llama.cpp, Anthropic, Mistral and Gemini.
 _TOO_LONG = re.compile(
-    r"context[-_ ](?:length|window|limit|size)|maximum (?:context|model length)|too many tokens|"
+    r"context[-_ ]?(?:length|window|limit|size)|maximum (?:context|model length)|too many tokens|"
     r"prompt is too long|too long and exceeds|must have less than \d+ tokens|tokens. must be <=|"
     r"maximum input length|maximum number of tokens allowed|too large for model with",
     re.IGNORECASE,
@@ -56,34 +52,32 @@ def classify(error: BaseException) -> Fault:
     if isinstance(error, Fault):
         return error
     links = _chain(error)
-    names = {type(link).__name__ for link in links}
+    names = " ".join(type(link).__name__ for link in links)
     text, status = str(error), _sent_status(links, names)
-    meanings = (meaning for name, meaning in _MEANINGS.items() if name in names)
-    kind, billed = meaning = next(meanings, (kinds.BAD_REQUEST, False))
-    if _NO_KEY.search(text):
-        kind, billed = kinds.AUTHENTICATION, False
-    elif status is not None:
-        kind = _kind_of_status(status, text, names)
-        billed = kind == kinds.TIME_OUT
-    elif kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):
-        kind, billed = kinds.INVALID_ANSWER, True
     body = getattr(error, "body", None)  # what openai's errors print as a dictionary
-    text = _server_message(_WRAPPING.sub("", text))
-    text = str(body["message"]) if isinstance(body, Mapping) and body.get("message") else text
-    if kind == kinds.TIME_OUT and not text.strip():
-        text = "no complete answer before the timeout"
-    if kind == kinds.CONNECTION:  # the OpenAI client only says "Connection error."
-        own = (str(link) for link in links if _MEANINGS.get(type(link).__name__) == meaning and str(link))
-        text = next(own, text or type(error).__name__)
-    retried_later = kind in (kinds.RATE_LIMITED, kinds.SERVER_ERROR)
-    retry_after = parse_retry_after(_headers(links)) if retried_later else None
-    return Fault(kind, shorten(text), billed=billed, retry_after_s=retry_after, status=status)
+    message = body.get("message") if isinstance(body, Mapping) else None
+    message = str(message or _server_message(_WRAPPING.sub("", text)))
+    if _NO_KEY.search(text):
+        return Fault(kinds.AUTHENTICATION, shorten(message), status=status)
+    if status is not None:
+        return fault_of_status(status, text, _headers(links), message)
+    causes = (cause for cause in _CAUSES if re.search(cause[0], names))
+    pattern, kind, billed = next(causes, ("", kinds.BAD_REQUEST, False))
+    if kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):
+        kind, billed = kinds.INVALID_ANSWER, True
+    elif kind == kinds.CONNECTION:  # the OpenAI client only says "Connection error."
+        own = (str(link) for link in links if re.search(pattern, type(link).__name__) and str(link))
+        message = next(own, message or type(error).__name__)
+    elif kind == kinds.TIME_OUT and not message.strip():
+        message = "no complete answer before the timeout"
+    return Fault(kind, shorten(message), billed=billed)
 
 
-def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
-    """Return the fault for an HTTP status and its body."""
+def fault_of_status(status: int, text: str, headers: Mapping[str, str], message: str | None = None) -> Fault:
+    """Return the fault for an HTTP status and its body; `message` is the one in the body, if it is known."""
     kind, retry_after = _kind_of_status(status, text), parse_retry_after(headers)
-    return Fault(kind, shorten(_server_message(text)), retry_after_s=retry_after, status=status)
+    message = shorten(_server_message(text) if message is None else message)
+    return Fault(kind, message, billed=kind == kinds.TIME_OUT, retry_after_s=retry_after, status=status)
 
 
 def shorten(text: str) -> str:
@@ -92,8 +86,7 @@ def shorten(text: str) -> str:
     return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 3] + "..."
 
 
-def _kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
-    """Return the kind of fault for an HTTP status, the server's words and the exceptions' class names."""
+def _kind_of_status(status: int, text: str) -> str:
     if status == 429:
         return kinds.QUOTA if _EMPTY_ACCOUNT.search(text) else kinds.RATE_LIMITED
     if status == 402:
@@ -106,18 +99,18 @@ def _kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
         return kinds.TIME_OUT
     if status in (409, 425) or status >= 500:
         return kinds.SERVER_ERROR
-    if "ContextWindowExceededError" in names or _TOO_LONG.search(text):
+    if _TOO_LONG.search(text):
         return kinds.CONTEXT_LENGTH
-    if "ContentPolicyViolationError" in names or _FILTERED.search(text):
+    if _FILTERED.search(text):
         return kinds.CONTENT_FILTER
     return kinds.BAD_REQUEST
 
 
-def _sent_status(links: Sequence[BaseException], names: set[str]) -> int | None:
+def _sent_status(links: Sequence[BaseException], names: str) -> int | None:
     """Return the status that the server sent, or None if litellm made up its 408 or 500."""
     statuses = (getattr(link, "status_code", None) for link in links)
     status = next((status for status in statuses if isinstance(status, int)), None)
-    made_up = not names & _ANSWERED and (status in (200, 408) or (status or 0) >= 500)
+    made_up = "HTTPStatusError" not in names and (status in (200, 408) or (status or 0) >= 500)
     return None if made_up else status
 
 
@@ -132,12 +125,10 @@ def _server_message(text: str) -> str:
 
 
 def _headers(links: Sequence[BaseException]) -> Mapping[str, str]:
-    for link in links:
-        for holder in (link, getattr(link, "response", None)):
-            for name in ("litellm_response_headers", "headers"):
-                headers = getattr(holder, name, None)
-                if isinstance(headers, Mapping) and headers:
-                    return headers
+    for holder in (each for link in links for each in (link, getattr(link, "response", None))):
+        headers = getattr(holder, "litellm_response_headers", None) or getattr(holder, "headers", None)
+        if isinstance(headers, Mapping) and headers:
+            return headers
     return {}
 
 

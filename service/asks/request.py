@@ -36,10 +36,6 @@ _CUT_SHORT = frozenset({"abort", "error"})
 """Finish reasons of a server that gave up: vLLM and SGLang at shutdown, OpenRouter."""
 
 
-_UNASKED = ("kind", "about")
-"""Fields of a request that do not change its answer."""
-
-
 @dataclass(frozen=True)
 class Message:
     """One chat message; `role` is system, user or assistant.
@@ -88,7 +84,7 @@ class Request:
     @cached_property
     def key(self) -> bytes:
         """Hash of everything that can change the answer, 16 bytes."""
-        asked = {name: value for name, value in vars(self).items() if name not in _UNASKED}
+        asked = {name: value for name, value in vars(self).items() if name not in ("kind", "about")}
         asked["messages"] = [
             [each.role, each.content, [part if isinstance(part, str) else part.id for part in each.parts]]
             for each in self.messages
@@ -134,15 +130,14 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
     if not images:
         return Message("user", content)
     start = content.rindex(question)
-    first, *others = question.split(PLACEHOLDER)
-    if len(others) != len(images):
+    before, after = content[:start], content[start + len(question) :]
+    pieces = question.split(PLACEHOLDER)
+    if (places := len(pieces) - 1) != len(images):
         raise InputError(
-            f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Use one per image."
+            f"{question[:80]!r} has {places} {PLACEHOLDER} for {len(images)} images. Use one per image."
         )
-    parts: list[str | Image] = [content[:start] + first]
-    for image, piece in zip(images, others, strict=True):
-        parts += [image, piece]
-    parts[-1] = f"{parts[-1]}{content[start + len(question) :]}"
+    pieces[0], pieces[-1] = before + pieces[0], pieces[-1] + after
+    parts = (part for pair in zip(pieces, (*images, ""), strict=True) for part in pair)
     return Message("user", content, tuple(part for part in parts if part != ""))
 
 
@@ -218,6 +213,7 @@ class Answer:
     ask_id: int = 0
 
 
+@dataclass(eq=False)
 class Fault(Exception):
     """A failed attempt.
 
@@ -225,18 +221,14 @@ class Fault(Exception):
     where it named none; `status` is the HTTP status, None where no answer came.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        message: str,
-        *,
-        billed: bool = False,
-        retry_after_s: float | None = None,
-        status: int | None = None,
-    ) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind, self.message, self.billed = kind, message, billed
-        self.retry_after_s, self.status = retry_after_s, status
+    kind: str
+    message: str
+    billed: bool = False
+    retry_after_s: float | None = None
+    status: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
 
 
 def read_reply(body: str, *, seeded: bool = True) -> Answer:
