@@ -130,14 +130,15 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
     if not images:
         return Message("user", content)
     start = content.rindex(question)
-    before, after = content[:start], content[start + len(question) :]
-    pieces = question.split(PLACEHOLDER)
-    if (places := len(pieces) - 1) != len(images):
+    first, *others = question.split(PLACEHOLDER)
+    if len(others) != len(images):
         raise InputError(
-            f"{question[:80]!r} has {places} {PLACEHOLDER} for {len(images)} images. Use one per image."
+            f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Use one per image."
         )
-    pieces[0], pieces[-1] = before + pieces[0], pieces[-1] + after
-    parts = (part for pair in zip(pieces, (*images, ""), strict=True) for part in pair)
+    others[-1] += content[start + len(question) :]
+    parts: list[str | Image] = [content[:start] + first]
+    for image, piece in zip(images, others, strict=True):
+        parts += [image, piece]
     return Message("user", content, tuple(part for part in parts if part != ""))
 
 
@@ -252,17 +253,12 @@ def read_reply(body: str, *, seeded: bool = True) -> Answer:
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:
-    reason = str(choice.get("finish_reason") or "unknown")
+    message = choice["message"] if "message" in choice else {"content": choice["text"]}
+    extra = message.get("provider_specific_fields") or {}
     # litellm reports finish reasons that it does not know as "stop".
     native = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
-    reason = native if native in _CUT_SHORT else reason
-    if "message" not in choice:
-        text = whole_characters(str(choice["text"] or ""))
-        return Choice(text, reason, tokens=choice.get("completion_tokens"))
-    message = choice["message"]
-    content = message.get("content")
-    extra = message.get("provider_specific_fields") or {}
-    refusal = message.get("refusal") or extra.get("refusal")
+    reason = native if native in _CUT_SHORT else str(choice.get("finish_reason") or "unknown")
+    content, refusal = message.get("content"), message.get("refusal") or extra.get("refusal")
     if not content and refusal:
         return Choice(str(refusal), "refusal")
     thought = message.get("reasoning_content") or message.get("reasoning") or extra.get("reasoning_content")
@@ -270,4 +266,5 @@ def _choice(choice: Mapping[str, Any]) -> Choice:
         whole_characters(content) if isinstance(content, str) else "",
         reason,
         whole_characters(thought) if isinstance(thought, str) and thought else None,
+        choice.get("completion_tokens"),
     )

@@ -1,7 +1,7 @@
 """Open the models of a command: each endpoint once, however many roles use it."""
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -25,8 +25,8 @@ def remote_model(access: Access, model: str) -> Model:
     return Model(model=model, sampler="remote", **pick(access, Access))
 
 
-AT_ONCE, REMOTE_AT_ONCE = 256, 64
-"""Tasks under way at least; and requests in flight at a server of the user, if no setting says so."""
+AT_ONCE = 256
+"""Tasks under way at least."""
 
 
 class OpenModels(AsyncExitStack):
@@ -73,15 +73,8 @@ class OpenModels(AsyncExitStack):
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
-        endpoint = RemoteEndpoint(
-            config.model,
-            config.base_url,
-            price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
-            max_concurrency=config.max_concurrency or REMOTE_AT_ONCE,
-            timeout_s=config.timeout_s,
-            tokens_per_s=config.tokens_per_s,
-            key_env=config.api_key_env,
-        )
+        price = find_price(config.model, config.price, required=self._budget.max_usd is not None)
+        endpoint = RemoteEndpoint(config, price)
         if has_batch_jobs(config):
             check_batch(endpoint)
             self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
@@ -117,19 +110,12 @@ def has_batch_jobs(config: Model) -> bool:
     return config.sampler == "remote" and config.batch and not config.model.startswith("hosted_vllm/")
 
 
-def price_of(models: Iterable[Model]) -> Callable[[str], Price | None]:
-    """Return what finds the price of these models for an estimate: half of it in batch jobs, 0 on
-    this machine.
-    """
-    prices: dict[str, Price | None] = {}
-    for each in models:
-        if each.sampler == "remote":
-            price = find_price(each.model, each.price)
-            halved = price is not None and has_batch_jobs(each)
-            prices[each.model] = price.scaled(BATCH_PRICE) if price is not None and halved else price
-        else:
-            prices[each.model] = Price(0.0, 0.0)
-    return prices.get
+def price_of(config: Model) -> Price | None:
+    """Return the price of a model for an estimate: half of it in batch jobs, 0 on this machine."""
+    if config.sampler != "remote":
+        return Price(0.0, 0.0)
+    price = find_price(config.model, config.price)
+    return price.scaled(BATCH_PRICE) if price is not None and has_batch_jobs(config) else price
 
 
 def engine_logs(db: Database) -> Path:

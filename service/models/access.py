@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from service.asks.redaction import redact
+from service.asks.redaction import key_variables, redact
 from service.config import Config, operational
 from service.models.settings import TOKENS_PER_S
 
@@ -62,7 +62,10 @@ class Access(Config):
     @classmethod
     def _check_key_variable(cls, name: str | None) -> str | None:
         """Refuse a variable that is not set; its name may be a key itself, so no error repeats such a one."""
-        if name is None or os.environ.get(name):
+        if name is None:
+            return None
+        if os.environ.get(name):
+            key_variables.add(name)
             return name
         if _VARIABLE.fullmatch(name) is None or name != redact(name):
             raise ValueError(

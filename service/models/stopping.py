@@ -22,15 +22,11 @@ _is_watched = False
 @contextlib.contextmanager
 def exit_on_sigterm() -> Iterator[None]:
     """Let SIGTERM raise `SystemExit(143)`, as SIGINT raises `KeyboardInterrupt`: what is open is closed."""
-    before = signal.signal(signal.SIGTERM, _exit)
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _exit(number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)
 
 
 def deliver_signal() -> NoReturn:

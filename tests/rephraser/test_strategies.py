@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asking import remote
 
 from rephraser.config import FileProposer
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Earlier, Strategy, build_messages, load_strategy
-from service.asks.remote import RemoteEndpoint
 from service.errors import InputError
 from service.questions.question import make_question
 
@@ -70,7 +70,7 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
 def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(monkeypatch, model, api_base, form):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
-    endpoint = RemoteEndpoint(model, [api_base] if api_base else [])
+    endpoint = remote([api_base] if api_base else [], model)
     assert endpoint.enforces_schema == (form == "json")
 
 

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from service.errors import DatabaseError, PrerequisiteError
+from service.errors import DatabaseError, InputError, PrerequisiteError
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import PrintedTable, terminal
@@ -18,8 +18,10 @@ from ui.cli.settings import db
 
 with lazy_imports():
     from service.asks import money, redaction, remote
+    from service.config import Reading
     from service.database import sqlite
     from service.enclosure import running
+    from service.models.access import Model
     from trainer_adapter.verl import contract, hooks
 
 Check: TypeAlias = dict[str, Any]
@@ -149,8 +151,11 @@ def _contract() -> Iterator[Check]:
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
+    reading = Reading(Model)
+    reading.add({"model": model, "sampler": "remote", "base_url": bases}, lambda _: "")
+
     async def look() -> bool:
-        endpoint = remote.RemoteEndpoint(model, bases)
+        endpoint = remote.RemoteEndpoint(reading.build())
         try:
             await endpoint.open()
             return endpoint.takes("response_format")
@@ -159,7 +164,7 @@ def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
 
     try:
         structured = "" if asyncio.run(look()) else "no "
-    except PrerequisiteError as error:
+    except (InputError, PrerequisiteError) as error:
         return _check(redaction.redact(what), False, str(error), needed=True)
     price = "known" if money.find_price(model) else "unknown: set the model's price to use --max-usd"
     return _check(redaction.redact(what), True, f"reachable, {structured}structured output, price {price}")
