@@ -71,10 +71,9 @@ class RemoteEndpoint(ServedEndpoint):
     def __init__(self, config: Model, price: Price | None = None) -> None:
         """Find the provider; nothing is sent."""
         self.model, self.price, self.bases = config.model, price, config.base_url
-        self.where = redact(" and ".join(config.base_url) or config.model)
-        base = config.base_url[0] if config.base_url else None
+        self.base = next(iter(config.base_url), None)
         try:
-            self.name, self.provider, _, _ = litellm.get_llm_provider(model=self.model, api_base=base)
+            self.name, self.provider, _, _ = litellm.get_llm_provider(model=self.model, api_base=self.base)
         except litellm.exceptions.BadRequestError as error:
             raise PrerequisiteError(
                 f"litellm knows no provider for the model {self.model!r}. Spell it as gpt-4-turbo, "
@@ -82,20 +81,20 @@ class RemoteEndpoint(ServedEndpoint):
             ) from error
         if not _look_up(self.model):  # litellm searches its map many times per call, in vain for a good part
             litellm.register_model({self.model: {"litellm_provider": self.provider, "mode": "chat"}})
+        # litellm reads these variables too.
+        variables = [f"{self.provider}_API_BASE".upper()] + ["OPENAI_BASE_URL"] * (self.provider == "openai")
+        self.base = self.base or next(filter(None, map(os.environ.get, variables)), None)
         known = litellm.get_supported_openai_params(model=self.name, custom_llm_provider=self.provider)
         self._known = frozenset(known or ())
-        variables = [f"{self.provider}_API_BASE".upper()] + ["OPENAI_BASE_URL"] * (self.provider == "openai")
-        self.base = base or next(filter(None, map(os.environ.get, variables)), None)
-        self._lacks = _COMPLAINTS.keys() - self._known
+        self._lacks, self._left_out = _COMPLAINTS.keys() - self._known, set[str]()
         # litellm's map does not know the models of an own server; those are tried until the server refuses.
-        if base is None and not litellm.supports_response_schema(model=self.model):
+        if self.base is None and not litellm.supports_response_schema(model=self.model):
             self._lacks.add("response_format")
         # OpenAI's own models enforce it; elsewhere a schema is a wish.
         self.enforces_schema = self.provider == "openai" and not self.base and self.takes("response_format")
-        self._left_out: set[str] = set()
         # An own server with OpenAI's protocol gets the fields that only such servers know.
         self._takes_extra = self.provider in _WITH_COMPLETIONS and self.base is not None
-        self._key_variable = config.api_key_env or f"{self.provider}_API_KEY".upper()
+        self.key = os.environ.get(config.api_key_env or f"{self.provider}_API_KEY".upper()) or None
         self._fixed: dict[str, Any] = {
             "model": self.model,
             "max_retries": 0,
@@ -105,18 +104,12 @@ class RemoteEndpoint(ServedEndpoint):
             "timeout": NO_TIMEOUT_S,
         }
         self._missing = litellm.validate_environment(model=self.model).get("missing_keys") or []
-        if config.api_key_env or (base and self._missing):
+        if config.api_key_env or (self.base and self._missing):
             self._fixed["api_key"], self._missing = self.key or NO_KEY, []
-        if base is not None:
-            self._fixed["api_base"] = base
         most = config.max_concurrency or AT_ONCE_PER_SERVER
-        servers = [Server(each, redact(each or self.model), most) for each in config.base_url or (None,)]
+        servers = [Server(each, redact(each or self.model), most) for each in self.bases or (self.base,)]
         super().__init__(servers, config.timeout_s, config.tokens_per_s)
-
-    @property
-    def key(self) -> str | None:
-        """The key in the environment."""
-        return os.environ.get(self._key_variable) or None
+        self.where = " and ".join(server.where for server in servers)
 
     @property
     def description(self) -> dict[str, Any]:
@@ -150,7 +143,7 @@ class RemoteEndpoint(ServedEndpoint):
             await self.survey()
 
     async def look(self, server: Server) -> Serving | Fault:
-        return await look_at((server.base or self.base or _OPENAI).rstrip("/"), self.name, self.key)
+        return await look_at((server.base or _OPENAI).rstrip("/"), self.name, self.key)
 
     def check(self, request: Request) -> None:
         if request.prompt is not None and self.provider not in _WITH_COMPLETIONS:
@@ -200,11 +193,11 @@ class RemoteEndpoint(ServedEndpoint):
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
-            fixed = self._fixed if base is None else self._fixed | {"api_base": base}
-            return await litellm.acompletion(**fixed, messages=chat_messages(request), **settings)
+            messages = chat_messages(request)
+            return await litellm.acompletion(**self._fixed, api_base=base, messages=messages, **settings)
         # litellm's own function makes a session per call that nothing closes, and knows no page for raw text
         # at hosted_vllm.
-        client = self.client.with_options(base_url=base or self.base)
+        client = self.client.with_options(base_url=base)
         return await client.completions.create(
             model=self.name, prompt=request.prompt, timeout=NO_TIMEOUT_S, **settings
         )
@@ -244,8 +237,9 @@ class RemoteEndpoint(ServedEndpoint):
     @cached_property
     def client(self) -> openai.AsyncOpenAI:
         """A client of OpenAI's protocol without retries, for raw text and batch jobs."""
-        key = self.key or NO_KEY
-        return openai.AsyncOpenAI(api_key=key, base_url=self.base, timeout=120.0, max_retries=0)
+        return openai.AsyncOpenAI(
+            api_key=self.key or NO_KEY, base_url=self.base, timeout=120.0, max_retries=0
+        )
 
     async def close(self) -> None:
         """Close the connections; the last open endpoint also closes those that litellm keeps for all."""
