@@ -140,14 +140,10 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, or None.
-
-    Reads `retry-after-ms`, and `retry-after` in seconds or as an HTTP date (RFC 9110, 10.2.3).
-    """
-    lower = {name.lower(): value for name, value in headers.items()}
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if re.fullmatch(r"\d{1,12}(\.\d*)?", asked := lower.get(name, "").strip()):
-            return float(asked) * scale
+    """Return the seconds that a server asks to wait: a number or an HTTP date (RFC 9110, 10.2.3)."""
+    asked = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
+    if re.fullmatch(r"\d{1,12}(\.\d*)?", asked):
+        return float(asked)
     with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(lower.get("retry-after", "")).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     return None

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from service.asks.redaction import redact
 from service.errors import InputError
 from service.hashing import canonical_json, whole_characters
 from service.models.settings import NO_RAW_IMAGES, PromptSpec, Sampling
@@ -216,7 +217,7 @@ class Answer:
 
 @dataclass(eq=False)
 class Fault(Exception):
-    """A failed attempt.
+    """A failed attempt. Its message contains no keys.
 
     `billed`: the provider may have charged for it. `retry_after_s` is the pause the server asked for, None
     where it named none; `status` is the HTTP status, None where no answer came.
@@ -227,6 +228,9 @@ class Fault(Exception):
     billed: bool = False
     retry_after_s: float | None = None
     status: int | None = None
+
+    def __post_init__(self) -> None:
+        self.message = redact(self.message)
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"

@@ -17,7 +17,6 @@ from typing import Any, Protocol
 from service.asks import request as kinds
 from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.money import Price
-from service.asks.redaction import redact
 from service.asks.request import Answer, Fault, Request
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
@@ -259,7 +258,7 @@ class ServedEndpoint(Endpoint):
             return None
         return Fault(
             kinds.UNKNOWN_MODEL,
-            f"{server.where} differs from the other servers: {redact('; '.join(differences))}. All servers "
+            f"{server.where} differs from the other servers: {'; '.join(differences)}. All servers "
             "of a run must serve the same model: start it like the others, or remove its address.",
         )
 
@@ -305,23 +304,20 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
             response = await http.get(url)
             described = await http.get(f"{base.removesuffix('/v1')}/version")
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = str(error) or type(error).__name__
-        return Fault(kinds.CONNECTION, redact(f"{url} cannot be reached: {reason}"))
+        return Fault(kinds.CONNECTION, f"{url} cannot be reached: {str(error) or type(error).__name__}")
     status, reply = response.status_code, shorten(response.text)
     if status not in (200, 404):
         fault = fault_of_status(status, response.text, {})
         problem = "rejects the API key" if fault.kind == kinds.AUTHENTICATION else "is not ready"
-        return replace(fault, message=redact(f"{url} {problem} (status {status}: {reply})"))
+        return replace(fault, message=f"{url} {problem} (status {status}: {reply})")
     try:
         listed = [] if status == 404 else response.json()["data"]  # 404: a server without this page
         entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
     except (ValueError, KeyError, TypeError):
-        return Fault(kinds.UNKNOWN_MODEL, redact(f"{url} does not speak OpenAI's protocol: {reply}"))
+        return Fault(kinds.UNKNOWN_MODEL, f"{url} does not speak OpenAI's protocol: {reply}")
     if entries and model not in entries:
         names = ", ".join(list(entries)[:10])
-        return Fault(
-            kinds.UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
-        )
+        return Fault(kinds.UNKNOWN_MODEL, f"{base} does not serve the model {model!r}. It serves: {names}")
     entry = entries.get(model, {})
     serving = {"engine": entry.get("owned_by")} | {
         name: entry.get(name) for name in ("root", "max_model_len")

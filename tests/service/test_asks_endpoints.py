@@ -136,7 +136,6 @@ def test_redaction_removes_keys(text):
     ("headers", "seconds"),
     [
         ({"Retry-After": "3"}, 3.0),
-        ({"retry-after-ms": "250", "retry-after": "1"}, 0.25),
         ({"retry-after": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
         ({"retry-after": "soon"}, None),
         ({"retry-after": "-1"}, None),

@@ -17,11 +17,12 @@ from ui.cli.output import PrintedTable, terminal
 from ui.cli.settings import db
 
 with lazy_imports():
-    from service.asks import money, redaction, remote
-    from service.config import Reading
+    from service import config
+    from service.asks import money, redaction
     from service.database import sqlite
     from service.enclosure import running
-    from service.models.access import Model
+    from service.engines import opening
+    from service.models import access
     from trainer_adapter.verl import contract, hooks
 
 Check: TypeAlias = dict[str, Any]
@@ -151,16 +152,12 @@ def _contract() -> Iterator[Check]:
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
-    reading = Reading(Model)
+    reading = config.Reading(access.Model)
     reading.add({"model": model, "sampler": "remote", "base_url": bases}, lambda _: "")
 
     async def look() -> bool:
-        endpoint = remote.RemoteEndpoint(reading.build())
-        try:
-            await endpoint.open()
-            return endpoint.takes("response_format")
-        finally:
-            await endpoint.close()
+        async with opening.OpenModels(Path()) as models:
+            return (await models.open(reading.build())).takes("response_format")
 
     try:
         structured = "" if asyncio.run(look()) else "no "
