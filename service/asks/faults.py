@@ -3,9 +3,10 @@
 import json
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from typing import Any, cast
 
 from service.asks import request as kinds
 from service.asks.redaction import redact
@@ -25,9 +26,15 @@ _CAUSES = (
 attempt may be billed.
 
 The first line counts that fits one in the chain of causes: litellm turns most errors into "status 500", and
-only the chain tells a server's 500 from a cut connection or an invalid reply.
+only the chain tells a cut connection from an invalid reply.
 """
 
+_STATUSES = (
+    dict.fromkeys((401, 403), kinds.AUTHENTICATION)
+    | dict.fromkeys((408, 504), kinds.TIME_OUT)
+    | dict.fromkeys((409, 425), kinds.SERVER_ERROR)
+    | {402: kinds.QUOTA, 404: kinds.UNKNOWN_MODEL, 429: kinds.RATE_LIMITED}
+)
 _NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
 _EMPTY_ACCOUNT = re.compile(
     r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)", re.IGNORECASE
@@ -51,32 +58,33 @@ def classify(error: BaseException) -> Fault:
     """Return the fault behind an exception of litellm, openai, httpx, aiohttp or asyncio."""
     if isinstance(error, Fault):
         return error
-    links = _chain(error)
-    names = " ".join(type(link).__name__ for link in links)
-    text, status = str(error), _sent_status(links, names)
-    body = getattr(error, "body", None)  # what openai's errors print as a dictionary
-    message = body.get("message") if isinstance(body, Mapping) else None
-    message = str(message or _server_message(_WRAPPING.sub("", text)))
+    links = [error]
+    while (link := links[-1].__cause__ or links[-1].__context__) is not None and len(links) < 12:
+        links.append(link)
+    for link in links:
+        if type(link).__name__ == "HTTPStatusError":  # the server's own reply, whatever others make of it
+            reply = cast(Any, link).response
+            return fault_of_status(reply.status_code, reply.text, reply.headers)
+    text, status = _WRAPPING.sub("", str(error)), getattr(error, "status_code", 500)
     if _NO_KEY.search(text):
-        return Fault(kinds.AUTHENTICATION, shorten(message), status=status)
-    if status is not None:
-        return fault_of_status(status, text, _headers(links), message)
+        return Fault(kinds.AUTHENTICATION, shorten(text))
+    if 400 <= status < 500 and status != 408:  # litellm itself refuses the request; it makes up 408 and 500
+        return fault_of_status(status, text, {})
+    names = " ".join(type(link).__name__ for link in links)
     causes = (cause for cause in _CAUSES if re.search(cause[0], names))
     pattern, kind, billed = next(causes, ("", kinds.BAD_REQUEST, False))
     if kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):
         kind, billed = kinds.INVALID_ANSWER, True
-    elif kind == kinds.CONNECTION:  # the OpenAI client only says "Connection error."
-        own = (str(link) for link in links if re.search(pattern, type(link).__name__) and str(link))
-        message = next(own, message or type(error).__name__)
-    elif kind == kinds.TIME_OUT and not message.strip():
-        message = "no complete answer before the timeout"
-    return Fault(kind, shorten(message), billed=billed)
+    # The link that names the cause says most: the OpenAI client only says "Connection error."
+    own = (str(link) for link in links if re.search(pattern, type(link).__name__))
+    silent = "no complete answer before the timeout" if kind == kinds.TIME_OUT else type(error).__name__
+    return Fault(kind, shorten(_WRAPPING.sub("", next(filter(None, own), silent))), billed=billed)
 
 
-def fault_of_status(status: int, text: str, headers: Mapping[str, str], message: str | None = None) -> Fault:
-    """Return the fault for an HTTP status and its body; `message` is the one in the body, if it is known."""
+def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
+    """Return the fault for an HTTP status and its body."""
     kind, retry_after = _kind_of_status(status, text), parse_retry_after(headers)
-    message = shorten(_server_message(text) if message is None else message)
+    message = shorten(_server_message(text))
     return Fault(kind, message, billed=kind == kinds.TIME_OUT, retry_after_s=retry_after, status=status)
 
 
@@ -87,31 +95,15 @@ def shorten(text: str) -> str:
 
 
 def _kind_of_status(status: int, text: str) -> str:
-    if status == 429:
-        return kinds.QUOTA if _EMPTY_ACCOUNT.search(text) else kinds.RATE_LIMITED
-    if status == 402:
+    if status == 429 and _EMPTY_ACCOUNT.search(text):
         return kinds.QUOTA
-    if status in (401, 403):
-        return kinds.CONTENT_FILTER if _FILTERED.search(text) else kinds.AUTHENTICATION
-    if status == 404:
-        return kinds.UNKNOWN_MODEL
-    if status in (408, 504):
-        return kinds.TIME_OUT
-    if status in (409, 425) or status >= 500:
-        return kinds.SERVER_ERROR
+    if status in (401, 403) and _FILTERED.search(text):
+        return kinds.CONTENT_FILTER
+    if status in _STATUSES or status >= 500:
+        return _STATUSES.get(status, kinds.SERVER_ERROR)
     if _TOO_LONG.search(text):
         return kinds.CONTEXT_LENGTH
-    if _FILTERED.search(text):
-        return kinds.CONTENT_FILTER
-    return kinds.BAD_REQUEST
-
-
-def _sent_status(links: Sequence[BaseException], names: str) -> int | None:
-    """Return the status that the server sent, or None if litellm made up its 408 or 500."""
-    statuses = (getattr(link, "status_code", None) for link in links)
-    status = next((status for status in statuses if isinstance(status, int)), None)
-    made_up = "HTTPStatusError" not in names and (status in (200, 408) or (status or 0) >= 500)
-    return None if made_up else status
+    return kinds.CONTENT_FILTER if _FILTERED.search(text) else kinds.BAD_REQUEST
 
 
 def _server_message(text: str) -> str:
@@ -122,21 +114,6 @@ def _server_message(text: str) -> str:
         return str(error if isinstance(error, str) else error["message"] or text)
     except (ValueError, KeyError, TypeError, AttributeError):
         return text
-
-
-def _headers(links: Sequence[BaseException]) -> Mapping[str, str]:
-    for holder in (each for link in links for each in (link, getattr(link, "response", None))):
-        headers = getattr(holder, "litellm_response_headers", None) or getattr(holder, "headers", None)
-        if isinstance(headers, Mapping) and headers:
-            return headers
-    return {}
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    links = [error]
-    while (link := links[-1].__cause__ or links[-1].__context__) is not None and len(links) < 12:
-        links.append(link)
-    return links
 
 
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
