@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from service.asks import request as kinds
-from service.asks.faults import classify, fault_of_status, shorten
+from service.asks.faults import classify, shorten
 from service.asks.money import Price
 from service.asks.request import Answer, Fault, Request
 from service.errors import PrerequisiteError
@@ -236,15 +236,15 @@ class ServedEndpoint(Endpoint):
 
     async def survey(self) -> None:
         """Look at all servers and compare what they serve; those that cannot be reached rest."""
-        looks = await asyncio.gather(*map(self.look, self.servers))
-        faults = [*map(self._compare, self.servers, looks)]
-        if fatal := [fault.message for fault in faults if fault and fault.kind in kinds.FATAL]:
-            raise PrerequisiteError(fatal[0])
-        if all(faults):
-            raise PrerequisiteError(f"no server answers: {'; '.join(map(str, faults))}")
-        for server, fault in zip(self.servers, faults, strict=True):
-            if fault is not None:
-                self._rest(server, fault)
+        looks = zip(self.servers, await asyncio.gather(*map(self.look, self.servers)), strict=True)
+        failing = [(server, fault) for server, look in looks if (fault := self._compare(server, look))]
+        for _, fault in failing:
+            if fault.kind in kinds.FATAL:
+                raise PrerequisiteError(fault.message)
+        if len(failing) == len(self.servers):
+            raise PrerequisiteError(f"no server answers: {'; '.join(each.message for _, each in failing)}")
+        for server, fault in failing:
+            self._rest(server, fault)
 
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
         if isinstance(look, Fault):
@@ -303,25 +303,20 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
             response = await http.get(url)
             described = await http.get(f"{base.removesuffix('/v1')}/version")
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        return Fault(kinds.CONNECTION, f"{url} cannot be reached: {str(error) or type(error).__name__}")
-    status, reply = response.status_code, shorten(response.text)
-    if status not in (200, 404):
-        fault = fault_of_status(status, response.text, {})
-        problem = "rejects the API key" if fault.kind == kinds.AUTHENTICATION else "is not ready"
-        return replace(fault, message=f"{url} {problem} (status {status}: {reply})")
-    try:
-        listed = [] if status == 404 else response.json()["data"]  # 404: a server without this page
+        lists = response.status_code != 404  # 404: a server without this page
+        listed = response.raise_for_status().json()["data"] if lists else []
         entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        fault = classify(error)
+        return replace(fault, message=f"{url} cannot be used: {fault}")
     except (ValueError, KeyError, TypeError):
+        reply = shorten(response.text)
         return Fault(kinds.UNKNOWN_MODEL, f"{url} does not speak OpenAI's protocol: {reply}")
     if entries and model not in entries:
-        names = ", ".join(list(entries)[:10])
-        return Fault(kinds.UNKNOWN_MODEL, f"{base} does not serve the model {model!r}. It serves: {names}")
-    entry = entries.get(model, {})
-    serving = {"engine": entry.get("owned_by")} | {
-        name: entry.get(name) for name in ("root", "max_model_len")
-    }
+        others = ", ".join(list(entries)[:10])
+        return Fault(kinds.UNKNOWN_MODEL, f"{base} does not serve the model {model!r}. It serves: {others}")
+    names = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
+    serving = {name: entries.get(model, {}).get(field) for name, field in names.items()}
     with suppress(ValueError, AttributeError):  # a server without this page
         serving["version"] = described.json().get("version")
     return {name: value for name, value in serving.items() if value and isinstance(value, str | int)}
