@@ -6,7 +6,14 @@ from pydantic import Field, model_validator
 
 from service.config import operational
 from service.models.access import Access, Budget, Model
-from service.models.settings import PromptConfig, PublishedSampling, Sampling, SamplingSettings, Seeded
+from service.models.settings import (
+    PRESETS,
+    PromptConfig,
+    PublishedSampling,
+    Sampling,
+    SamplingSettings,
+    Seeded,
+)
 
 
 class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budget):
@@ -38,8 +45,8 @@ class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budge
 
     @model_validator(mode="after")
     def _check(self) -> "EvalConfig":
-        if self.preset in ("paper", "paper-eval") and "n" not in self.model_fields_set:
-            vars(self)["n"] = 128
+        if "n" not in self.model_fields_set:
+            vars(self)["n"] = PRESETS[self.preset].n
         if bool(self.benchmarks) == (self.neighbors is not None):
             raise ValueError("give either benchmarks, or a published neighbor set with neighbors=NAME.")
         if self.neighbors is not None and self.sources:

@@ -271,11 +271,11 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
         )
         for question in session.scalars(replied):
             lengths.pop(question, None)
-    number = len(lengths)
-    prompts = tokens(sum(lengths.values()) + number * len(SYSTEM))
-    completions = number * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
-    price = price_of(remote_model(config, judge.model))
-    return Estimate(number, [priced(JUDGE, judge.model, number, prompts, completions, price)])
+    number = between(len(lengths), len(lengths))
+    prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
+    completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
+    prices = price_of([remote_model(config, judge.model)])
+    return Estimate(len(lengths), [priced(JUDGE, judge.model, number, prompts, completions, prices)])
 
 
 class Judge:

@@ -172,7 +172,8 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     prompts = each * (tokens(sum(map(len, texts))) + images * IMAGE_TOKENS)
     longest = wanted.sampling.max_tokens
     drawn = missing * between(min(SHORT_ANSWER, longest), longest)
-    stage = priced(SAMPLE, wanted.model, requests, prompts, drawn, price_of(config))
+    asked = between(requests, requests)
+    stage = priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config]))
     return Estimate(len(placed), [stage], images=images)
 
 

@@ -91,7 +91,7 @@ class BatchJobs:
         self._endpoint, self._asker = endpoint, asker
         self._poll_s, self._quiet_s = poll_s, min(quiet_s, poll_s)
         self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
-        self._client = endpoint.client
+        self._client = endpoint.openai_client()
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiting: dict[bytes, tuple[Request, asyncio.Future[Any]]] = {}
         self._in_jobs: set[bytes] = set()
@@ -126,18 +126,19 @@ class BatchJobs:
             else:
                 fault, final = outcome
                 failures += 1
-                learned = self._endpoint.learn_refused(fault)
+                learned = self._endpoint.learn_refused(request, set(), fault)
                 if failures >= TRIES or final or not (learned or fault.kind in RETRIED):
                     self._asker.count_failure(fault, request.model)
                     raise Failed(fault.kind, fault.message, final=final)
 
     async def close(self) -> None:
-        """End the tasks; the provider's jobs continue."""
+        """End the tasks and close the connections; the provider's jobs continue."""
         self._maker.cancel()
         if not self._asker.stopping.is_set():  # otherwise they end by themselves, once results are stored
             for task in self._tasks:
                 task.cancel()
         await asyncio.gather(self._maker, *self._tasks, return_exceptions=True)
+        await self._client.close()
 
     async def _make_jobs(self) -> None:
         """Take over the jobs of dead processes, then make jobs of what waits, until the run stops."""
@@ -267,7 +268,7 @@ class BatchJobs:
             if status != 200:
                 refused = {"error": entry["error"]} if entry.get("error") else body
                 raise fault_of_status(status or 500, json.dumps(refused), {})
-            answer = self._endpoint.read(json.dumps(body))
+            answer = self._endpoint.read(json.dumps(body), seeded=self._endpoint.takes("seed"))
             outcome = await self._asker.keep(self._endpoint.model, ask_id, answer, self._price)
         except Fault as fault:
             outcome = fault, self._asker.is_final(fault, self._endpoint.model)

@@ -1,7 +1,7 @@
 """Open the models of a command: each endpoint once, however many roles use it."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
@@ -110,12 +110,19 @@ def has_batch_jobs(config: Model) -> bool:
     return config.sampler == "remote" and config.batch and not config.model.startswith("hosted_vllm/")
 
 
-def price_of(config: Model) -> Price | None:
-    """Return the price of a model for an estimate: half of it in batch jobs, 0 on this machine."""
-    if config.sampler != "remote":
-        return Price(0.0, 0.0)
-    price = find_price(config.model, config.price)
-    return price.scaled(BATCH_PRICE) if price is not None and has_batch_jobs(config) else price
+def price_of(models: Iterable[Model]) -> Callable[[str], Price | None]:
+    """Return what finds the price of these models for an estimate: half of it in batch jobs, 0 on
+    this machine.
+    """
+    prices: dict[str, Price | None] = {}
+    for each in models:
+        if each.sampler == "remote":
+            price = find_price(each.model, each.price)
+            halved = price is not None and has_batch_jobs(each)
+            prices[each.model] = price.scaled(BATCH_PRICE) if price is not None and halved else price
+        else:
+            prices[each.model] = Price(0.0, 0.0)
+    return prices.get
 
 
 def engine_logs(db: Database) -> Path:

@@ -184,7 +184,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
                 raise Fault(kinds.SETTINGS, ended, billed=fault.billed) from fault
             raise
 
-    async def complete(self, request: Request, server: Server) -> Answer:
+    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
         assert self._session is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:

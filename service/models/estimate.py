@@ -1,6 +1,7 @@
 """What a run will ask and cost, before anything is sent: from texts, or scaled from a run that is done."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +10,11 @@ from numpy.typing import NDArray
 from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session
 
-from service.asks.money import Price
+from service.asks.money import Price, cost_pico
 from service.asks.tables import AskRow
 from service.runs.spending import read_ledger
 from service.runs.store import Run
+from service.runs.tables import PICO_PER_USD
 
 CHARACTERS_PER_TOKEN = np.array([4.0, 3.0])  # of English with formulas; fewer where a text has many of these
 IMAGE_TOKENS = np.array([64.0, 16_384.0])  # of an image: from the fewest to Qwen 2.5 VL's most
@@ -62,9 +64,8 @@ def scaled(
     scales = scale * between((1 - error) / spread, (1 + error) * spread)
     stages = []
     for line in read_ledger(session, trial.id):
-        usd = None if line.unpriced else line.usd * scales
-        numbers = (line.requests, line.prompt_tokens, line.completion_tokens)
-        stages.append(_stage(line.kind, line.model, usd, *(number * scales for number in numbers)))
+        numbers = (line.requests * scales, line.prompt_tokens * scales, line.completion_tokens * scales)
+        stages.append(_stage(line.kind, line.model, *numbers, None if line.unpriced else line.usd * scales))
     minute = cast(AskRow.ended_at / 60, Integer)
     minutes = session.scalar(select(func.count(minute.distinct())).where(AskRow.run_id == trial.id)) or 0
     return Estimate(questions, stages, trial.name, count, (minutes / 60 * scales).tolist())
@@ -73,19 +74,24 @@ def scaled(
 def priced(
     kind: str,
     model: str,
-    requests: Between | float,
+    requests: Between,
     prompts: Between,
     completions: Between,
-    price: Price | None,
+    price_of: Callable[[str], Price | None],
 ) -> dict[str, Any]:
-    """Return a stage with its money, if the price is known."""
-    usd = None if price is None else (price.prompt * prompts + price.completion * completions) / 1e6
-    return _stage(kind, model, usd, requests, prompts, completions)
+    """Return a stage with its money, as far as the price of the model is known (half in batch jobs)."""
+    price, usd = price_of(model), None
+    if price is not None:
+        pairs = zip(prompts, completions, strict=True)
+        usd = between(*(cost_pico(price, round(p), round(c)) or 0 for p, c in pairs)) / PICO_PER_USD
+    return _stage(kind, model, requests, prompts, completions, usd)
 
 
-def _stage(kind: str, model: str, usd: Between | None, *numbers: Between | float) -> dict[str, Any]:
-    names = ("requests", "prompt_tokens", "completion_tokens")
-    ranges = {name: np.full(2, each, float).tolist() for name, each in zip(names, numbers, strict=True)}
+def _stage(
+    kind: str, model: str, requests: Between, prompts: Between, completions: Between, usd: Between | None
+) -> dict[str, Any]:
+    numbers = {"requests": requests, "prompt_tokens": prompts, "completion_tokens": completions}
+    ranges = {name: number.tolist() for name, number in numbers.items()}
     return {"kind": kind, "model": model, **ranges, "usd": None if usd is None else usd.tolist()}
 
 

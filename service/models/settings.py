@@ -1,6 +1,7 @@
 """How a text becomes a prompt and how responses to it are drawn: what shapes every response."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -133,28 +134,43 @@ PROGRAM = (
 _PAPER = "Please provide step-by-step reasoning, and enclose your final answer in the box: \\boxed{}."
 
 
-PRESETS: Mapping[str, PromptSpec] = {
+@dataclass(frozen=True)
+class Preset:
+    """Prompt and number of samples per problem under one name.
+
+    `choice_template` is for benchmarks that ask for the letter of an option; None: the same prompt for all.
+    """
+
+    template: str
+    choice_template: str | None = None
+    form: Literal["chat", "raw"] = "chat"
+    chat_template_kwargs: Mapping[str, Any] = field(default_factory=dict)
+    n: int = 32
+
+
+PRESETS: dict[str, Preset] = {
     # Qwen's model cards for mathematics have this instruction after the problem.
-    "default": PromptSpec(
-        template="{question}\n\nPlease reason step by step, and put your final answer within \\boxed{}."
+    "default": Preset(
+        "{question}\n\nPlease reason step by step, and put your final answer within \\boxed{}.",
+        "{question}\n\nPlease reason step by step, and put the letter of the right option within \\boxed{}.",
     ),
     # arXiv 2601.22478 v5, Box 2
-    "paper": PromptSpec(template=f"{_PAPER}\n{{question}}", chat_template_kwargs={"enable_thinking": False}),
-    # github.com/lhkhiem28/TA-GRPO, utils.py; its test.py continues this and the problem as raw text.
-    "paper-eval": PromptSpec(
-        template="You FIRST think about the reasoning process step by step and then provide the user with "
-        "the answer. Please enclose your final answer in the box: \\boxed{}. Please stop generating "
-        "immediately after outputting the box.\n{question}",
-        form="raw",
+    "paper": Preset(
+        f"{_PAPER}\n{{question}}",
+        f"{_PAPER} The answer is the letter of an option.\n{{question}}",
+        chat_template_kwargs={"enable_thinking": False},
+        n=128,
     ),
-    "plain": PromptSpec(template="{question}"),
+    # github.com/lhkhiem28/TA-GRPO, utils.py; its test.py continues this and the problem as raw text.
+    "paper-eval": Preset(
+        "You FIRST think about the reasoning process step by step and then provide the user with the answer. "
+        "Please enclose your final answer in the box: \\boxed{}. Please stop generating immediately after "
+        "outputting the box.\n{question}",
+        form="raw",
+        n=128,
+    ),
+    "plain": Preset("{question}"),
 }
-CHOICE_TEMPLATES = {
-    "default": "{question}\n\nPlease reason step by step, and put the letter of the right option within "
-    "\\boxed{}.",
-    "paper": f"{_PAPER} The answer is the letter of an option.\n{{question}}",
-}
-"""The templates of presets for benchmarks that ask for the letter of an option."""
 
 
 class PromptConfig(Config):
@@ -179,7 +195,7 @@ class PromptConfig(Config):
         Raw text has neither the preset's system prompt nor its chat-template arguments.
         """
         preset = PRESETS[self.preset]
-        template = CHOICE_TEMPLATES.get(self.preset, preset.template) if choice else preset.template
+        template = (preset.choice_template if choice else None) or preset.template
         if programs and template != "{question}":
             template = PROGRAM
         if self.prompt_file is not None:
