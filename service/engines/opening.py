@@ -73,8 +73,10 @@ class OpenModels(AsyncExitStack):
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
-        price = find_price(config.model, config.price, required=self._budget.max_usd is not None)
-        endpoint = RemoteEndpoint(config, price)
+        endpoint = RemoteEndpoint(
+            config,
+            price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
+        )
         if has_batch_jobs(config):
             check_batch(endpoint)
             self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
