@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import remote
 
 from rephraser.config import FileProposer
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Earlier, Strategy, build_messages, load_strategy
+from service.asks.remote import RemoteEndpoint
 from service.errors import InputError
+from service.models.access import Model
 from service.questions.question import make_question
 
 
@@ -70,7 +71,8 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
 def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(monkeypatch, model, api_base, form):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
-    endpoint = remote([api_base] if api_base else [], model)
+    bases = (api_base,) if api_base else ()
+    endpoint = RemoteEndpoint(Model(model=model, sampler="remote", base_url=bases))
     assert endpoint.enforces_schema == (form == "json")
 
 
