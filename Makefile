@@ -38,7 +38,7 @@ comma := ,
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
-	@echo "make: the demo, about 8 minutes on 2 cores; run it again to resume"
+	@echo "make: the demo, about 7 minutes on 2 cores; run it again to resume"
 	$(BIN)/tagrpo demo
 
 test: $(if $(VLLM),vllm,checks pytest)

