@@ -44,7 +44,7 @@ _BY_ADDRESS = ("openai", "hosted_vllm", "anthropic")  # litellm asks these at ap
 _WITH_COMPLETIONS = ("hosted_vllm", "openai", "text-completion-openai")
 _BEYOND_OPENAI = ("top_k", "min_p", "repetition_penalty")
 _DEFAULTS: Mapping[str, Any] = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
-"""The values that a model has for settings that it does not accept."""
+"""The values that a model uses for settings that it does not accept."""
 _COMPLAINTS = {
     "seed": (r"\bseed\b", "the run cannot be repeated exactly"),
     "n": (
@@ -80,7 +80,8 @@ class RemoteEndpoint(ServedEndpoint):
                 f"litellm knows no provider for the model {self.model!r}. Spell it as gpt-4-turbo, "
                 "openai/NAME (any server that speaks OpenAI's protocol) or hosted_vllm/NAME."
             ) from error
-        if not _look_up(self.model):  # litellm searches its map many times per call, in vain for a good part
+        # litellm looks a model up many times per call, and a search without a result is slow.
+        if not _look_up(self.model):
             litellm.register_model({self.model: {"litellm_provider": self.provider, "mode": "chat"}})
         # litellm reads these variables too.
         variables = [f"{self.provider}_API_BASE".upper()] + ["OPENAI_BASE_URL"] * (self.provider == "openai")
@@ -159,7 +160,8 @@ class RemoteEndpoint(ServedEndpoint):
                 self._optional_params({name: value})
             except litellm.UnsupportedParamsError:
                 refused[name] = value
-        for name, value in refused.items():
+        if refused:
+            name, value = next(iter(refused.items()))
             neutral = _DEFAULTS.get(name)
             way_out = "Remove it" if neutral in (None, ()) else f"Set it to {neutral}"
             raise PrerequisiteError(

@@ -186,7 +186,7 @@ class ServedEndpoint(Endpoint):
         self._room.set()
 
     def _least_loaded(self) -> Server | None:
-        """Return the server with room that has the least load; if all fail, none rests, and the run ends."""
+        """Return the least loaded server with room. If all fail, none rests, so that the run ends."""
         now, all_fail = time.monotonic(), all(server.fault for server in self.servers)
         roomy = [
             server
