@@ -106,7 +106,7 @@ class RemoteEndpoint(ServedEndpoint):
             "timeout": NO_TIMEOUT_S,
         }
         self._missing = litellm.validate_environment(model=self.model).get("missing_keys") or []
-        if config.api_key_env or (self.base and self._missing):
+        if config.api_key_env or (config.base_url and self._missing):
             self._fixed["api_key"], self._missing = self.key or NO_KEY, []
         most = config.max_concurrency or AT_ONCE_PER_SERVER
         servers = [Server(each, redact(each or self.model), most) for each in self.bases or (self.base,)]
