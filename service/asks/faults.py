@@ -65,7 +65,7 @@ def classify(error: BaseException) -> Fault:
             reply = cast(Any, link).response
             return fault_of_status(reply.status_code, reply.text, reply.headers)
     text, status = _WRAPPING.sub("", str(error)), getattr(error, "status_code", 500)
-    if status in range(400, 500) and status != 408:  # litellm itself refuses the request; it makes up 408 and 500
+    if status in range(400, 500) and status != 408:  # litellm itself refuses it; it makes up 408 and 500
         return fault_of_status(status, text, {})
     names = " ".join(type(link).__name__ for link in links)
     causes = (cause for cause in _CAUSES if re.search(cause[0], names))
