@@ -40,7 +40,6 @@ OWN_SERVER = "hosted_vllm"
 NO_KEY = "no-key-needed"  # own servers need none, but the OpenAI client insists on one
 NO_TIMEOUT_S = 1e6  # the endpoint has its own
 _OPENAI = "https://api.openai.com/v1"
-_BY_ADDRESS = ("openai", "hosted_vllm", "anthropic")  # litellm asks these at api_base and nowhere else
 _WITH_COMPLETIONS = ("hosted_vllm", "openai", "text-completion-openai")
 _BEYOND_OPENAI = ("top_k", "min_p", "repetition_penalty")
 _DEFAULTS: Mapping[str, Any] = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
@@ -136,7 +135,7 @@ class RemoteEndpoint(ServedEndpoint):
             variables = " and ".join(self._missing)
             raise PrerequisiteError(f"{self.model} needs an API key: set {variables} in the environment.")
         self._in_use.add(self)
-        if self.provider in _BY_ADDRESS or self.provider in litellm.openai_compatible_providers:
+        if self.base is not None:
             # The first call takes a second or more; nothing is sent, as the address does not exist.
             nowhere = {**self._fixed, "api_base": "none://none", "api_key": NO_KEY, "max_tokens": 1}
             with contextlib.suppress(Exception):
