@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-from sqlalchemy import Table, bindparam, case, func, insert, select, update
+from sqlalchemy import ColumnElement, Table, bindparam, case, delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.request import Request
@@ -51,6 +51,9 @@ LEFT = 0.0
 
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
+
+UNSENT = "unsent"
+"""In place of the tag of a batch job: the attempt waits for one, and costs nothing if its process dies."""
 
 Arguments = TypeVarTuple("Arguments")
 Item = TypeVar("Item")
@@ -165,10 +168,6 @@ class Attempt:
     job: str | None = None
 
     @property
-    def key(self) -> bytes:
-        return self.request.key
-
-    @property
     def row(self) -> dict[str, Any]:
         request = self.request
         return {
@@ -221,38 +220,38 @@ def is_in_idle_job(session: Session, key: bytes) -> bool:
     return worker is not None and bool(dead_workers(session, {worker}))
 
 
-def answering_models(session: Session, run_id: str) -> set[str]:
-    """Return the models that have answered a run."""
-    answered = select(AskRow.model).where(AskRow.state == ANSWERED, AskRow.run_id == run_id)
-    return set(session.scalars(answered.distinct()))
+def has_answered(session: Session, run_id: str, model: str) -> bool:
+    """Return whether a model has answered a request of a run."""
+    answered = select(AskRow.id).where(AskRow.run_id == run_id, AskRow.model == model)
+    return session.scalar(answered.where(AskRow.state == ANSWERED).limit(1)) is not None
 
 
-def begin(session: Session, attempts: Sequence[Attempt], *, least: int = 1) -> list[int | str]:
+def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
     """Reserve the worst case of attempts of one run and note that they are sent.
 
-    Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent. If the cap has room
-    for fewer than `least`, none is sent.
+    Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
     """
     run_id, connection = attempts[0].run_id, session.connection()
-    room, granted = _lock_room(session, run_id), list[Attempt]()
+    _give_up_lost(session, [each.request.key for each in attempts])
+    # A transaction that writes has the write lock, so what it reads of the cap holds until it commits.
+    room = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
+    capped = session.scalar(room.where(RunRow.id == run_id))
+    left, granted = math.inf if capped is None else capped, dict[bytes, Attempt]()
     for each in attempts:
-        if (worst := each.worst_pico or 0) <= room:
-            granted.append(each)
-            room -= worst
-    _give_up_lost(session, [each.key for each in attempts])  # also of those that may not be sent again
-    if len(granted) < least:
+        if (worst := each.worst_pico or 0) <= left:
+            granted[each.request.key] = each
+            left -= worst
+    if not granted:
         return [NO_ROOM] * len(attempts)
-    rows = [each.row for each in sorted(granted, key=lambda each: each.key)]
     added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
-    made = {bytes(key): ask_id for ask_id, key in connection.execute(added, rows)}
-    sent = [each for each in granted if each.key in made]
-    if sent:
-        _commit_money(session, run_id, sum(each.worst_pico or 0 for each in sent))
-        connection.execute(
-            insert(_bodies), [{"ask_id": made[each.key], "request": each.body} for each in sent]
-        )
-    allowed = {each.key for each in granted}
-    return [made.get(each.key, ELSEWHERE) if each.key in allowed else NO_ROOM for each in attempts]
+    made = connection.execute(added, [each.row for each in granted.values()])
+    ids = {bytes(key): ask_id for ask_id, key in made}
+    if ids:
+        _commit_money(session, run_id, sum(granted[key].worst_pico or 0 for key in ids))
+        bodies = [{"ask_id": ask_id, "request": granted[key].body} for key, ask_id in ids.items()]
+        connection.execute(insert(_bodies), bodies)
+    keys = [each.request.key for each in attempts]
+    return [ids.get(key, ELSEWHERE) if key in granted else NO_ROOM for key in keys]
 
 
 _END = (
@@ -269,32 +268,25 @@ _END = (
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     """Store the outcomes of attempts, settle their costs."""
     connection, changes, now = session.connection(), Counter[str](), time.time()
-    query = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico)
-    begun = connection.execute(query.where(_asks.c.id.in_([each.ask_id for each in ended])))
-    payers = {ask_id: (run_id, worst or 0) for ask_id, run_id, worst in begun}
-    for each in ended:
-        run_id, worst = payers[each.ask_id]
-        if run_id is not None and each.cost_pico is not None:
-            changes[run_id] += each.cost_pico - worst
-    # Money first, as `begin` does: two processes that take rows in one order never wait for each other.
-    for run_id, pico in sorted(changes.items()):
-        _commit_money(session, run_id, pico)
+    query = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico, _asks.c.job)
+    rows_begun = connection.execute(query.where(_asks.c.id.in_([each.ask_id for each in ended])))
+    begun = {row.id: row for row in rows_begun}
     rows = []
     for each in ended:
+        row = begun[each.ask_id]
+        if row.run_id is not None and each.cost_pico is not None:
+            changes[row.run_id] += each.cost_pico - (row.worst_pico or 0)
         columns = {name: value for name, value in vars(each).items() if name not in ("state", "reply")}
         keeps_key = each.state in (ANSWERED, FINAL)
         rows.append({**columns, "new_state": each.state, "keeps_key": keeps_key, "ended_at": now})
+    for run_id, pico in changes.items():
+        _commit_money(session, run_id, pico)
     connection.execute(_END, rows)
     if replies := [{"body_of": each.ask_id, "reply": each.reply} for each in ended if each.reply is not None]:
         connection.execute(update(_bodies).where(_bodies.c.ask_id == bindparam("body_of")), replies)
+    if jobs := {row.job for row in begun.values()} - {None}:
+        _close_jobs(session, JobRow.tag.in_(jobs))
     return [None] * len(ended)
-
-
-def _lock_room(session: Session, run_id: str) -> float:
-    """Return how many picodollars a run's cap leaves; no other process changes it in this transaction."""
-    room = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
-    left = session.scalar(room.where(RunRow.id == run_id).with_for_update(of=CapRow))
-    return math.inf if left is None else left
 
 
 def _commit_money(session: Session, run_id: str, pico: int) -> None:
@@ -309,49 +301,72 @@ def _commit_money(session: Session, run_id: str, pico: int) -> None:
 
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
-    """Free the keys of asks whose process is dead; what they may have cost stays spent."""
-    connection = session.connection()
-    is_sent = (_asks.c.key.in_(keys), _asks.c.state == SENT, _asks.c.job.is_(None))
-    dead = dead_workers(session, set(connection.scalars(select(_asks.c.worker).where(*is_sent))))
-    if not dead:
-        return
-    lost = list(connection.scalars(select(_asks.c.id).where(*is_sent, _asks.c.worker.in_(dead))))
-    connection.execute(
-        update(_asks).where(_asks.c.id.in_(lost)).values(state=LOST, key=None, ended_at=time.time())
+    """Free the keys of asks whose process is dead; what those that were sent may have cost stays spent."""
+    connection, in_no_job = session.connection(), or_(_asks.c.job.is_(None), _asks.c.job == UNSENT)
+    held = select(_asks.c.id, _asks.c.worker).where(_asks.c.key.in_(keys), _asks.c.state == SENT, in_no_job)
+    holders = dict(connection.execute(held).all())
+    dead = dead_workers(session, set(holders.values()))
+    if lost := [ask_id for ask_id, worker in holders.items() if worker in dead]:
+        _withdraw(session, _asks.c.id.in_(lost))
+        freed = {"state": LOST, "key": None, "ended_at": time.time()}
+        connection.execute(update(_asks).where(_asks.c.id.in_(lost)).values(freed))
+
+
+def _withdraw(session: Session, condition: ColumnElement[bool]) -> None:
+    """Forget attempts that still wait for a batch job."""
+    unsent = (_asks.c.job == UNSENT, _asks.c.state == SENT, condition)
+    reserved = select(_asks.c.run_id, func.sum(_asks.c.worst_pico)).where(*unsent).group_by(_asks.c.run_id)
+    for run_id, pico in session.execute(reserved).all():
+        _commit_money(session, run_id, -(pico or 0))
+    session.execute(delete(_asks).where(*unsent))
+
+
+# Batch jobs. One is open as long as a request in it has no outcome.
+
+
+def open_job(
+    session: Session, run_id: str, worker: int, model: str, tag: str, keys: Sequence[bytes]
+) -> dict[bytes, int]:
+    """Store a job of attempts that wait for one; return their ids by key."""
+    session.execute(
+        insert(JobRow).values(tag=tag, run_id=run_id, worker=worker, model=model, collected=False)
     )
+    unsent = (_asks.c.key.in_(keys), _asks.c.job == UNSENT, _asks.c.state == SENT)
+    added = update(_asks).where(*unsent).values(job=tag).returning(_asks.c.key, _asks.c.id)
+    return {bytes(key): ask_id for key, ask_id in session.connection().execute(added)}
 
 
-# Batch jobs: stored before a job is sent, so that none is paid for twice.
+def empty_job(session: Session, tag: str) -> None:
+    """Have the requests of a job that was not carried out wait for another one."""
+    session.execute(update(_asks).where(_asks.c.job == tag, _asks.c.state == SENT).values(job=UNSENT))
+    _close_jobs(session, JobRow.tag == tag)
 
 
-def begin_job(session: Session, tag: str, attempts: Sequence[Attempt], least: int) -> list[int | str]:
-    """Store a job with those of these attempts that may be sent; see `begin`."""
-    begun = begin(session, attempts, least=least)
-    if any(isinstance(each, int) for each in begun):
-        first = attempts[0]
-        values = {"run_id": first.run_id, "model": first.request.model, "worker": first.worker}
-        session.execute(insert(JobRow).values(tag=tag, collected=False, **values))
-    return begun
+def _close_jobs(session: Session, *conditions: ColumnElement[bool]) -> None:
+    sent = select(AskRow.id).where(AskRow.job == JobRow.tag, AskRow.state == SENT)
+    closing = update(JobRow).where(*conditions, ~sent.exists()).values(collected=True)
+    session.execute(closing, execution_options={"synchronize_session": False})
 
 
-def take_over(session: Session, worker: int, model: str) -> list[str]:
-    """Give a worker a model's jobs that no living process waits for, of all runs; return their tags."""
+def take_over(session: Session, worker: int, model: str) -> list[tuple[str, dict[int, bytes], str | None]]:
+    """Give a worker a model's jobs that no living process waits for, of all runs.
+
+    Returns the tag of each, the keys of its requests by the ids of their asks, and its id at the provider.
+    """
     is_open = (JobRow.model == model, JobRow.collected.is_(False))
+    _close_jobs(session, *is_open)  # where an earlier version was killed
     dead = dead_workers(session, set(session.scalars(select(JobRow.worker).where(*is_open))))
     taking = update(JobRow).where(*is_open, JobRow.worker.in_(dead)).values(worker=worker)
-    return list(session.scalars(taking.returning(JobRow.tag)))
+    taken = []
+    for tag, remote_id in session.execute(taking.returning(JobRow.tag, JobRow.remote_id)).all():
+        sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT)
+        taken.append((tag, {ask_id: key or b"" for ask_id, key in session.execute(sent)}, remote_id))
+    return taken
 
 
-def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
-    """Return the keys of a job's requests without an answer by their ids, and its id at the provider."""
-    sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT).order_by(AskRow.id)
-    keys = {ask_id: key or b"" for ask_id, key in session.execute(sent)}
-    return keys, session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
-
-
-def change_job(session: Session, tag: str, values: dict[str, Any]) -> None:
-    """Set columns of the job with a tag."""
-    session.execute(update(JobRow).where(JobRow.tag == tag).values(values))
+def name_job(session: Session, tag: str, remote_id: str) -> None:
+    """Keep the id of a job at the provider."""
+    session.execute(update(JobRow).where(JobRow.tag == tag).values(remote_id=remote_id))
 
 
 # Workers and tasks. A process has one row that it keeps fresh; what a dead one holds is free.
@@ -370,6 +385,7 @@ def beat(session: Session, worker: int) -> None:
 
 def leave(session: Session, worker: int) -> None:
     """Release the tasks and unanswered requests of a worker that ends."""
+    _withdraw(session, _asks.c.worker == worker)
     session.execute(update(TaskRow).where(TaskRow.worker == worker).values(worker=None))
     session.execute(update(WorkerRow).where(WorkerRow.id == worker).values(seen_at=LEFT))
 
@@ -406,7 +422,6 @@ def claim(session: Session, run_id: str, me: int, most: int, skip: Collection[in
         .where(*is_open, TaskRow.worker.is_(None), TaskRow.position.not_in(skip))
         .order_by(TaskRow.position)
         .limit(most)
-        .with_for_update(skip_locked=True)
     )
     taking = update(_tasks).where(_tasks.c.run_id == run_id, _tasks.c.position.in_(first.scalar_subquery()))
     rows = session.connection().execute(taking.values(worker=me).returning(_tasks.c.position, _tasks.c.item))

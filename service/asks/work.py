@@ -48,13 +48,11 @@ async def work_on_run(
     with closing(Store(db)) as store:
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)
-        asker.answering = await store.read(rows.answering_models, run_id)
         watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
 
         def interrupt() -> bool:
             asker.stop(INTERRUPTED, "interrupted")
-            # Tasks that have their answers store them; those that wait for batch jobs are dropped.
-            return bool(asker.in_flight or not asker.models.backends)
+            return True
 
         try:
             with finish_on_signals(interrupt, models.budget.grace_s):
@@ -143,11 +141,10 @@ async def _beat(asker: Asker) -> None:
         await asyncio.sleep(min(BEAT_S, stall_s))
         await asker.store.write(rows.beat, asker.worker)
         silent_s = time.monotonic() - asker.last_answer_s
-        if asker.in_flight and silent_s >= stall_s and warned != asker.last_answer_s:
+        waits = [each.waits_for for each in asker.models.endpoints.values() if each.waits_for]
+        if waits and silent_s >= stall_s and warned != asker.last_answer_s:
             warned = asker.last_answer_s
-            waits = "; ".join(filter(None, (each.waits_for for each in asker.models.endpoints.values())))
-            requests = f"{len(asker.in_flight)} request{'s' * (len(asker.in_flight) != 1)}"
-            _LOG.warning("no answer for %.0f s: %s in flight. %s", silent_s, requests, waits)
+            _LOG.warning("no answer for %.0f s; in flight: %s", silent_s, "; ".join(waits))
 
 
 async def _report(asker: Asker, report: Callable[[int, int, str], None]) -> None:

@@ -416,7 +416,7 @@ def test_a_run_without_answers_says_what_it_waits_for(db, monkeypatch, caplog):
         budget=Budget().model_copy(update={"stall_s": 0.03}),
     )
     assert [record.getMessage() for record in caplog.records] == [
-        "no answer for 0 s: 1 request in flight. the script"
+        "no answer for 0 s; in flight: the script"
     ]
 
 

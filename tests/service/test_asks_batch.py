@@ -35,7 +35,7 @@ async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any) 
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     endpoint = remote([server], OPENAI)
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
-    models = Models({}, {OPENAI: jobs}, Budget(**settings), retry_s=0.005)
+    models = Models({}, {OPENAI: jobs}, Budget(**settings), retry_s=0.0005)
     try:
         async with open_asker(db, run, models) as asker:
             yield asker
@@ -92,13 +92,13 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
 @pytest.mark.parametrize(
     ("provider", "settings", "jobs", "answers", "kind", "words"),
     [
-        ({}, {"cap": WORST - 1}, 0, 0, Stopped, r"budget \(--max-usd\) covers fewer than 1 of 6 requests"),
+        ({}, {"cap": WORST - 1}, 0, 0, Stopped, "of --max-usd .* is spent, and the next request"),
         ({}, {"max_requests": 4}, 1, 4, Stopped, "the limit max_requests=4 is reached"),
         ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
         ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),
-        ({"end": "failed"}, {}, 3, 0, Failed, "^line 1 is bad$"),
-        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2.
-        ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
+        ({"end": "failed"}, {}, 6, 0, Failed, "^line 1 is bad$"),
+        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2, and none of the last one.
+        ({"end": "expired"}, {}, 6, 5, Failed, "^not done in time$"),
     ],
 )
 def test_unanswered_requests_say_why(db, provider, settings, jobs, answers, kind, words, monkeypatch):
