@@ -55,16 +55,16 @@ def _owned(run_id: str) -> list[tuple[Table, ColumnElement[bool]]]:
     They follow from foreign keys, so a room that adds a table adds nothing here.
     """
     load_tables()
-    tables, sorted_tables = Base.metadata.tables, Base.metadata.sorted_tables
-    own = {"runs": "id", "run_problems": "run_id", "asks": "scope"}
-    owned = {name: tables[name].c[column] == run_id for name, column in own.items()}
-    for table in sorted_tables:
+    tables = Base.metadata.tables
+    parents_first = sorted(Base.metadata.sorted_tables, key=lambda table: not table.foreign_keys)
+    owned = {"runs": tables["runs"].c.id == run_id, "asks": tables["asks"].c.scope == run_id}
+    for table in parents_first:
         for column in table.columns:
             refers_to = (key.column.table.name for key in column.foreign_keys)
             parent = next(refers_to, _COUNTED_BY.get(column.name, ""))
             if parent in owned and not column.nullable and table.name not in owned:
                 owned[table.name] = column.in_(select(tables[parent].c.id).where(owned[parent]))
-    return [(table, owned[table.name]) for table in reversed(sorted_tables) if table.name in owned]
+    return [(table, owned[table.name]) for table in reversed(parents_first) if table.name in owned]
 
 
 def _obstacles(session: Session, run: Run) -> Iterator[str]:
