@@ -10,17 +10,17 @@ download the results of a finished job once more to price it.
 
 import asyncio
 import json
+import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext, suppress
-from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from service.asks import store as rows
-from service.asks.ask import Asker, pause_s
+from service.asks.ask import ATTEMPTS, Asker, pause_s
 from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.request import BAD_REQUEST, FINAL, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
 from service.asks.servers import Endpoint
@@ -39,7 +39,7 @@ JOBS_AT_ONCE = 4
 QUIET_S = 30.0
 """A job is made after so long without a new request: then all coroutines wait for answers."""
 OUTAGE_S = 86_400.0
-"""A job is paid for and takes up to a day, so tagrpo asks for it through an outage of a day."""
+"""A job is paid for and takes up to a day, so tagrpo waits through an outage of a day."""
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -47,17 +47,7 @@ PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 TAG = "tagrpo"
 """The entry in a job's metadata that holds its tag."""
 
-Result = TypeVar("Result")
-
-
-@dataclass(eq=False)
-class _Job:
-    """A job: the keys of its requests by the ids of their asks; their `bodies` if this process sends it."""
-
-    tag: str
-    keys: Mapping[int, bytes]
-    remote_id: str | None = None
-    bodies: Mapping[int, str] | None = None
+_LOG = logging.getLogger("tagrpo.asks")
 
 
 def check_batch(endpoint: "RemoteEndpoint") -> None:
@@ -140,7 +130,7 @@ class BatchJobs(Endpoint):
             while True:
                 for tag, keys, remote_id in await asker.store.write(rows.take_over, asker.worker, self.model):
                     asker.in_flight |= keys.keys()  # who waits for money waits for them
-                    self._start(_Job(tag, keys, remote_id))
+                    self._start(tag, keys, remote_id)
                 is_full = len(self._pending) >= self._largest
                 if size and (is_full or len(self._pending) == size) and len(self._tasks) < self._at_once:
                     await self._make_job()
@@ -158,48 +148,48 @@ class BatchJobs(Endpoint):
         count = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
         keys = [request.key for request in requests[:count]]
         ids = await asker.store.write(rows.open_job, asker.run_id, asker.worker, self.model, tag, keys)
-        sent = {ids[key]: body for key, body in zip(keys, bodies, strict=False)}
         for key in keys:
             self._pending.pop(key, None)
-        self._start(_Job(tag, {ask_id: key for key, ask_id in ids.items()}, bodies=sent))
+        remote = await self._submit(tag, {ids[key]: body for key, body in zip(keys, bodies, strict=False)})
+        self._start(tag, {ask_id: key for key, ask_id in ids.items()}, remote.id)
 
-    def _start(self, job: _Job) -> None:
-        task = asyncio.create_task(self._carry_out(job))
+    def _start(self, tag: str, keys: Mapping[int, bytes], remote_id: str | None) -> None:
+        task = asyncio.create_task(self._carry_out(tag, keys, remote_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry_out(self, job: _Job) -> None:
-        """Send a new job or find an old one, wait for it, and hand out its answers."""
+    async def _carry_out(self, tag: str, keys: Mapping[int, bytes], remote_id: str | None) -> None:
+        """Wait for a job, and hand out its answers. `keys` are those of its requests by their asks' ids."""
         try:
-            if job.remote_id is None:
-                job.remote_id = await (self._find(job.tag) if job.bodies is None else self._submit(job))
-                if job.remote_id is None:  # the provider never received it
-                    await self._put_back(job)
+            if remote_id is None:
+                if (remote := await self._find(tag)) is None:  # the provider never received it
+                    await self._put_back(tag, keys)
                     return
-                await self._asker.store.write(rows.name_job, job.tag, job.remote_id)
-            look = partial(self._client.batches.retrieve, job.remote_id)
-            while (ended := await self._call(look, OUTAGE_S)).status not in ENDED:
+                remote_id = str(remote.id)
+            await self._asker.store.write(rows.name_job, tag, remote_id)
+            look = partial(self._client.batches.retrieve, remote_id)
+            while (ended := await self._call(look)).status not in ENDED:
                 await self._asker.pause(self._poll_s)
             message = _error_message(ended)
             answered = ended.request_counts.completed if ended.request_counts else 0
             if "enqueued token limit" in message.lower() and not answered:
-                self._shrink(job, message)
-                await self._put_back(job)
+                self._shrink(len(keys), message)
+                await self._put_back(tag, keys)
             else:
-                await self._collect(ended, job)
+                await self._collect(ended, keys)
         except Exception as error:
             self._refuse_all(error)
 
-    async def _put_back(self, job: _Job) -> None:
+    async def _put_back(self, tag: str, keys: Mapping[int, bytes]) -> None:
         """Have the requests of a job that was not carried out wait for another one."""
-        await self._asker.store.write(rows.empty_job, job.tag)
-        for ask_id, key in job.keys.items():
+        await self._asker.store.write(rows.empty_job, tag)
+        for ask_id, key in keys.items():
             if key in self._waiting:
                 self._pending[key], _ = self._waiting[key]
             else:  # a dead process had it sent
                 await self._asker.land(ask_id)
 
-    def _shrink(self, job: _Job, message: str) -> None:
+    def _shrink(self, size: int, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
 
         After a job that was refused while no other ran, jobs have half its size. If it held a single request,
@@ -208,24 +198,24 @@ class BatchJobs(Endpoint):
         if self._at_once > 1 or len(self._tasks) > 1:
             self._at_once = 1
             return
-        self._largest = max(1, len(job.keys) // 2)
-        if len(job.keys) == 1:
+        self._largest = max(1, size // 2)
+        if size == 1:
             way_out = "All answers are kept. Resume when other batch jobs have finished."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
-    async def _collect(self, ended: Any, job: _Job) -> None:
+    async def _collect(self, ended: Any, keys: Mapping[int, bytes]) -> None:
         """Hand out what a job brought for each of its requests; a second time gives the same."""
         reason = _error_message(ended) or f"the batch job {ended.status} without answering this request"
-        entries: dict[str, Any] = {str(ask_id): {"error": {"message": reason}} for ask_id in job.keys}
+        entries: dict[str, Any] = {str(ask_id): {"error": {"message": reason}} for ask_id in keys}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
-            file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
+            file = await self._call(partial(self._client.files.content, file_id))
             for line in file.content.splitlines():
                 with suppress(ValueError, AttributeError):
                     entry = json.loads(line)
                     if (name := str(entry.get("custom_id"))) in entries:
                         entries[name] = entry
         await asyncio.gather(
-            *(self._hand_out(ask_id, key, entries[str(ask_id)]) for ask_id, key in job.keys.items())
+            *(self._hand_out(ask_id, key, entries[str(ask_id)]) for ask_id, key in keys.items())
         )
 
     async def _hand_out(self, ask_id: int, key: bytes, entry: Mapping[str, Any]) -> None:
@@ -256,49 +246,46 @@ class BatchJobs(Endpoint):
 
     # Calls to the provider
 
-    async def _submit(self, job: _Job) -> str:
-        """Send a job; return its id at the provider."""
-        assert job.bodies is not None
+    async def _submit(self, tag: str, bodies: Mapping[int, str]) -> Any:
+        """Send a job; return it as the provider describes it."""
         text = "".join(
             f'{{"custom_id": "{ask_id}", "method": "POST", "url": "{PAGE}", "body": {body}}}\n'
-            for ask_id, body in job.bodies.items()
+            for ask_id, body in bodies.items()
         )
-
-        async def create(file_id: str) -> str:
-            try:
-                created = await self._client.batches.create(
-                    completion_window="24h", endpoint=PAGE, input_file_id=file_id, metadata={TAG: job.tag}
-                )
-            except Exception as error:
-                fault = classify(error)
-                arrived = fault.billed or fault.kind == SERVER_ERROR
-                if arrived and (remote_id := await self._find(job.tag)) is not None:
-                    return remote_id
-                raise fault from None
-            return created.id
-
-        content = (f"{job.tag}.jsonl", text.encode())
+        content = (f"{tag}.jsonl", text.encode())
         file = await self._call(partial(self._client.files.create, file=content, purpose="batch"))
-        return await self._call(partial(create, file.id))
+        create = partial(
+            self._client.batches.create,
+            completion_window="24h",
+            endpoint=PAGE,
+            input_file_id=file.id,
+            metadata={TAG: tag},
+        )
+        return await self._call(create, partial(self._find, tag))
 
-    async def _find(self, tag: str) -> str | None:
-        """Return the id of the job with this tag, None if the provider has none."""
+    async def _find(self, tag: str) -> Any:
+        """Return the provider's job with this tag, None if it has none."""
 
-        async def search() -> str | None:
+        async def search() -> Any:
             async for remote in self._client.batches.list(limit=100):
                 if (remote.metadata or {}).get(TAG) == tag:
-                    return remote.id
+                    return remote
             return None
 
         for look in range(LOOKS):
             if look:
                 await self._asker.pause(self._asker.models.retry_s)
-            if (remote_id := await self._call(search)) is not None:
-                return remote_id
+            if (remote := await self._call(search)) is not None:
+                return remote
         return None
 
-    async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
-        """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
+    async def _call(
+        self, call: Callable[[], Awaitable[Any]], find: Callable[[], Awaitable[Any]] | None = None
+    ) -> Any:
+        """Call until there is an answer, through an outage of a day.
+
+        A call that must not be repeated has a `find` for what it did if the reply was lost.
+        """
         began, attempt = time.monotonic(), 0
         while True:
             attempt += 1
@@ -306,12 +293,15 @@ class BatchJobs(Endpoint):
                 return await call()
             except Exception as error:
                 fault = classify(error)
-            pause = pause_s(fault, attempt, self._asker.models.retry_s)
-            if pause is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
-                pause = self._poll_s
-            if pause is None:
+            may_have_arrived = fault.billed or fault.kind == SERVER_ERROR
+            if find is not None and may_have_arrived and (result := await find()) is not None:
+                return result
+            if fault.kind not in RETRIED or time.monotonic() - began >= OUTAGE_S:
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
-            await self._asker.pause(pause)
+            if attempt == ATTEMPTS:
+                _LOG.warning("batch jobs at %s: %s; tagrpo goes on trying", self._endpoint.where, fault)
+            pause = pause_s(fault, attempt, self._asker.models.retry_s)
+            await self._asker.pause(self._poll_s if pause is None else pause)
 
 
 def _error_message(job: Any) -> str:

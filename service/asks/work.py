@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
@@ -49,11 +50,7 @@ async def work_on_run(
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)
         watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
-
-        def interrupt() -> bool:
-            asker.stop(INTERRUPTED, "interrupted")
-            return True
-
+        interrupt = partial(asker.stop, INTERRUPTED, "interrupted")
         try:
             with finish_on_signals(interrupt, models.budget.grace_s):
                 try:
