@@ -79,38 +79,32 @@ async def work_on_run(
 
 async def _do_tasks(asker: Asker, do_task: Work) -> None:
     """Do each open task once, many at a time; at the end wait for other processes' tasks, as they may die."""
-    at_once, running, left_open = asker.models.at_once, 0, set[int]()
-    ended = asyncio.Event()
+    store, run, at_once = asker.store, (asker.run_id, asker.worker), asker.models.at_once
+    places, left_open = asyncio.Semaphore(at_once), set[int]()
 
     async def do(position: int, item: str) -> None:
-        nonlocal running
         try:
             state, error = await _do(asker, do_task, item)
             if state == OPEN:  # noted before it can be claimed again
                 left_open.add(position)
-            await asker.store.write_together(
-                rows.finish, (asker.run_id, position, asker.worker, state, error)
-            )
+            await store.write_together(rows.finish, (asker.run_id, position, asker.worker, state, error))
         finally:
-            running -= 1
-            ended.set()
+            places.release()
+
+    def goes_on() -> bool:
+        return asker.outcome.stopped is None and not asker.stopping.is_set()
 
     async with asyncio.TaskGroup() as tasks:
-        while asker.outcome.stopped is None and not asker.stopping.is_set():
-            room = at_once - running
-            claimed = await asker.store.write(
-                rows.claim, asker.run_id, asker.worker, room, frozenset(left_open)
-            )
+        while goes_on():
+            claimed = await store.write(rows.claim, *run, max(1, at_once // 4), frozenset(left_open))
             for position, item in claimed:
-                tasks.create_task(do(position, item))
-            running += len(claimed)
-            if not running:
-                if not await asker.store.read(rows.others_hold, asker.run_id, asker.worker):
+                await places.acquire()
+                if goes_on():
+                    tasks.create_task(do(position, item))
+            if not claimed:
+                if not await store.read(rows.others_hold, *run):
                     break
                 await asyncio.sleep(OTHERS_POLL_S)
-            while running > (at_once * 3 // 4 if len(claimed) == room else 0):
-                ended.clear()
-                await ended.wait()
 
 
 async def _do(asker: Asker, do_task: Work, item: str) -> tuple[str, str | None]:
