@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from service.asks import request as kinds
@@ -15,7 +16,7 @@ from service.asks import store as rows
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Request, read_reply
 from service.asks.servers import Endpoint
-from service.asks.store import NO_ROOM, UNSENT, Attempt, Ended, Store
+from service.asks.store import NO_ROOM, UNSENT, Ended, Store
 from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.access import Budget
 from service.runs.spending import read_account
@@ -111,6 +112,7 @@ class Asker:
         self.last_answer_s = time.monotonic()
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self.in_flight: set[int] = set()  # attempts that wait for a reply
+        self._begin_rows = partial(rows.begin, run_id, worker)
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
         self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
         self._backends = {model: make(self) for model, make in models.backends.items()}
@@ -195,8 +197,8 @@ class Asker:
         backend = self._backends.get(request.model)
         sender = backend or self.models.endpoints[request.model]
         async with sender.slot(self.stopping) as server:
-            worst, job = worst_pico(request, sender.price), UNSENT if backend else None
-            ask_id = await self._begin(Attempt(request, self.run_id, self.worker, worst, job))
+            worst = worst_pico(request, sender.price)
+            ask_id = await self._begin((request, worst, UNSENT if backend else None))
             if ask_id is None:
                 if backend is None and await self.store.read(rows.is_in_idle_job, request.key):
                     raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
@@ -249,7 +251,7 @@ class Asker:
             raise Failed(fault.kind, fault.message, final=final)
         return pause
 
-    async def _begin(self, attempt: Attempt) -> int | None:
+    async def _begin(self, attempt: tuple[Request, int | None, str | None]) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
         if (begun := await self._try(attempt)) == NO_ROOM:
             async with self._at_cap, self._settled:  # one at a time tries again
@@ -263,14 +265,14 @@ class Asker:
                     await self._settled.wait()
         return begun if isinstance(begun, int) else None
 
-    async def _try(self, attempt: Attempt) -> int | str:
+    async def _try(self, attempt: tuple[Request, int | None, str | None]) -> int | str:
         if self.stopped is not None:
             raise self.stopped
         limit = self.models.budget.max_requests
         if limit is not None and self.outcome.sent >= limit:
             raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
         self.outcome.sent += 1
-        begun = await self.store.write_together(rows.begin, attempt)
+        begun = await self.store.write_together(self._begin_rows, attempt)
         self.outcome.sent -= not isinstance(begun, int)
         return begun
 

@@ -158,36 +158,6 @@ def _call_each(session: Session, calls: Sequence[Callable[[Session], Result]]) -
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A request before it is sent, by a process for a run. `worst_pico` None: the price is not known."""
-
-    request: Request
-    run_id: str
-    worker: int
-    worst_pico: int | None
-    job: str | None = None
-
-    @property
-    def row(self) -> dict[str, Any]:
-        request = self.request
-        return {
-            **{name: getattr(request, name) for name in ("key", "scope", "kind", "about", "model")},
-            **{name: getattr(self, name) for name in ("run_id", "worker", "worst_pico", "job")},
-            "place": request.draw,
-            "state": SENT,
-            "seeded": True,
-        }
-
-    @property
-    def body(self) -> str:
-        """What is kept of the request, without the bytes of its images."""
-        request = self.request
-        messages = [{"role": each.role, "content": each.content} for each in request.messages]
-        named = ("prompt", "sampling", "seed", "n")
-        return json.dumps({"messages": messages, **{name: getattr(request, name) for name in named}})
-
-
-@dataclass(frozen=True)
 class Ended:
     """The outcome of an attempt. `cost_pico` None: the bill is not known, it counts at its worst case."""
 
@@ -226,32 +196,44 @@ def has_answered(session: Session, run_id: str, model: str) -> bool:
     return session.scalar(answered.where(AskRow.state == ANSWERED).limit(1)) is not None
 
 
-def begin(session: Session, attempts: Sequence[Attempt]) -> list[int | str]:
-    """Reserve the worst case of attempts of one run and note that they are sent.
+def begin(
+    run_id: str, worker: int, session: Session, attempts: Sequence[tuple[Request, int | None, str | None]]
+) -> list[int | str]:
+    """Reserve the worst case of a run's attempts and note that a process sends them.
 
-    Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
+    Each has a request, its worst case in picodollars (None: not known), and `UNSENT` if it waits for a batch
+    job. Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
     """
-    run_id, connection = attempts[0].run_id, session.connection()
-    _give_up_lost(session, [each.request.key for each in attempts])
+    connection, keys = session.connection(), [request.key for request, _, _ in attempts]
+    _give_up_lost(session, keys)
     # A transaction that writes has the write lock, so what it reads of the cap holds until it commits.
     room = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
     capped = session.scalar(room.where(RunRow.id == run_id))
-    left, granted = math.inf if capped is None else capped, dict[bytes, Attempt]()
-    for each in attempts:
-        if (worst := each.worst_pico or 0) <= left:
-            granted[each.request.key] = each
-            left -= worst
-    if not granted:
-        return [NO_ROOM] * len(attempts)
-    added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
-    made = connection.execute(added, [each.row for each in granted.values()])
-    ids = {bytes(key): ask_id for ask_id, key in made}
+    left, granted = math.inf if capped is None else capped, dict[bytes, tuple[Request, int]]()
+    rows = []
+    for request, worst, job in attempts:
+        if (worst or 0) <= left:
+            left -= worst or 0
+            granted[request.key] = request, worst or 0
+            row = {name: getattr(request, name) for name in ("key", "scope", "kind", "about", "model")}
+            row |= {"place": request.draw, "run_id": run_id, "worker": worker, "worst_pico": worst}
+            rows.append({**row, "job": job, "state": SENT, "seeded": True})
+    if not rows:
+        return [NO_ROOM] * len(keys)
+    added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.key, _asks.c.id)
+    ids = {bytes(key): ask_id for key, ask_id in connection.execute(added, rows)}
     if ids:
-        _commit_money(session, run_id, sum(granted[key].worst_pico or 0 for key in ids))
-        bodies = [{"ask_id": ask_id, "request": granted[key].body} for key, ask_id in ids.items()]
+        _commit_money(session, run_id, sum(granted[key][1] for key in ids))
+        bodies = [{"ask_id": ask_id, "request": _body(granted[key][0])} for key, ask_id in ids.items()]
         connection.execute(insert(_bodies), bodies)
-    keys = [each.request.key for each in attempts]
     return [ids.get(key, ELSEWHERE) if key in granted else NO_ROOM for key in keys]
+
+
+def _body(request: Request) -> str:
+    """Return what is kept of a request, without the bytes of its images."""
+    messages = [{"role": each.role, "content": each.content} for each in request.messages]
+    named = ("prompt", "sampling", "seed", "n")
+    return json.dumps({"messages": messages, **{name: getattr(request, name) for name in named}})
 
 
 _END = (
