@@ -52,14 +52,10 @@ _LOG = logging.getLogger("tagrpo.asks")
 
 def check_batch(endpoint: "RemoteEndpoint") -> None:
     """Refuse an endpoint that takes no batch jobs."""
-    if len(endpoint.bases) > 1:
+    if len(endpoint.bases) > 1 or (endpoint.base is None and endpoint.provider != "openai"):
         raise InputError(
-            f"{endpoint.model}: a batch job uses one server. Give one base_url, or remove batch=true."
-        )
-    if endpoint.base is None and endpoint.provider != "openai":
-        raise PrerequisiteError(
-            f"{endpoint.model}: {endpoint.provider} does not support OpenAI's batch API. Remove "
-            "batch=true, or give the base_url of a server that supports it."
+            f"{endpoint.model}: batch jobs need OpenAI, or one server that supports its batch API. Remove "
+            "batch=true, or give one base_url."
         )
 
 
