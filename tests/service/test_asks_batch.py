@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import asking as support
 import pytest
 from asking import OPENAI, committed, make_run, open_asker, question, remote, states
 from openai_server import OpenAIServer
@@ -116,16 +117,22 @@ def test_unanswered_requests_say_why(db, provider, settings, jobs, answers, kind
         assert (committed(db), server.stats["paid_again"]) == (answers * USED * ("cap" in settings), 0)
 
 
-@pytest.mark.parametrize("moment", ["before the job is sent", "before its id is stored", "while it runs"])
+MOMENTS = ["before a job is made", "before it is sent", "before its id is stored", "while it runs"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
-    run = make_run(db)
+    run = make_run(db, cap_pico=6 * WORST)
 
     async def die(*_: Any) -> Any:
         await asyncio.Event().wait()
 
     async with OpenAIServer(batch_polls=10**6) as server:
         with monkeypatch.context() as patch:
-            if moment == "before the job is sent":
+            patch.setattr(support, "leave", lambda session, worker: None)
+            if moment == "before a job is made":
+                patch.setattr(BatchJobs, "_make_job", die)
+            elif moment == "before it is sent":
                 patch.setattr(BatchJobs, "_submit", die)
             elif moment == "before its id is stored":
                 submit = BatchJobs._submit
@@ -137,7 +144,7 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
                 patch.setattr(BatchJobs, "_submit", submit_and_die)
             async with asking(db, server, run) as asker:
                 asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
-                sent = 0 if moment == "before the job is sent" else 1
+                sent = int(moment in MOMENTS[2:])
                 await until(lambda: states(db) == ["sent"] * 6 and server.batches.created == sent)
                 if moment == "while it runs":
                     await until(lambda: any(server.batches.asked.values()))
@@ -154,8 +161,10 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
         assert server.batches.created == 1
         assert server.batches.lines == 6
         assert server.stats["paid_again"] == 0
+    assert committed(db) == 6 * USED
     with db.read() as session:
         assert set(session.scalars(select(JobRow.collected))) == {True}
+        assert set(session.scalars(select(AskRow.state))) == {"answered"}
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db):
