@@ -127,12 +127,12 @@ class BatchJobs(Endpoint):
                 for tag, keys, remote_id in await asker.store.write(rows.take_over, asker.worker, self.model):
                     asker.in_flight |= keys.keys()  # who waits for money waits for them
                     self._start(tag, keys, remote_id)
-                is_full = len(self._pending) >= self._largest
-                if size and (is_full or len(self._pending) == size) and len(self._tasks) < self._at_once:
+                before, size = size, len(self._pending)
+                is_due = size >= self._largest or 0 < size == before
+                if is_due and len(self._tasks) < self._at_once:
                     await self._make_job()
                 else:
                     await asker.pause(self._quiet_s)
-                size = len(self._pending)
         except Exception as error:
             self._refuse_all(error)
 
@@ -226,8 +226,8 @@ class BatchJobs(Endpoint):
             outcome = self._endpoint.read(json.dumps(body), seeded=self._endpoint.takes("seed"))
         except Fault as fault:
             outcome = fault
-        if key in self._waiting:
-            done = self._waiting[key][1]
+        _, done = self._waiting.get(key, (None, None))
+        if done is not None and not done.done():
             done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
         elif isinstance(outcome, Answer):
             await self._asker.keep(self.model, ask_id, outcome, self.price)
