@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-from sqlalchemy import ColumnElement, Table, bindparam, case, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, bindparam, case, delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.request import Request
@@ -60,10 +60,6 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 Handler = Callable[[Session, Sequence[Item]], Sequence[Result]]
 _Call = tuple[Handler[Any, Any], Any]
-
-_asks: Table = AskRow.__table__  # type: ignore[assignment]
-_bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
-_tasks: Table = TaskRow.__table__  # type: ignore[assignment]
 
 
 class Grouped(Generic[Item, Result]):
@@ -175,11 +171,11 @@ class Ended:
 def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     """Return (key, id, state, error, seeded, reply) of each answered or finally failed ask, else None."""
     query = (
-        select(_asks.c.key, _asks.c.id, _asks.c.state, _asks.c.error, _asks.c.seeded, _bodies.c.reply)
-        .outerjoin(_bodies, _bodies.c.ask_id == _asks.c.id)
-        .where(_asks.c.key.in_(set(keys)), _asks.c.state.in_((ANSWERED, FINAL)))
+        select(AskRow.key, AskRow.id, AskRow.state, AskRow.error, AskRow.seeded, AskBodyRow.reply)
+        .outerjoin(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
+        .where(AskRow.key.in_(set(keys)), AskRow.state.in_((ANSWERED, FINAL)))
     )
-    stored = {bytes(row.key): row for row in session.connection().execute(query)}
+    stored = {row.key: row for row in session.connection().execute(query)}
     return [stored.get(key) for key in keys]
 
 
@@ -220,12 +216,12 @@ def begin(
             rows.append({**row, "job": job, "state": SENT, "seeded": True})
     if not rows:
         return [NO_ROOM] * len(keys)
-    added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.key, _asks.c.id)
-    ids = {bytes(key): ask_id for key, ask_id in connection.execute(added, rows)}
+    added = upsert(AskRow).on_conflict_do_nothing().returning(AskRow.key, AskRow.id)
+    ids = {key or b"": ask_id for key, ask_id in connection.execute(added, rows)}
     if ids:
         _commit_money(session, run_id, sum(granted[key][1] for key in ids))
         bodies = [{"ask_id": ask_id, "request": _body(granted[key][0])} for key, ask_id in ids.items()]
-        connection.execute(insert(_bodies), bodies)
+        connection.execute(insert(AskBodyRow), bodies)
     return [ids.get(key, ELSEWHERE) if key in granted else NO_ROOM for key in keys]
 
 
@@ -237,12 +233,12 @@ def _body(request: Request) -> str:
 
 
 _END = (
-    update(_asks)
-    .where(_asks.c.id == bindparam("ask_id"))
+    update(AskRow)
+    .where(AskRow.id == bindparam("ask_id"))
     .values(
         # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
-        state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
-        key=case((bindparam("keeps_key"), _asks.c.key), else_=None),
+        state=case((AskRow.state == LOST, LOST), else_=bindparam("new_state", type_=AskRow.state.type)),
+        key=case((bindparam("keeps_key"), AskRow.key), else_=None),
     )
 )
 
@@ -250,8 +246,8 @@ _END = (
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     """Store the outcomes of attempts, settle their costs."""
     connection, changes, now = session.connection(), Counter[str](), time.time()
-    query = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico, _asks.c.job)
-    rows_begun = connection.execute(query.where(_asks.c.id.in_([each.ask_id for each in ended])))
+    query = select(AskRow.id, AskRow.run_id, AskRow.worst_pico, AskRow.job)
+    rows_begun = connection.execute(query.where(AskRow.id.in_([each.ask_id for each in ended])))
     begun = {row.id: row for row in rows_begun}
     rows = []
     for each in ended:
@@ -265,13 +261,13 @@ def end(session: Session, ended: Sequence[Ended]) -> list[None]:
         _commit_money(session, run_id, pico)
     connection.execute(_END, rows)
     if replies := [{"body_of": each.ask_id, "reply": each.reply} for each in ended if each.reply is not None]:
-        connection.execute(update(_bodies).where(_bodies.c.ask_id == bindparam("body_of")), replies)
+        connection.execute(update(AskBodyRow).where(AskBodyRow.ask_id == bindparam("body_of")), replies)
     if jobs := {row.job for row in begun.values()} - {None}:
         _close_jobs(session, JobRow.tag.in_(jobs))
     return [None] * len(ended)
 
 
-def _commit_money(session: Session, run_id: str, pico: int) -> None:
+def _commit_money(session: Session, run_id: str | None, pico: int) -> None:
     """Add to what the runs under a run's cap cost."""
     if pico:
         of_run = select(RunRow.cap_id).where(RunRow.id == run_id).scalar_subquery()
@@ -284,23 +280,23 @@ def _commit_money(session: Session, run_id: str, pico: int) -> None:
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
     """Free the keys of asks whose process is dead; what those that were sent may have cost stays spent."""
-    connection, in_no_job = session.connection(), or_(_asks.c.job.is_(None), _asks.c.job == UNSENT)
-    held = select(_asks.c.id, _asks.c.worker).where(_asks.c.key.in_(keys), _asks.c.state == SENT, in_no_job)
+    connection, in_no_job = session.connection(), or_(AskRow.job.is_(None), AskRow.job == UNSENT)
+    held = select(AskRow.id, AskRow.worker).where(AskRow.key.in_(keys), AskRow.state == SENT, in_no_job)
     holders = dict(connection.execute(held).all())
     dead = dead_workers(session, set(holders.values()))
     if lost := [ask_id for ask_id, worker in holders.items() if worker in dead]:
-        _withdraw(session, _asks.c.id.in_(lost))
+        _withdraw(session, AskRow.id.in_(lost))
         freed = {"state": LOST, "key": None, "ended_at": time.time()}
-        connection.execute(update(_asks).where(_asks.c.id.in_(lost)).values(freed))
+        connection.execute(update(AskRow).where(AskRow.id.in_(lost)).values(freed))
 
 
 def _withdraw(session: Session, condition: ColumnElement[bool]) -> None:
     """Forget attempts that still wait for a batch job."""
-    unsent = (_asks.c.job == UNSENT, _asks.c.state == SENT, condition)
-    reserved = select(_asks.c.run_id, func.sum(_asks.c.worst_pico)).where(*unsent).group_by(_asks.c.run_id)
+    unsent = (AskRow.job == UNSENT, AskRow.state == SENT, condition)
+    reserved = select(AskRow.run_id, func.sum(AskRow.worst_pico)).where(*unsent).group_by(AskRow.run_id)
     for run_id, pico in session.execute(reserved).all():
         _commit_money(session, run_id, -(pico or 0))
-    session.execute(delete(_asks).where(*unsent))
+    session.execute(delete(AskRow).where(*unsent))
 
 
 # Batch jobs. One is open as long as a request in it has no outcome.
@@ -313,14 +309,14 @@ def open_job(
     session.execute(
         insert(JobRow).values(tag=tag, run_id=run_id, worker=worker, model=model, collected=False)
     )
-    unsent = (_asks.c.key.in_(keys), _asks.c.job == UNSENT, _asks.c.state == SENT)
-    added = update(_asks).where(*unsent).values(job=tag).returning(_asks.c.key, _asks.c.id)
-    return {bytes(key): ask_id for key, ask_id in session.connection().execute(added)}
+    unsent = (AskRow.key.in_(keys), AskRow.job == UNSENT, AskRow.state == SENT)
+    added = update(AskRow).where(*unsent).values(job=tag).returning(AskRow.key, AskRow.id)
+    return {key or b"": ask_id for key, ask_id in session.connection().execute(added)}
 
 
 def empty_job(session: Session, tag: str) -> None:
     """Have the requests of a job that was not carried out wait for another one."""
-    session.execute(update(_asks).where(_asks.c.job == tag, _asks.c.state == SENT).values(job=UNSENT))
+    session.execute(update(AskRow).where(AskRow.job == tag, AskRow.state == SENT).values(job=UNSENT))
     _close_jobs(session, JobRow.tag == tag)
 
 
@@ -367,7 +363,7 @@ def beat(session: Session, worker: int) -> None:
 
 def leave(session: Session, worker: int) -> None:
     """Release the tasks and unanswered requests of a worker that ends."""
-    _withdraw(session, _asks.c.worker == worker)
+    _withdraw(session, AskRow.worker == worker)
     session.execute(update(TaskRow).where(TaskRow.worker == worker).values(worker=None))
     session.execute(update(WorkerRow).where(WorkerRow.id == worker).values(seen_at=LEFT))
 
@@ -405,8 +401,8 @@ def claim(session: Session, run_id: str, me: int, most: int, skip: Collection[in
         .order_by(TaskRow.position)
         .limit(most)
     )
-    taking = update(_tasks).where(_tasks.c.run_id == run_id, _tasks.c.position.in_(first.scalar_subquery()))
-    rows = session.connection().execute(taking.values(worker=me).returning(_tasks.c.position, _tasks.c.item))
+    taking = update(TaskRow).where(TaskRow.run_id == run_id, TaskRow.position.in_(first.scalar_subquery()))
+    rows = session.connection().execute(taking.values(worker=me).returning(TaskRow.position, TaskRow.item))
     return sorted((position, item) for position, item in rows)
 
 
@@ -421,8 +417,8 @@ def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | 
 
     Each is (run, position, worker, state, error).
     """
-    held = {"run": _tasks.c.run_id, "place": _tasks.c.position, "holder": _tasks.c.worker}
-    query = update(_tasks).where(*(column == bindparam(name) for name, column in held.items()))
+    held = {"run": TaskRow.run_id, "place": TaskRow.position, "holder": TaskRow.worker}
+    query = update(TaskRow).where(*(column == bindparam(name) for name, column in held.items()))
     names = (*held, "state", "error")
     rows = [dict(zip(names, each, strict=True)) for each in finished]
     session.connection().execute(query.values(worker=None), rows)
@@ -435,7 +431,7 @@ def add_tasks(session: Session, run_id: str, items: Iterable[str]) -> None:
     places = enumerate(items, 0 if last is None else last + 1)
     for part in in_parts(places):
         rows = [{"run_id": run_id, "position": place, "item": item, "state": OPEN} for place, item in part]
-        session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
+        session.connection().execute(upsert(TaskRow).on_conflict_do_nothing(), rows)
 
 
 def reopen_failed(session: Session, run_id: str) -> None:
