@@ -11,7 +11,7 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -271,11 +271,8 @@ def _commit_money(session: Session, run_id: str | None, pico: int) -> None:
     """Add to what the runs under a run's cap cost."""
     if pico:
         of_run = select(RunRow.cap_id).where(RunRow.id == run_id).scalar_subquery()
-        raised = {"committed_pico": CapRow.committed_pico + pico}
-        session.execute(
-            update(CapRow).where(CapRow.id == of_run).values(raised),
-            execution_options={"synchronize_session": False},
-        )
+        raised = CapRow.committed_pico + pico
+        session.connection().execute(update(CapRow).where(CapRow.id == of_run).values(committed_pico=raised))
 
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
@@ -322,8 +319,7 @@ def empty_job(session: Session, tag: str) -> None:
 
 def _close_jobs(session: Session, *conditions: ColumnElement[bool]) -> None:
     sent = select(AskRow.id).where(AskRow.job == JobRow.tag, AskRow.state == SENT)
-    closing = update(JobRow).where(*conditions, ~sent.exists()).values(collected=True)
-    session.execute(closing, execution_options={"synchronize_session": False})
+    session.connection().execute(update(JobRow).where(*conditions, ~sent.exists()).values(collected=True))
 
 
 def take_over(session: Session, worker: int, model: str) -> list[tuple[str, dict[int, bytes], str | None]]:
@@ -389,11 +385,8 @@ def claim(session: Session, run_id: str, me: int, most: int, skip: Collection[in
     is_open = (TaskRow.run_id == run_id, TaskRow.state == OPEN)
     holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != me).distinct()
     if dead := dead_workers(session, set(session.scalars(holders))):
-        session.execute(
-            update(TaskRow)
-            .where(*is_open, TaskRow.worker.in_(dead))
-            .values(worker=None)
-            .execution_options(synchronize_session=False)
+        session.connection().execute(
+            update(TaskRow).where(*is_open, TaskRow.worker.in_(dead)).values(worker=None)
         )
     first = (
         select(TaskRow.position)
@@ -401,7 +394,7 @@ def claim(session: Session, run_id: str, me: int, most: int, skip: Collection[in
         .order_by(TaskRow.position)
         .limit(most)
     )
-    taking = update(TaskRow).where(TaskRow.run_id == run_id, TaskRow.position.in_(first.scalar_subquery()))
+    taking = update(TaskRow).where(TaskRow.run_id == run_id, TaskRow.position.in_(first))
     rows = session.connection().execute(taking.values(worker=me).returning(TaskRow.position, TaskRow.item))
     return sorted((position, item) for position, item in rows)
 
@@ -412,16 +405,11 @@ def others_hold(session: Session, run_id: str, worker: int) -> bool:
     return session.scalar(theirs.where(TaskRow.worker != worker).limit(1)) is not None
 
 
-def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | None]]) -> list[None]:
-    """Store the state of tasks that their workers still hold, and release them.
-
-    Each is (run, position, worker, state, error).
-    """
-    held = {"run": TaskRow.run_id, "place": TaskRow.position, "holder": TaskRow.worker}
-    query = update(TaskRow).where(*(column == bindparam(name) for name, column in held.items()))
-    names = (*held, "state", "error")
-    rows = [dict(zip(names, each, strict=True)) for each in finished]
-    session.connection().execute(query.values(worker=None), rows)
+def finish(session: Session, finished: Sequence[Mapping[str, Any]]) -> list[None]:
+    """Store the `state` and `error` of tasks if their `holder` still has them, and release them."""
+    task = (TaskRow.run_id == bindparam("of_run"), TaskRow.position == bindparam("place"))
+    query = update(TaskRow).where(*task, TaskRow.worker == bindparam("holder"))
+    session.connection().execute(query.values(worker=None), finished)
     return [None] * len(finished)
 
 

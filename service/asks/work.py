@@ -87,7 +87,8 @@ async def _do_tasks(asker: Asker, do_task: Work) -> None:
             state, error = await _do(asker, do_task, item)
             if state == OPEN:  # noted before it can be claimed again
                 left_open.add(position)
-            await store.write_together(rows.finish, (asker.run_id, position, asker.worker, state, error))
+            row = {"of_run": asker.run_id, "place": position, "holder": asker.worker}
+            await store.write_together(rows.finish, {**row, "state": state, "error": error})
         finally:
             places.release()
 

@@ -103,4 +103,4 @@ def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> None:
     cap_id = session.execute(insert(CapRow).values(values).returning(CapRow.id)).scalar_one()
     session.execute(update(RunRow).where(RunRow.id.in_(run_ids)).values(cap_id=cap_id))
     is_used = select(RunRow.id).where(RunRow.cap_id == CapRow.id).exists()
-    session.execute(delete(CapRow).where(~is_used), execution_options={"synchronize_session": False})
+    session.connection().execute(delete(CapRow).where(~is_used))
