@@ -213,7 +213,8 @@ class Asker:
             except Exception:  # a crash: who waits for money goes on, and stops
                 await self.land(ask_id)
                 raise
-        seconds = time.monotonic() - began
+        self._failed_in_a_row[request.model], self.last_answer_s = 0, time.monotonic()
+        seconds = self.last_answer_s - began
         answer = await self.keep(request.model, ask_id, answer, sender.price, seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
@@ -284,7 +285,6 @@ class Asker:
         self.outcome.answered += 1
         self.outcome.completion_tokens += answer.completion_tokens
         self.outcome.pico_usd += cost or 0
-        self._failed_in_a_row[model], self.last_answer_s = 0, time.monotonic()
         return replace(answer, ask_id=ask_id, body="")
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:

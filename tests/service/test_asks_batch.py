@@ -238,3 +238,12 @@ def test_places_without_batch_jobs_are_refused():
     for endpoint in (two, remote([], "anthropic/claude-3-5-sonnet-20240620")):
         with pytest.raises(InputError, match="Remove batch=true, or give one base_url"):
             check_batch(endpoint)
+
+
+def test_refused_lines_between_answers_do_not_stop_the_run(db):
+    server, requests = OpenAIServer(), [question(number, OPENAI) for number in range(10, 50)]
+    complete = server.batches.complete
+    server.batches.complete = lambda body: (400, {}) if body["seed"] % 4 == 0 else complete(body)
+    outcomes = run_batch(db, server, requests=requests, halt_after=3)
+    assert [isinstance(each, Answer) for each in outcomes] == [each.seed % 4 > 0 for each in requests]
+    assert not any(isinstance(each, Stopped) for each in outcomes)
