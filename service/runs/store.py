@@ -153,6 +153,13 @@ def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
     )
 
 
+def rename_run(session: Session, run: Run, name: str) -> None:
+    """Rename the run; its id and references to it stay."""
+    if session.scalar(select(RunRow.id).where(RunRow.name == check_name(name))) is not None:
+        raise InputError(f"a run {name!r} already exists. Choose another name or remove that run.")
+    session.execute(update(RunRow).where(RunRow.id == run.id).values(name=name))
+
+
 def keep_config(session: Session, run_id: str, config: Mapping[str, Any]) -> None:
     """Keep the config of a run, in place of an earlier one."""
     session.merge(RunConfigRow(run_id=run_id, folder=os.getcwd(), config=dict(config)))
@@ -179,7 +186,7 @@ def changed_settings(stored: Mapping[str, Any], given: Mapping[str, Any]) -> lis
     return [
         f"{key} ({_shorten(old, key)} stored, {_shorten(new, key)} given)"
         for key in sorted({*old, *new})
-        if key not in old or key not in new or old[key] != new[key]
+        if old.get(key, ...) != new.get(key, ...)
     ]
 
 

@@ -23,7 +23,7 @@ from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
 from service.asks.request import Message, Request
-from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.store import Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions.images import PLACEHOLDER
@@ -235,8 +235,7 @@ def add_ask(
     messages = tuple(Message(role, content) for role, content in prompt)
     fields = {"scope": run_id, "model": "m", "seed": int.from_bytes(os.urandom(6))} | columns
     cost = None if usd is None else round(usd * PICO_PER_USD)
-    attempt = Attempt(Request(messages=messages, **fields), run_id, 0, cost)
-    [ask_id] = begin(session, [attempt])
+    [ask_id] = begin(run_id, 0, session, [(Request(messages=messages, **fields), cost, None)])
     assert isinstance(ask_id, int)
     end(session, [Ended(ask_id, state, cost, *tokens, reply=reply, error=error)])
     return ask_id

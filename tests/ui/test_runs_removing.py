@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 import runs
+from asking import make_run
 from command_line import CommandLine
 from eval_runs import add_eval_run
 from runs import Proposed, add_ask, completion, open_empty
@@ -13,12 +14,14 @@ from sqlalchemy import func, insert, select, update
 from evaluator.evals.tables import RunProblemRow, SampleRow
 from rephraser.tables import AuditRow, ProposalRow, ReviewRow
 from service.asks.store import add_tasks, claim, enter, note
-from service.asks.tables import AskRow, JobRow, WorkerRow
+from service.asks.tables import AskRow, JobRow, TaskRow, WorkerRow
 from service.database import Base, Database
 from service.errors import InputError
 from service.process import this_process
-from service.runs.removing import holdings, remove_run, rename_run
-from service.runs.store import Run, find_run, open_run
+from service.runs.spending import read_account, set_cap
+from service.runs.store import Run, find_run, open_run, rename_run
+from service.runs.tables import PICO_PER_USD, CapRow
+from ui.cli.removing import count_rows, remove_run
 
 LASTING = {"questions", "candidates", "problems", "graders", "workers"}
 
@@ -77,8 +80,8 @@ def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -
     before = rows(db)
     add_eval_run(db, "gone", [(4, 2, 1), (4, 0, 0)])
     with db.read() as session:
-        hanging = holdings(session, find_run(session, "gone"))
-    assert (hanging.rows["samples"], hanging.rows["grades"], hanging.obstacles) == (8, 8, ())
+        hanging = count_rows(session, find_run(session, "gone").id)
+    assert (hanging["samples"], hanging["grades"]) == (8, 8)
     remove(db, "gone")
     assert rows(db) == before
     with db.read() as session:
@@ -93,8 +96,7 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     with db.write() as session:
         note(session, gone.id, "order", [1, 2])
     with db.read() as session:
-        assert holdings(session, gone).rows["asks"] == 1  # the shared answer stays
-        assert holdings(session, gone).usd == 1.0
+        assert count_rows(session, gone.id)["asks"] == 1  # the shared answer stays
     remove(db, "gone")
     left = rows(db)
     names = ("runs", "asks", "ask_bodies", "tasks", "notes", "proposals", "verdicts", "standings")
@@ -104,6 +106,25 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     assert db.integrity_report() == []
     remove(db, "kept")
     assert {name: count for name, count in rows(db).items() if count} == {"asks": 1, "ask_bodies": 1}
+
+
+def test_removing_a_run_keeps_shared_answers_and_what_others_have_spent(db: Database) -> None:
+    first, second = make_run(db, "a", tasks=1), make_run(db, "b")
+    with db.write() as session:
+        set_cap(session, [first.id, second.id], 10.0)
+        shared = add_ask(session, first.id, "", usd=0.5, scope="")
+        add_ask(session, first.id, "", usd=0.5)
+        add_ask(session, second.id, "", usd=0.25)
+    with db.write() as session:
+        remove_run(session, first)
+    with db.read() as session:
+        left = session.execute(select(AskRow.id, AskRow.run_id, AskRow.key.is_not(None)).order_by(AskRow.id))
+        assert next(tuple(row) for row in left) == (shared, None, True)
+        account = read_account(session, second.id)
+        committed = session.scalar(select(CapRow.committed_pico))
+        assert session.query(TaskRow).count() == 0
+    # The cap of both stays as far as it was used.
+    assert (account, committed / PICO_PER_USD) == ((10.0, 0.25), 1.25)
 
 
 def test_what_is_needed_or_at_work_stays_until_its_process_is_gone(db: Database) -> None:
