@@ -119,21 +119,22 @@ def choose_tokens(
             "Set dtype to float32 or bfloat16."
         )
     # Double precision: in single, the sum over a large vocabulary loses rare tokens.
-    weights = torch.softmax(logits.double() / (how.temperature or 1.0), dim=-1)
-    if how.temperature:
-        weights = _cut(weights, how)
-        cumulated = weights.cumsum(-1)
-        numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)[:, None]
-        numbers = numbers.clamp(max=1 - 2**-52)  # else rounding could lead past the last token with a weight
-        chosen = torch.searchsorted(cumulated, numbers * cumulated[:, -1:], right=True)
-    else:
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / (how.temperature or 1.0)
+    weights = torch.softmax(logits, dim=-1, dtype=torch.float64)
+    if not how.temperature:
         chosen = logits.argmax(-1, keepdim=True)
-    log_probs = (weights.gather(1, chosen) / weights.sum(-1, keepdim=True)).log()
-    return chosen[:, 0].tolist(), log_probs[:, 0].tolist()
+        return chosen[:, 0].tolist(), weights.gather(1, chosen)[:, 0].log().tolist()
+    weights, ids = _cut(weights, how)
+    cumulated = weights.cumsum(-1)
+    numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)[:, None]
+    numbers = numbers.clamp(max=1 - 2**-52)  # else rounding could lead past the last token with a weight
+    places = torch.searchsorted(cumulated, numbers * cumulated[:, -1:], right=True)
+    log_probs = (weights.gather(1, places) / cumulated[:, -1:]).log()
+    return ids.gather(1, places)[:, 0].tolist(), log_probs[:, 0].tolist()
 
 
-def _cut(weights: torch.Tensor, how: Sampling) -> torch.Tensor:
-    """Return probabilities with 0 for tokens outside of min-p, top-k and top-p.
+def _cut(weights: torch.Tensor, how: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the probabilities that are left, and their tokens in order; others are 0 or left out.
 
     Min-p and top-k cut first. Then top-p keeps the smallest set of most probable tokens whose probabilities
     sum to at least `top_p` (arXiv 1904.09751, section 3.1).
@@ -142,11 +143,13 @@ def _cut(weights: torch.Tensor, how: Sampling) -> torch.Tensor:
         weights = weights.where(weights >= how.min_p * weights.amax(-1, keepdim=True), 0.0)
     if 0 < how.top_k < weights.shape[1]:
         weights = weights.where(weights >= weights.topk(how.top_k).values[:, -1:], 0.0)
-    if how.top_p < 1:
-        needed = how.top_p * weights.sum(-1, keepdim=True)
-        best, ids = weights.topk(min(_FIRST_LOOK, weights.shape[1]))
-        if bool((best.sum(-1, keepdim=True) < needed).any()):
-            best, ids = weights.sort(descending=True)
-        kept = best.where(best.cumsum(-1) - best < needed, 0.0)
-        weights = torch.zeros_like(weights).scatter(1, ids, kept)
-    return weights
+    if how.top_p >= 1:
+        return weights, torch.arange(weights.shape[1], device=weights.device).expand_as(weights)
+    needed, look = how.top_p * weights.sum(-1, keepdim=True), _FIRST_LOOK
+    best, ids = weights.topk(min(look, weights.shape[1]))
+    while look < weights.shape[1] and bool((best.sum(-1, keepdim=True) < needed).any()):
+        look *= 16
+        best, ids = weights.topk(min(look, weights.shape[1]))
+    kept = best.where(best.cumsum(-1) - best < needed, 0.0)
+    ids, order = ids.sort(-1)
+    return kept.gather(1, order), ids
