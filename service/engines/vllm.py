@@ -150,7 +150,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
                     if not isinstance(look, Fault):
                         self.serving = look
                         return
-                    await asyncio.sleep(0.5)
+                    await asyncio.sleep(1.0)
             how = f"ended with exit code {self._process.returncode} before it was ready"
         except TimeoutError:
             how = f"was not ready after {_START_S:g} s"
