@@ -34,7 +34,7 @@ from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.asks.work import work_on_run
 from service.database import Database, in_parts
-from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
+from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.hashing import content_hash, content_id, derive_seed
 from service.models.estimate import Estimate, between, priced, tokens
@@ -274,8 +274,8 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     number = between(len(lengths), len(lengths))
     prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
     completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
-    prices = price_of([remote_model(config, judge.model)])
-    return Estimate(len(lengths), [priced(JUDGE, judge.model, number, prompts, completions, prices)])
+    model = remote_model(config, judge.model)
+    return Estimate(len(lengths), [priced(JUDGE, model, number, prompts, completions)])
 
 
 class Judge:

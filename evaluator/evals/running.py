@@ -32,7 +32,7 @@ from service.asks.store import Grouped, add_tasks
 from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
 from service.asks.work import work_on_run
 from service.database import Database, add_counts
-from service.engines.opening import OpenModels, engine_logs, price_of
+from service.engines.opening import OpenModels, engine_logs
 from service.errors import InputError
 from service.hashing import derive_seed
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
@@ -173,8 +173,7 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     longest = wanted.sampling.max_tokens
     drawn = missing * between(min(SHORT_ANSWER, longest), longest)
     asked = between(requests, requests)
-    stage = priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config]))
-    return Estimate(len(placed), [stage], images=images)
+    return Estimate(len(placed), [priced(SAMPLE, config, asked, prompts, drawn)], images=images)
 
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from evaluator.grading import AnswerKind, Grade, GradeValue
-from evaluator.grading.extraction import open_thought
+from service.engines.checkpoint import open_thought
 from service.errors import InputError, first_lines
 from service.questions.columns import (
     CANDIDATES,

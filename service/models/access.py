@@ -87,7 +87,8 @@ class Model(Access):
     """remote: an API or a server; local: transformers; vllm: vLLM on this machine's GPUs; auto: local if the
     model is a folder, otherwise remote."""
     revision: str | None = Field(None, description="local, vllm: model revision on the Hub.")
-    dtype: str | None = Field(None, description="local, vllm: float32, bfloat16, ...")
+    dtype: Literal["float32", "bfloat16", "float16", "float64"] | None = None
+    """local, vllm: type of the weights; by default the checkpoint's."""
     device: str | None = Field(None, description="local: cpu, cuda, cuda:1, ...")
     tensor_parallel: int | None = Field(None, ge=1, description="vllm: number of GPUs per model copy.")
     max_model_len: int | None = Field(None, ge=2)
@@ -106,6 +107,11 @@ class Model(Access):
         """How many copies of the model vLLM runs."""
         shared = self.tensor_parallel or 1
         return (self.gpus or shared) // shared
+
+    @property
+    def has_batch_jobs(self) -> bool:
+        """Whether requests go into batch jobs; the user's own vLLM servers have none."""
+        return self.sampler == "remote" and self.batch and not self.model.startswith("hosted_vllm/")
 
     @field_validator("sampler")
     @classmethod

@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
 def load_policy(folder: Path) -> Any:
     from transformers import AutoConfig
 
-    from service.engines.loading import model_class
+    from service.engines.images import model_class
 
     return model_class(AutoConfig.from_pretrained(folder)).from_pretrained(folder, dtype=torch.float32).eval()
 
