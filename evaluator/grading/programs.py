@@ -11,12 +11,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import NamedTuple
 
 from evaluator.grading.extraction import after_thinking
 from evaluator.grading.types import CRASHED, NO_ANSWER, NO_GOLD, TIMEOUT, Grade, GradeCase, GradeValue
-from service.enclosure.inside import Limits
-from service.enclosure.running import Enclosure, ProgramResult, refusal
+from service.enclosure.running import Enclosure, Limits, ProgramResult, refusal
 from service.errors import PrerequisiteError
 from service.program_gold import ProgramGold, read_gold
 
@@ -30,56 +28,49 @@ _MOST = 100_000  # characters of a program
 _MOST_CANDIDATES = 6
 
 
-class Programs(NamedTuple):
-    """Programs that a response may mean, the likeliest first, and where they were, of `PROGRAM_SOURCES`."""
-
-    sources: tuple[str, ...]
-    source: str
-
-
-def find_programs(response: str, gold: ProgramGold) -> Programs | None:
-    """Return the programs of a response; None where there is none.
+def find_programs(response: str, gold: ProgramGold) -> tuple[Sequence[str], str]:
+    """Return programs that a response may mean, and where they were, of `PROGRAM_SOURCES`.
 
     The last fenced block that defines what is asked for comes first, after those before it that define what
     it uses; then earlier ones, and the last block. A block, or a response without any, that continues
     where the prompt ends is appended to it.
     """
-    text = after_thinking(response)
-    if text is None or not text.strip():
-        return None
-    text = text.replace("\r\n", "\n")
-    blocks = _blocks(text)
-    if blocks:
+    text = (after_thinking(response) or "").replace("\r\n", "\n")
+    if not text.strip():
+        return (), ""
+    if blocks := _blocks(text):
+        where = "code block"
         defined = [set(_DEFINED.findall(block)) for block in blocks]
         defining = [place for place in reversed(range(len(blocks))) if _defines(blocks[place], gold)]
         sources = [_with_used(blocks, defined, place) for place in defining[:_MOST_CANDIDATES]]
         if not defining and gold.prompt:
             sources += _completions(blocks[-1], gold)
         sources.append(blocks[-1])
-        return _programs(sources, "code block")
-    if _defines(text, gold) or not gold.prompt:
-        start = _CODE_LINE.search(text)
-        return _programs([text, *([text[start.start() :]] if start and start.start() else [])], "text")
-    return _programs(_completions(text, gold), "completion")
-
-
-def _programs(sources: list[str], source: str) -> Programs | None:
-    kept = [each for each in dict.fromkeys(sources) if each.strip() and len(each) <= _MOST]
-    return Programs(tuple(kept[:_MOST_CANDIDATES]), source) if kept else None
+    elif _defines(text, gold) or not gold.prompt:
+        where, sources = "text", [text]
+        if start := _CODE_LINE.search(text):
+            sources.append(text[start.start() :])
+    else:
+        where, sources = "completion", _completions(text, gold)
+    usable = [each for each in dict.fromkeys(sources) if each.strip() and len(each) <= _MOST]
+    return usable[:_MOST_CANDIDATES], where
 
 
 def _blocks(text: str) -> list[str]:
     """The fenced blocks in Python or in no named language; the last one may lack its end."""
     blocks: list[str] = []
     opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
+    for fence in (*_FENCE.finditer(text), None):
         if opened is None:
             opened = fence
-        elif fence.group(1)[0] == opened.group(1)[0] and not fence.group(2):
-            _keep(blocks, opened, text[opened.end() : fence.start()])
+        elif fence is None or (fence.group(1)[0] == opened.group(1)[0] and not fence.group(2)):
+            content = text[opened.end() : fence and fence.start()].strip("\n")
+            if opened.group(2).lower() in _PYTHON and content.strip():
+                indent, lines = opened.group()[: opened.start(1) - opened.start()], content.split("\n")
+                if all(not line.strip() or line[: len(indent)].isspace() for line in lines):
+                    lines = [line[len(indent) :] for line in lines]
+                blocks.append("\n".join(lines))
             opened = None
-    if opened is not None:
-        _keep(blocks, opened, text[opened.end() :])
     return blocks
 
 
@@ -88,15 +79,6 @@ def _with_used(blocks: list[str], defined: list[set[str]], place: int) -> str:
     words = set(re.findall(r"\w+", blocks[place])) - defined[place]
     used = [blocks[earlier] for earlier in range(place) if not words.isdisjoint(defined[earlier])]
     return "\n\n".join([*used, blocks[place]])
-
-
-def _keep(blocks: list[str], opened: re.Match[str], content: str) -> None:
-    if opened.group(2).lower() in _PYTHON and content.strip():
-        indent = len(opened.group()) - len(opened.group().lstrip())
-        lines = content.strip("\n").split("\n")
-        if indent and all(not line.strip() or line[:indent].isspace() for line in lines):
-            lines = [line[indent:] for line in lines]
-        blocks.append("\n".join(lines))
 
 
 def _defines(source: str, gold: ProgramGold) -> bool:
@@ -130,7 +112,12 @@ _REASONS = {
     "too large": "too much memory",
 }
 """Reasons that have another name than the result of the enclosure."""
-_UNKNOWN = ("bad tests", "not run")
+_VALUES = {
+    "passed": GradeValue.CORRECT,
+    "bad tests": GradeValue.UNKNOWN,
+    "not run": GradeValue.UNKNOWN,
+}
+"""Grades by results of the enclosure; all others are wrong."""
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
 
@@ -146,9 +133,13 @@ class ProgramGrader:
 
     def _begin(self) -> None:
         self._process = os.getpid()
-        self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="programs")
         self._of_thread = threading.local()
         self._enclosures: list[Enclosure] = []
+        self._threads = ThreadPoolExecutor(self._workers, "programs", self._add_enclosure)
+
+    def _add_enclosure(self) -> None:
+        self._of_thread.enclosure = Enclosure()
+        self._enclosures.append(self._of_thread.enclosure)
 
     def close(self) -> None:
         """End the enclosures."""
@@ -178,20 +169,14 @@ class ProgramGrader:
         if not case.gold.strip():
             return NO_GOLD
         gold = read_gold(case.gold)
-        programs = find_programs(case.response, gold)
-        if programs is None:
+        sources, where = find_programs(case.response, gold)
+        if not sources:
             return NO_ANSWER
-        enclosure = getattr(self._of_thread, "enclosure", None)
-        if enclosure is None:
-            enclosure = self._of_thread.enclosure = Enclosure()
-            self._enclosures.append(enclosure)
-        result = enclosure.run(programs.sources, gold, self._limits)
-        if programs.source != "code block" and result.text.startswith(_NO_PYTHON):
+        result = self._of_thread.enclosure.run(sources, gold, self._limits)
+        if where != "code block" and result.text.startswith(_NO_PYTHON):
             return NO_ANSWER  # prose
-        value = GradeValue.CORRECT if result.value == "passed" else GradeValue.WRONG
-        if result.value in _UNKNOWN:
-            value = GradeValue.UNKNOWN
-        return Grade(value, describe(result, gold), _REASONS.get(result.value, result.value), programs.source)
+        value = _VALUES.get(result.value, GradeValue.WRONG)
+        return Grade(value, describe(result, gold), _REASONS.get(result.value, result.value), where)
 
 
 def describe(result: ProgramResult, gold: ProgramGold) -> str:

@@ -1,16 +1,18 @@
-"""Messages and values between the processes of an enclosure.
+"""Messages and values between the processes of an enclosure: one line of JSON per message.
 
-A value is sent as JSON: plain data by content, all else as a reference to an object of the program. Nothing
-that the program sends is ever executed.
+Plain data is sent by content, all else as a reference to an object of the program. Nothing that the program
+sends is ever executed.
 """
 
 import json
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from io import BufferedRWPair
+from typing import IO, Any
 
-_MAX_BYTES = 4 * 2**20
+Stream = IO[bytes] | BufferedRWPair
+MAX_BYTES = 8 * 2**20
 _MAX_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
 _BUILT_IN = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
 _TYPES: dict[str, Any] = {
@@ -18,18 +20,12 @@ _TYPES: dict[str, Any] = {
 }
 _COLLECTIONS: tuple[Any, ...] = (list, tuple, set, frozenset)
 
-Encode = Callable[[object], int]
-"""Called with an object that is no plain data; returns its number."""
-Decode = Callable[[int], Any]
-"""Called with such a number; returns the object."""
 
-
-class Malformed(Exception):
-    """A message is too long or invalid."""
-
-
-def encode(value: Any, refer: Encode) -> Any:
+def encode(value: Any, refer: Callable[[object], int]) -> Any:
     """Return a value as JSON has it; one of a subclass of a plain type is sent as this type.
+
+    Args:
+        refer: called with an object that is not plain data; returns its number.
 
     Raises:
         RecursionError: the value contains itself.
@@ -60,68 +56,62 @@ def encode(value: Any, refer: Encode) -> Any:
     return {"object": refer(value)}
 
 
-def decode(value: Any, known: Decode) -> Any:
-    """Return the value that `encode` gave. Raises `Malformed` if it gave none."""
+def decode(value: Any, resolve: Callable[[int], Any]) -> Any:
+    """Return the value that `encode` gave; `resolve` returns the object with a number.
+
+    Any exception may be raised for what `encode` did not give.
+    """
     if isinstance(value, list):
-        return [decode(each, known) for each in value]
+        return [decode(each, resolve) for each in value]
     if not isinstance(value, dict):
         return value
-    try:
-        ((name, content),) = value.items()
-        match name:
-            case "object":
-                return known(content)
-            case "type":
-                return _TYPES[content]
-            case "int":
-                return int(content, 16)
-            case "dict":
-                return {decode(key, known): decode(each, known) for key, each in content}
-            case "range":
-                return range(*decode(content, known))
-            case "bytes" | "bytearray":
-                return _TYPES[name].fromhex(content)
-            case "complex" | "Decimal" | "Fraction":
-                return _TYPES[name](content)
-            case "tuple" | "set" | "frozenset":
-                return _TYPES[name](decode(content, known))
-        raise ValueError(name)
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise Malformed(f"not a valid value: {str(value)[:100]}") from error
+    ((name, content),) = value.items()
+    match name:
+        case "object":
+            return resolve(content)
+        case "type":
+            return _TYPES[content]
+        case "int":
+            return int(content, 16)
+        case "dict":
+            return {decode(key, resolve): decode(each, resolve) for key, each in content}
+        case "range":
+            return range(*decode(content, resolve))
+        case "bytes" | "bytearray":
+            return _TYPES[name].fromhex(content)
+        case "complex" | "Decimal" | "Fraction":
+            return _TYPES[name](content)
+        case "tuple" | "set" | "frozenset":
+            return _TYPES[name](decode(content, resolve))
+    raise ValueError(name)
 
 
-def pack(message: dict[str, Any]) -> bytes:
-    """Return a message as it is sent: its length, then JSON. Raises `Malformed` if it is too long."""
-    content = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    if len(content) > _MAX_BYTES:
-        raise Malformed(f"{len(content):,} bytes")
-    return len(content).to_bytes(4, "big") + content
+def send(file: Stream, message: dict[str, Any]) -> None:
+    """Send a message. Raises `MemoryError`, and sends nothing, if it is too long."""
+    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    if len(line) > MAX_BYTES:
+        raise MemoryError("the message is too long")
+    file.write(line)
+    file.flush()
 
 
-def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
-    """Return the next message; None at the end. Raises `Malformed` if it is too long or no JSON object.
+def receive(file: Stream) -> dict[str, Any]:
+    """Return the next message.
 
-    Args:
-        read: returns at most as many bytes as its argument, none at the end.
+    Raises:
+        EOFError: there is none.
+        MemoryError: it is too long.
+        ValueError, RecursionError: it is not valid.
     """
-    size = int.from_bytes(head := _exactly(read, 4), "big")
-    if size > _MAX_BYTES:
-        raise Malformed(f"{size:,} bytes")
-    content = _exactly(read, size)
-    if len(head) < 4 or len(content) < size:
-        return None
-    try:
-        message = json.loads(content.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
-        raise Malformed("not valid JSON") from error
+    line = file.readline(MAX_BYTES)
+    if line.endswith(b"\n"):
+        return parse(line)
+    raise EOFError if len(line) < MAX_BYTES else MemoryError
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Return the message in a line. Raises `ValueError` or `RecursionError` if it is not valid."""
+    message = json.loads(line.decode("utf-8", "surrogatepass"))
     if not isinstance(message, dict):
-        raise Malformed("not a JSON object")
+        raise ValueError("not a JSON object")
     return message
-
-
-def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
-    """Return so many bytes; fewer at the end."""
-    content = bytearray()
-    while len(content) < size and (part := read(min(size - len(content), 2**16))):
-        content += part
-    return bytes(content)

@@ -11,9 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.enclosure import channel, running
-from service.enclosure.inside import Limits
-from service.enclosure.running import Enclosure, ProgramResult
+from service.enclosure import channel, inside, running
+from service.enclosure.running import Enclosure, Limits, ProgramResult
 from service.program_gold import ProgramGold
 
 pytestmark = pytest.mark.bubblewrap
@@ -25,7 +24,7 @@ def f():
     told = json.dumps({"value": "passed"}).encode()
     for number in range(64):
         try:
-            os.write(number, len(told).to_bytes(4, "big") + told)
+            os.write(number, told + b"\\n")
         except OSError:
             pass
     return 1
@@ -105,8 +104,8 @@ def test_a_right_program_passes(program, tests):
         ("def abs(x): return 0\ndef f(): return 1", "failed"),
         ("import unittest\nAssertionError = ValueError\ndef f(): print('passed'); return 1", "failed"),
         (FORGED, "failed"),
-        ("import os\ndef f(): os.write(3, b'\\x00\\x00\\x00\\x02{}'); return 2", "ended"),
-        ("import os\ndef f(): os.write(3, b'\\xff' * 9); os.read(3, 1)", "too large"),
+        ("import os\ndef f(): os.write(3, b'{}\\n'); return 2", "ended"),
+        ("import os\ndef f(): os.write(3, b'1' * 2**23); os.read(3, 1)", "too large"),
         (SEARCHED, "failed"),
     ],
 )
@@ -115,7 +114,7 @@ def test_no_result_is_forged(program, value):
 
 
 def test_a_number_is_not_taken_for_bytes():
-    with pytest.raises(channel.Malformed):
+    with pytest.raises(TypeError):
         channel.decode({"bytes": 10**18}, str)
 
 
@@ -171,7 +170,7 @@ def f():
 """
     assert run("def f(): pass").value == "passed"
     before = sleepers()
-    assert 0 < int(value_of(bomb)) <= LIMITS.processes
+    assert 0 < int(value_of(bomb)) <= inside.PROCESSES
     until = time.monotonic() + 2
     while sleepers() > before and time.monotonic() < until:
         time.sleep(0.01)
@@ -233,7 +232,7 @@ def f():
         except OSError:
             return kept
 """
-    assert int(value_of(fill)) <= LIMITS.file_mb * 2**20
+    assert int(value_of(fill)) <= inside.FILE_MB * 2**20
     assert value_of("import os\ndef f(): return os.listdir('/tmp')") == "[]"  # the next one's is empty
     many = "def f():\n    for number in range(10**5): open(f'/tmp/{number}', 'w').close()"
     assert run(many).text.startswith("OSError: [Errno 28]")
