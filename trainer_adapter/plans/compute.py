@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from service.errors import InputError
+from trainer_adapter.config import PlanAssumptions
 from trainer_adapter.methods.recipes import RECIPES, Recipe
 from trainer_adapter.runs.assignments import updates_of_a_batch
 from trainer_adapter.runs.composing import Composition
@@ -15,15 +15,6 @@ if TYPE_CHECKING:
     from evaluator.signal.shapes import Forecast, GroupShape
 
 _HOUR = 3600.0
-
-
-@dataclass(frozen=True)
-class Speed:
-    """How fast the machine is; None where it is not known, and then no time is given."""
-
-    tokens_per_second: float | None = None  # response tokens that one GPU generates
-    training_tflops: float | None = None  # 10^12 operations a second that one GPU achieves in training
-    mean_tokens: float | None = None  # of a response; None takes the longest response for a bound
 
 
 @dataclass(frozen=True)
@@ -43,20 +34,14 @@ class ComputePlan:
     no_gradient: float | None = None  # predicted share of groups with equal rewards; None without a pilot
     drops: bool = False  # dynamic sampling draws responses that are not trained on
     drawn: float | None = None  # responses with those; None where nothing is known of them
-
-    @property
-    def hours(self) -> float | None:
-        """Of both, one after the other; None where one is not known."""
-        if self.generation_hours is None or self.training_hours is None:
-            return None
-        return self.generation_hours + self.training_hours
+    hours: float | None = None  # generation, then training
 
 
 def plan_compute(
     composition: Composition,
     shape: ModelShape,
     questions: int,
-    speed: Speed,
+    assumed: PlanAssumptions,
     no_gradient: Callable[[Recipe], float] | None = None,
     *,
     compare: Sequence[Recipe] = (),
@@ -71,26 +56,59 @@ def plan_compute(
 
     Args:
         questions: of the training file.
+        assumed: without its mean of tokens, tokens are a bound: those of the longest responses.
         no_gradient: predicts the share of groups without a gradient.
         compare: recipes to compare with, instead of GRPO.
         responses: sampled in all by each, including dropped ones; by default those of the run.
     """
-    recipe = composition.recipe
-    batch = int(composition.value("data.train_batch_size"))
-    epochs: float = int(composition.value("trainer.total_epochs"))
+    recipe, value, devices = composition.recipe, composition.value, composition.config.devices
+    batch = int(value("data.train_batch_size"))
     if questions < batch:
         raise InputError(
             f"{questions:,} questions do not fill a batch of {batch:,}. Pass "
             f"data.train_batch_size={questions}."
         )
+    mean = assumed.mean_tokens or float(value("data.max_response_length"))
+    passes = int(value("actor_rollout_ref.actor.ppo_epochs", 1))
+    updates = passes * updates_of_a_batch(batch, int(value("actor_rollout_ref.actor.ppo_mini_batch_size")))
 
-    planned = partial(_plan, composition, shape, speed, no_gradient)
+    def planned(method: str, recipe: Recipe, steps: int, epochs: float) -> ComputePlan:
+        share = None if no_gradient is None else no_gradient(recipe)
+        kept = steps * batch * recipe.rollouts
+        drawn = generation = training = None
+        if recipe.drops_dead_groups and share is not None:
+            drawn = kept * _batches_for_one(share, composition)
+        if assumed.tokens_per_second is not None:
+            generation = (drawn or kept) * mean / (assumed.tokens_per_second * devices) / _HOUR
+        if assumed.training_tflops is not None:
+            a_parameter = 2.0 + 2 * (recipe.loss.kl_coef > 0) + passes * (8 - 2 * (composition.lora_rank > 0))
+            if composition.settings.corrects_engine and recipe.anchor != "own":
+                a_parameter += 2 * (
+                    recipe.neighbors / (recipe.neighbors + 1) if recipe.sampling == "split" else 0.5
+                )
+            a_parameter += 2 * (share or 0.0) * (recipe.filter == "replay")
+            operations = kept * mean * a_parameter * shape.parameters
+            training = operations / (assumed.training_tflops * 1e12 * devices) / _HOUR
+        return ComputePlan(
+            method=method,
+            responses_per_question=recipe.rollouts,
+            epochs=epochs,
+            steps=steps,
+            updates=steps * updates,
+            responses=kept,
+            tokens=kept * mean,
+            at_most=assumed.mean_tokens is None,
+            generation_hours=generation,
+            training_hours=training,
+            no_gradient=share,
+            drops=recipe.drops_dead_groups,
+            drawn=drawn,
+            hours=None if generation is None or training is None else generation + training,
+        )
+
     steps = composition.count_steps(questions)
-    if steps < questions // batch * epochs:
-        epochs = round(steps * batch / questions, 2)
-    total = responses or steps * batch * recipe.rollouts
     if compare or responses is not None:
-        at_equal = []
+        total, at_equal = responses or steps * batch * recipe.rollouts, []
         for each in (recipe, *compare):
             share = no_gradient(each) if no_gradient is not None and each.drops_dead_groups else 0.0
             a_step = round(batch * each.rollouts * _batches_for_one(share, composition))
@@ -102,6 +120,9 @@ def plan_compute(
                 )
             at_equal.append(planned(each.name, each, steps, round(steps * batch / questions, 2)))
         return tuple(at_equal)
+    epochs: float = int(value("trainer.total_epochs"))
+    if steps < questions // batch * epochs:
+        epochs = round(steps * batch / questions, 2)
     first = planned(recipe.name, recipe, steps, epochs)
     if recipe.neighbors == 0:
         return (first,)
@@ -148,55 +169,6 @@ def dead_share(forecast: "Forecast", recipe: Recipe) -> float:
     alone = forecast.share(GroupShape("question", 0, recipe.responses))
     neighbor = forecast.share(GroupShape("neighbor", 1, recipe.responses, original=False))
     return (alone + recipe.neighbors * neighbor) / (recipe.neighbors + 1)
-
-
-def _plan(
-    composition: Composition,
-    shape: ModelShape,
-    speed: Speed,
-    predict: Callable[[Recipe], float] | None,
-    method: str,
-    recipe: Recipe,
-    steps: int,
-    epochs: float,
-) -> ComputePlan:
-    no_gradient = None if predict is None else predict(recipe)
-    batch = int(composition.value("data.train_batch_size"))
-    responses = steps * batch * recipe.rollouts
-    longest = int(composition.value("data.max_response_length"))
-    mean = speed.mean_tokens or float(longest)
-    tokens, devices = responses * mean, composition.config.devices
-    passes = int(composition.value("actor_rollout_ref.actor.ppo_epochs", 1))
-    drawn = None
-    if recipe.drops_dead_groups and no_gradient is not None:
-        drawn = responses * _batches_for_one(no_gradient, composition)
-    generation = training = None
-    if speed.tokens_per_second is not None:
-        generation = (drawn or responses) * mean / (speed.tokens_per_second * devices) / _HOUR
-    if speed.training_tflops is not None:
-        operations = 2.0 + 2 * (recipe.loss.kl_coef > 0) + passes * (8 - 2 * (composition.lora_rank > 0))
-        operations *= shape.parameters
-        if composition.settings.corrects_engine and recipe.anchor != "own":
-            of_neighbors = recipe.neighbors / (recipe.neighbors + 1) if recipe.sampling == "split" else 0.5
-            operations += 2 * shape.parameters * of_neighbors
-        operations += 2 * shape.parameters * (no_gradient or 0.0) * (recipe.filter == "replay")
-        training = tokens * operations / (speed.training_tflops * 1e12 * devices) / _HOUR
-    update = int(composition.value("actor_rollout_ref.actor.ppo_mini_batch_size"))
-    return ComputePlan(
-        method,
-        recipe.rollouts,
-        epochs,
-        steps,
-        steps * updates_of_a_batch(batch, update) * passes,
-        responses,
-        tokens,
-        speed.mean_tokens is None,
-        generation,
-        training,
-        no_gradient,
-        recipe.drops_dead_groups,
-        drawn,
-    )
 
 
 def uncounted(plans: Sequence[ComputePlan]) -> list[str]:

@@ -9,7 +9,6 @@ from trainer_adapter.config import PlanAssumptions, TrainConfig
 from trainer_adapter.methods.recipes import Recipe, find_recipe
 from trainer_adapter.plans.compute import (
     ComputePlan,
-    Speed,
     dead_share,
     group_shape,
     plan_compute,
@@ -47,7 +46,7 @@ class TrainingPlan:
     shape: ModelShape
     memory: MemoryPlan
     methods: tuple[ComputePlan, ...]
-    speed: Speed
+    assumed: PlanAssumptions  # with the pilot's mean of tokens
     pilot: Pilot | None
 
     @property
@@ -69,7 +68,7 @@ class TrainingPlan:
             "model": composition.value("actor_rollout_ref.model.path"),
             "parameters": self.shape.parameters,
             "machine": composition.config.machine,
-            "speed": asdict(self.speed),
+            "speed": self.assumed.model_dump(include={"tokens_per_second", "training_tflops", "mean_tokens"}),
             "methods": [{**asdict(method), "hours": method.hours} for method in self.methods],
             "memory": {**asdict(memory), **totals, "fits": memory.fits},
             "pilot": pilot and {name: getattr(pilot, name) for name in ("run", "interval", "mean_tokens")},
@@ -101,14 +100,14 @@ def plan_training(
     composition = compose_training(config, export)
     shape = find_shape(model)
     forecast = None if pilot is None else _read_pilot(pilot, composition.recipe, assumed, database)
-    mean_tokens = assumed.mean_tokens or (None if forecast is None else forecast.mean_tokens)
-    speed = Speed(assumed.tokens_per_second, assumed.training_tflops, mean_tokens)
+    if forecast is not None and assumed.mean_tokens is None:
+        assumed = assumed.model_copy(update={"mean_tokens": forecast.mean_tokens})
     rows = questions or (0 if export is None else export.rows)
     methods = plan_compute(
         composition,
         shape,
         rows,
-        speed,
+        assumed,
         None if forecast is None else lambda recipe: dead_share(forecast.forecast, recipe),
         compare=[composition.preset.applied(find_recipe(name)) for name in compare],
         responses=responses,
@@ -120,7 +119,7 @@ def plan_training(
         shape=shape,
         memory=plan_memory(composition, shape, assumed.gpu_memory_gib),
         methods=methods,
-        speed=speed,
+        assumed=assumed,
         pilot=forecast,
     )
 
