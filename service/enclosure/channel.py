@@ -14,11 +14,22 @@ from typing import IO, Any
 Stream = IO[bytes] | BufferedRWPair
 MAX_BYTES = 8 * 2**20
 _MAX_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
-_BUILT_IN = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
-_TYPES: dict[str, Any] = {
-    each.__name__: each for each in (*_BUILT_IN, bytearray, frozenset, Decimal, Fraction)
+_PLAIN_TYPES = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
+_COLLECTIONS: dict[str, Any] = {each.__name__: each for each in (list, tuple, set, frozenset)}
+_FORMS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    bytes: (bytes.hex, bytes.fromhex),
+    bytearray: (bytearray.hex, bytearray.fromhex),
+    complex: (str, complex),
+    Decimal: (str, Decimal),
+    Fraction: (str, Fraction),
+    range: (lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
 }
-_COLLECTIONS: tuple[Any, ...] = (list, tuple, set, frozenset)
+"""What turns a value into JSON and back, by its type."""
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda digits: int(digits, 16),
+    "type": {each.__name__: each for each in _PLAIN_TYPES}.__getitem__,
+    **{kind.__name__: read for kind, (_, read) in _FORMS.items()},
+}
 
 
 def encode(value: Any, refer: Callable[[object], int]) -> Any:
@@ -39,19 +50,15 @@ def encode(value: Any, refer: Callable[[object], int]) -> Any:
         return value if value.bit_length() < _MAX_BITS else {"int": hex(value)}
     if isinstance(value, float):
         return float.__float__(value)
-    for kind in _COLLECTIONS:
+    for name, kind in _COLLECTIONS.items():
         if isinstance(value, kind):
             items = [encode(each, refer) for each in kind.__iter__(value)]
-            return items if kind is list else {kind.__name__: items}
+            return items if kind is list else {name: items}
     if isinstance(value, dict):
         return {"dict": [[encode(key, refer), encode(each, refer)] for key, each in dict.items(value)]}
-    if type(value) is range:
-        return {"range": [encode(each, refer) for each in (value.start, value.stop, value.step)]}
-    if type(value) in (bytes, bytearray):
-        return {type(value).__name__: value.hex()}
-    if type(value) in (complex, Decimal, Fraction):
-        return {type(value).__name__: str(value)}
-    if isinstance(value, type) and value in _BUILT_IN:
+    if type(value) in _FORMS:
+        return {type(value).__name__: _FORMS[type(value)][0](value)}
+    if isinstance(value, type) and value in _PLAIN_TYPES:
         return {"type": value.__name__}
     return {"object": refer(value)}
 
@@ -66,24 +73,13 @@ def decode(value: Any, resolve: Callable[[int], Any]) -> Any:
     if not isinstance(value, dict):
         return value
     ((name, content),) = value.items()
-    match name:
-        case "object":
-            return resolve(content)
-        case "type":
-            return _TYPES[content]
-        case "int":
-            return int(content, 16)
-        case "dict":
-            return {decode(key, resolve): decode(each, resolve) for key, each in content}
-        case "range":
-            return range(*decode(content, resolve))
-        case "bytes" | "bytearray":
-            return _TYPES[name].fromhex(content)
-        case "complex" | "Decimal" | "Fraction":
-            return _TYPES[name](content)
-        case "tuple" | "set" | "frozenset":
-            return _TYPES[name](decode(content, resolve))
-    raise ValueError(name)
+    if name == "object":
+        return resolve(content)
+    if name == "dict":
+        return {decode(key, resolve): decode(each, resolve) for key, each in content}
+    if name in _COLLECTIONS:
+        return _COLLECTIONS[name](decode(content, resolve))
+    return _READERS[name](content)
 
 
 def send(file: Stream, message: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ from training_configs import composed as composed_on
 from service.errors import InputError
 from trainer_adapter.config import PlanAssumptions
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.plans.compute import dead_share, plan_compute, uncounted, warnings
 from trainer_adapter.plans.memory import GIB, plan_memory
+from trainer_adapter.plans.planning import dead_share, plan_compute, uncounted, warnings
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, read_shape
 
