@@ -53,7 +53,6 @@ def read_gold(text: str) -> ProgramGold:
     tests = _TESTS.search(text)
     if tests is None:
         return ProgramGold(text)
-    before = text[: tests.start()]
-    prompt = _PROMPT.search(before)
-    shown = before[prompt.end() :].removesuffix("\n") if prompt else ""
-    return ProgramGold(text[tests.end() :], tuple(re.findall(r"\w+", tests[1] or "")), shown)
+    cell = _PROMPT.search(text, 0, tests.start())
+    prompt = text[cell.end() : tests.start()].removesuffix("\n") if cell else ""
+    return ProgramGold(text[tests.end() :], tuple(re.findall(r"\w+", tests[1] or "")), prompt)
