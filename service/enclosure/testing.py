@@ -42,7 +42,7 @@ def run_tests(end: Stream, tests: str, helpers: str, names: list[str]) -> dict[s
     try:
         session = _Session(end)
         scope: dict[str, Any] = {"__name__": "tests"}  # so that `if __name__ == "__main__"` is false
-        for name, remote in session.globals.items():
+        for name, remote in session.globals.items():  # from the program: never `__builtins__`
             if name in names or not (name.startswith("__") or hasattr(builtins, name)):
                 scope[name] = remote
         for source in (helpers, tests):

@@ -35,6 +35,11 @@ def f():
     values = [value for each in gc.get_objects() if isinstance(each, dict) for value in list(each.values())]
     return 2 if any(isinstance(value, str) and "abs(f() - " + "2)" in value for value in values) else 1
 """
+NAMED = """
+import os
+os.write(3, b'{"names": ["__builtins__", "abs", "f"]}\\n' + 50 * b'{"value": true}\\n')
+def f(): return 1
+"""
 
 
 KEPT = Enclosure()
@@ -107,6 +112,7 @@ def test_a_right_program_passes(program, tests):
         ("import os\ndef f(): os.write(3, b'{}\\n'); return 2", "ended"),
         ("import os\ndef f(): os.write(3, b'1' * 2**23); os.read(3, 1)", "too large"),
         (SEARCHED, "failed"),
+        (NAMED, "failed"),
     ],
 )
 def test_no_result_is_forged(program, value):
