@@ -133,7 +133,7 @@ _DESCRIPTIONS = {
     "malformed|corrupt": "the database is damaged ({text}). Keep a copy of the file and of its -wal "
     "file, and check the damage with `tagrpo db check`. Then restore a backup, or try "
     "`sqlite3 FILE .recover`.",
-    "unable to open": "the database cannot be opened ({text}). Check that its folder exists and is writable. "
+    "unable to open": "the database cannot be opened ({text}). Check that its folder is writable. "
     "If a -wal file is next to the database, copy both to a folder where you have write access.",
     "locked|busy": f"another process has locked the database for {BUSY_TIMEOUT_S} s. Try again.",
 }
@@ -160,6 +160,8 @@ def check_file(path: Path, *, create: bool) -> None:
             f"{path}: there is no database here. Create one with `tagrpo questions import`, or choose "
             "another one with --db or TAGRPO_DB."
         )
+    if not path.parent.exists():
+        raise DatabaseError(f"{path}: the folder {path.parent} does not exist. Create it first.")
 
 
 def network_file_system(path: Path) -> str | None:
