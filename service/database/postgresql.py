@@ -105,20 +105,19 @@ class PostgresDatabase(Database):
         """
         patience = time.monotonic() + RECONNECT_S
         while True:
-            with ExitStack() as opened:
-                try:
+            try:
+                with ExitStack() as opened:
                     connection = opened.enter_context(self.engine.connect())
                     if write:
                         connection.info["number"] = connection.exec_driver_sql(_TAKE_LOCK).scalar_one()
                     else:
                         connection.exec_driver_sql(_READ_ONE_STATE)
-                except ConnectionLostError:
-                    if not self._reached or time.monotonic() > patience:
-                        raise
-                else:
                     opened.pop_all()
-                    self._reached = True
-                    return connection
+                self._reached = True
+                return connection
+            except ConnectionLostError:
+                if not self._reached or time.monotonic() > patience:
+                    raise
             time.sleep(_PAUSE_S)
 
     def _was_committed(self, transaction: dict[str, Any]) -> bool:
