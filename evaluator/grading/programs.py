@@ -1,21 +1,17 @@
-"""Programs as answers: find them in responses, and run them against the tests of the gold, several at a time.
+"""Programs as answers: find them in responses, and run them against the tests of the gold.
 
 Nothing here parses a program, because parsing hostile text can crash a process: the candidates are tried in
 turn in an enclosure (`service.enclosure`).
 """
 
 import math
-import os
 import re
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Sequence
 
+from evaluator.grading.compare import WorkerTask
 from evaluator.grading.extraction import after_thinking
-from evaluator.grading.types import CRASHED, NO_ANSWER, NO_GOLD, TIMEOUT, Grade, GradeCase, GradeValue
-from service.enclosure.running import Enclosure, Limits, ProgramResult, refusal
-from service.errors import PrerequisiteError
+from evaluator.grading.types import CRASHED, NO_ANSWER, NO_GOLD, Grade, GradeCase, GradeValue
+from service.enclosure.running import Enclosure, Limits, ProgramResult
 from service.program_gold import ProgramGold, read_gold
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$", re.MULTILINE)
@@ -122,57 +118,35 @@ _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
 
 
-class ProgramGrader:
-    """Runs programs in enclosures, `workers` at a time; the time limit counts a program's CPU seconds."""
+class ProgramWorker:
+    """Grades one program at a time in an enclosure; the time limit counts a program's CPU seconds."""
 
-    def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
-        self._workers = workers
+    died = is_used_up = False
+
+    def __init__(self, time_limit_s: float, memory_limit_mb: int) -> None:
         seconds = max(1, math.ceil(time_limit_s))
         self._limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
-        self._begin()
+        self._enclosure = Enclosure()
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._of_thread = threading.local()
-        self._enclosures: list[Enclosure] = []
-        self._threads = ThreadPoolExecutor(self._workers, "programs", self._add_enclosure)
+    def receive(self, limit_s: float, task: WorkerTask | None = None) -> Grade | None:
+        """Return the grade of a program by the tests of its gold; None without a task."""
+        try:
+            return self._grade(task) if isinstance(task, GradeCase) else None
+        except Exception:
+            return CRASHED
 
-    def _add_enclosure(self) -> None:
-        self._of_thread.enclosure = Enclosure()
-        self._enclosures.append(self._of_thread.enclosure)
+    def stop(self) -> None:
+        """End the enclosure."""
+        self._enclosure.close()
 
-    def close(self) -> None:
-        """End the enclosures."""
-        if self._process == os.getpid():
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            for enclosure in self._enclosures:
-                enclosure.close()
-
-    def run(
-        self, cases: Sequence[GradeCase], report: Callable[[dict[GradeCase, Grade]], None], deadline: float
-    ) -> None:
-        """Grade programs by the tests of their golds; those that did not run by the deadline are unknown.
-
-        Raises PrerequisiteError if this machine cannot run programs.
-        """
-        if cases and (why := refusal()) is not None:
-            raise PrerequisiteError(" ".join(why))
-        if self._process != os.getpid():  # a fork has neither the threads nor their enclosures
-            self._begin()
-        futures = {self._threads.submit(self._grade, case, deadline): case for case in cases}
-        for future in as_completed(futures):
-            report({futures[future]: future.result() if future.exception() is None else CRASHED})
-
-    def _grade(self, case: GradeCase, deadline: float) -> Grade:
-        if time.monotonic() >= deadline:
-            return TIMEOUT
+    def _grade(self, case: GradeCase) -> Grade:
         if not case.gold.strip():
             return NO_GOLD
         gold = read_gold(case.gold)
         sources, where = find_programs(case.response, gold)
         if not sources:
             return NO_ANSWER
-        result = self._of_thread.enclosure.run(sources, gold, self._limits)
+        result = self._enclosure.run(sources, gold, self._limits)
         if where != "code block" and result.text.startswith(_NO_PYTHON):
             return NO_ANSWER  # prose
         value = _VALUES.get(result.value, GradeValue.WRONG)
