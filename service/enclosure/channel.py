@@ -12,7 +12,7 @@ from io import BufferedRWPair
 from typing import IO, Any
 
 Stream = IO[bytes] | BufferedRWPair
-MAX_BYTES = 8 * 2**20
+MAX_BYTES = 4 * 2**20
 _MAX_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
 _PLAIN_TYPES = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
 _COLLECTIONS: dict[str, Any] = {each.__name__: each for each in (list, tuple, set, frozenset)}
@@ -82,12 +82,17 @@ def decode(value: Any, resolve: Callable[[int], Any]) -> Any:
     return _READERS[name](content)
 
 
-def send(file: Stream, message: dict[str, Any]) -> None:
-    """Send a message. Raises `MemoryError`, and sends nothing, if it is too long."""
+def pack(message: dict[str, Any]) -> bytes:
+    """Return a message as it is sent. Raises `MemoryError` if it is too long."""
     line = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
     if len(line) > MAX_BYTES:
         raise MemoryError("the message is too long")
-    file.write(line)
+    return line
+
+
+def send(file: Stream, message: dict[str, Any]) -> None:
+    """Send a message. Raises `MemoryError`, and sends nothing, if it is too long."""
+    file.write(pack(message))
     file.flush()
 
 

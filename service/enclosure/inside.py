@@ -1,8 +1,8 @@
 """What runs in bubblewrap: a server that stays, and for each program a process of its tests and its own.
 
-The server forks the tests' process, which forks the program's process before it reads its request, so that
-the program's memory never holds the tests. The program is alone in a process namespace: it can neither name
-another process nor signal it.
+The server reads programs with their limits. It forks the tests' process, which forks the program's process
+before the tests are sent, so that the program's memory never holds them. The program is alone in a process
+namespace: it can neither name another process nor signal it.
 """
 
 import contextlib
@@ -15,6 +15,7 @@ import signal
 import socket
 import struct
 import sys
+from typing import IO, Any
 
 from service.enclosure.channel import receive, send
 from service.enclosure.program import serve
@@ -43,18 +44,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Run programs one after another, until standard input ends."""
+    """Run programs one after another. Raises EOFError when standard input ends."""
     _forbid_calls()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    requests, results = os.dup(0), os.dup(1)
+    requests, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     for number in range(3):
         os.dup2(os.open("/dev/null", os.O_RDWR), number)
     sys.path.pop(0)  # the folder of this package
     while True:
+        request = receive(requests)
         tests = os.fork()
         if tests == 0:
             with contextlib.suppress(BaseException):
-                _run(requests, results)
+                _run(request, requests, results)
                 os._exit(0)
             os._exit(1)
         if os.waitpid(tests, 0)[1] != 0:
@@ -90,8 +92,8 @@ def _forbid_calls() -> None:
     assert failed == 0, f"seccomp: {os.strerror(-failed)}"
 
 
-def _run(requests: int, results: int) -> None:
-    """Confine this process, fork the program's, and answer a request with the result of its tests."""
+def _run(request: dict[str, Any], requests: IO[bytes], results: IO[bytes]) -> None:
+    """Confine this process, fork the program's, read the tests, run them and send the result."""
     _check(_libc.unshare(_NEW_MOUNTS | _NEW_PROCESSES))
     size = f"size={FILE_MB}m,nr_inodes=2048,mode=1777".encode()
     _check(_libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), size))
@@ -112,36 +114,29 @@ def _run(requests: int, results: int) -> None:
             os.dup2(other.detach(), 3)
             os.closerange(4, _OPEN_FILES)
             os.setsid()
-            _run_program()
+            _drop_privileges(request["user"], request["memory_mb"])
+            _lower(resource.RLIMIT_CPU, request["seconds"])
+            with socket.socket(fileno=3).makefile("rwb") as end:
+                serve(end, request["sources"], request["helpers"], request["names"])
         os._exit(0)
     other.close()
-    with os.fdopen(requests, "rb") as file:
-        request = receive(file)
-    _drop_privileges(request["user"], request["memory_mb"])
-    sys.setrecursionlimit(2_000)
-    tests, token = request.pop("tests"), request.pop("token")
     signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
     signal.setitimer(signal.ITIMER_REAL, request["wall_seconds"])
+    send(results, {})  # now the tests may come
+    _drop_privileges(request["user"], request["memory_mb"])
+    sys.setrecursionlimit(2_000)
+    message = receive(requests)
+    requests.close()
+    token = message.pop("token")
     with mine.makefile("rwb") as end:
-        send(end, request)
-        result = run_tests(end, tests, request["helpers"], request["names"])
+        result = run_tests(end, message["tests"], request["helpers"], request["names"])
     in_time = signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0
     if result["value"] == "ended":
         os.kill(child, signal.SIGKILL)  # it may only have closed its end or sent nonsense
         usage = os.wait4(child, 0)[2]
         if not in_time or usage.ru_utime + usage.ru_stime >= 0.9 * request["seconds"]:
             result["value"] = "too slow"
-    with os.fdopen(results, "wb") as file:
-        send(file, {**result, "token": token})
-
-
-def _run_program() -> None:
-    """Read a request, without the tests, confine this process and run the request's program."""
-    with socket.socket(fileno=3).makefile("rwb") as end:
-        request = receive(end)
-        _drop_privileges(request["user"], request["memory_mb"])
-        _lower(resource.RLIMIT_CPU, request["seconds"])
-        serve(end, request["sources"], request["helpers"], request["names"])
+    send(results, {**result, "token": token})
 
 
 def _drop_privileges(user: int, memory_mb: int) -> None:

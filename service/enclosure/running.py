@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from functools import cache
 from glob import glob
 from pathlib import Path
-from typing import Any
 
-from service.enclosure.channel import MAX_BYTES, parse, send
+from service.enclosure.channel import MAX_BYTES, pack, parse, send
 from service.program_gold import ProgramGold
 
 GRACE_S = 10.0
@@ -93,6 +92,11 @@ class Enclosure:
                 else the first that is Python.
         """
         limits = limits or Limits()
+        token = secrets.token_hex()  # tests cannot answer for those that follow them
+        try:
+            tests = pack({"tests": gold.tests, "token": token})
+        except MemoryError:
+            return ProgramResult("bad tests", text="the tests are too long")
         with self._running:
             if self._closed:
                 return ProgramResult("not run", text="closed")
@@ -102,16 +106,17 @@ class Enclosure:
                     _command(), stdin=pipe, stdout=pipe, stderr=pipe, env={}, cwd="/", bufsize=0
                 )
             process = self._process
-            request = {
-                "sources": sources,
-                "tests": gold.tests,
-                "helpers": gold.helpers,
-                "names": gold.names,
-                "user": _FIRST_USER + process.pid % 2**22,
-                **vars(limits),
-            }
+            assert process.stdin is not None
+            request = {"sources": sources, "helpers": gold.helpers, "names": gold.names, **vars(limits)}
+            deadline = time.monotonic() + limits.wall_seconds + GRACE_S
             try:
-                return _ask(process, request, limits)
+                send(process.stdin, {**request, "user": _FIRST_USER + process.pid % 2**22})
+                _read_line(process, limits, deadline)  # the program's process exists now
+                process.stdin.write(tests)
+                answer = parse(_read_line(process, limits, deadline))
+                if answer["token"] != token:
+                    raise ValueError
+                return ProgramResult(answer["value"], answer["line"], answer["text"])
             except TimeoutError:
                 result = ProgramResult("bad tests", text="the tests did not finish")
             except MemoryError:
@@ -184,23 +189,16 @@ def _command() -> list[str]:
     ]
 
 
-def _ask(process: "subprocess.Popen[bytes]", request: dict[str, Any], limits: Limits) -> ProgramResult:
-    """Return what the enclosure answers; after an exception bubblewrap has to be ended.
+def _read_line(process: "subprocess.Popen[bytes]", limits: Limits, deadline: float) -> bytes:
+    """Return a line of the enclosure.
 
     Raises:
-        TimeoutError: the tests go on after the program's time.
+        TimeoutError: it did not come by the deadline.
         MemoryError: all processes together hold too much.
     """
-    assert process.stdin is not None
     assert process.stdout is not None
-    token = secrets.token_hex()  # tests cannot answer for those that follow them
-    try:
-        send(process.stdin, {**request, "token": token})
-    except MemoryError:
-        return ProgramResult("bad tests", text="the tests are too long")
     output, waiting = process.stdout.fileno(), select.poll()  # `select` fails for file numbers above 1,023
     waiting.register(output, select.POLLIN)
-    deadline = time.monotonic() + limits.wall_seconds + GRACE_S
     line = b""
     while not line.endswith(b"\n") and len(line) < MAX_BYTES:
         if time.monotonic() > deadline:
@@ -211,10 +209,7 @@ def _ask(process: "subprocess.Popen[bytes]", request: dict[str, Any], limits: Li
                 raise EOFError
         elif _resident(process.pid) > limits.memory_mb * 2**20:
             raise MemoryError
-    answer = parse(line)
-    if answer["token"] != token:
-        raise ValueError
-    return ProgramResult(answer["value"], answer["line"], answer["text"])
+    return line
 
 
 def _resident(process: int) -> int:

@@ -174,7 +174,7 @@ def f():
         except OSError:
             return made
 """
-    idle = 4  # bubblewrap, the server, and what waits for the next program and for its tests
+    idle = 2  # bubblewrap and the server
     assert 0 < int(value_of(bomb)) <= inside.PROCESSES
     until = time.monotonic() + 2
     while sleepers() > idle and time.monotonic() < until:
