@@ -103,7 +103,9 @@ def test_the_server_goes_on_numbering_counting_and_refusing(url: str) -> None:
 def test_what_only_a_file_has_is_said(cli: CommandLine, url: str) -> None:
     assert "copies SQLite files only. Use `pg_dump " in cli.refused("db", "backup", "copy.db", "--db", url)
     assert "bytes after" in cli.ok("db", "upgrade", "--vacuum", "--db", url).out
-    cli.ok("db", "upgrade", "--db", url)
+    shown = cli.ok("db", "upgrade", "--json", "--db", url.replace("tagrpo@", "tagrpo:secret@")).out
+    assert "tagrpo:***@" in shown
+    assert "secret" not in shown
     assert os.listdir() == []
 
 

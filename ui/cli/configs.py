@@ -32,6 +32,7 @@ from ui.cli.settings import RunArgument, Words, db, profiles_file
 
 with lazy_imports():
     from evaluator.evals import runs
+    from service.database import place as places
     from service.runs import store, tables
     from ui.cli import app
 
@@ -185,7 +186,7 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     Args:
         hide_log: Training: write verl's output only to the run's folder, and show the steps.
     """
-    place, profiles = db.place.absolute(), profiles_file().absolute()  # before the folder changes
+    place, profiles = places.absolute(db.place), profiles_file().absolute()  # before the folder changes
     with db.reading() as session:
         chosen = store.find_run(session, run)
         kept = session.get(tables.RunConfigRow, chosen.id)
@@ -202,5 +203,5 @@ def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -
     if chosen.kind != "judge":
         name = runs.config_name(chosen) if chosen.kind == "eval" else chosen.name
         settings = settings.model_copy(update={"name": name})
-    db.name = str(place) if isinstance(place, Path) else place.whole
+    db.name = str(place) if isinstance(place, Path) else place.render_as_string(hide_password=False)
     command(settings, **({"hide_log": hide_log} if chosen.kind == "train" else {}))

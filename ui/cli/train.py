@@ -79,8 +79,10 @@ def plan(
     if script is not None:
         scripts.write_script(script, made, others)
         output.note(f"comparison script: {script}. Try it with --dry-run first")
-    output.note(*made.notes)
-    missing = [name for name in ("tokens_per_second", "training_tflops") if getattr(made.speed, name) is None]
+    output.note(*planning.uncounted(made.methods))
+    missing = [
+        name for name in ("tokens_per_second", "training_tflops") if getattr(made.assumed, name) is None
+    ]
     terminal.show(
         made.to_json(),
         "",
