@@ -20,6 +20,7 @@ from service.database import Database
 from service.errors import InputError
 from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.runs.tables import RunRow
+from ui import rendering
 
 TWO = [(4, 2, 0), (4, 1, 1)]
 
@@ -323,7 +324,7 @@ WHOLE = document.Document(
     ("render", "parts"),
     [
         (
-            document.render_markdown,
+            rendering.render_markdown,
             (
                 "# A \\<title\\>\n\nIt is **so** & `x<y`.\n\n## One\\_1\n\n",
                 "| name | k\\|1 |\n| --- | ---: |\n| a | 1 |\n| b | 2 |\n\n- first\n- `a_b`\n\n",
@@ -331,7 +332,7 @@ WHOLE = document.Document(
             ),
         ),
         (
-            document.render_latex,
+            rendering.render_latex,
             (
                 "\\begin{table}\n\\centering\n\\begin{tabular}{lr}\n",
                 "\\begin{itemize}\n\\footnotesize\n\\item \\textbf{so} \\& \\texttt{x\\textless{}y}\n",
@@ -346,9 +347,9 @@ def test_documents_as_text_and_tables_and_notes_as_latex(render, parts):
 
 def test_infinity_is_named_where_json_has_no_number():
     value = {"a": [1 / 3, float("inf")], "b": {"z": -float("inf")}, "c": ("x", None, True)}
-    assert document.finite(value) == {
+    assert rendering.finite(value) == {
         "a": [1 / 3, "Infinity"],
         "b": {"z": "-Infinity"},
         "c": ["x", None, True],
     }
-    assert document.finite(2.5) == 2.5
+    assert rendering.finite(2.5) == 2.5

@@ -24,7 +24,6 @@ from evaluator.reports.document import (
     number,
     percent,
     points,
-    render_markdown,
     span,
     table_of,
 )
@@ -59,6 +58,7 @@ from ui.charts.eval_curves import curve_chart
 from ui.charts.intervals import rate_dots
 from ui.charts.saving import draw
 from ui.charts.training_steps import step_chart, window_means
+from ui.rendering import render_markdown
 
 REPORT_FILE = "report.md"
 _PICTURES = "pictures"
