@@ -227,9 +227,8 @@ class Reading(Generic[C]):
 
     def _source(self, at: Place) -> str:
         """Return the line or the flag that gave a value; empty for a word."""
-        places = [place[:length] for length in range(len(at), 0, -1) for place in (at, _plain(at))]
-        if self._kind.rest and at and at[0] == self._kind.rest:
-            places += [at[1:]]
+        alike = [at, _plain(at), *([at[1:]] if self._kind.rest in at[:1] else [])]
+        places = [place[:length] for length in range(len(at), 0, -1) for place in alike]
         return next((self._sources[place] for place in places if place in self._sources), "")
 
 
