@@ -30,10 +30,10 @@ class Points:
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are shown."""
+    """Cells as they are shown; the commands also print tables of plain values."""
 
     columns: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]  # a cell may have a second line after a line break
+    rows: Sequence[Sequence[Any]]  # a cell may have a second line after a line break
     title: str = ""
     words: int = 1  # columns at the left that hold words; the others hold numbers
     breaks: tuple[int, ...] = ()  # rows before which a line is drawn
