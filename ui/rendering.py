@@ -65,7 +65,7 @@ def _escape_markdown(text: str) -> str:
 def render_latex(document: Document) -> str:
     """Return the tables and notes of a report as LaTeX, for a page that loads booktabs and has T1 fonts."""
     parts = ["% needs \\usepackage{booktabs} and \\usepackage[T1]{fontenc}\n"]
-    parts += [_latex_table(table) + "\n" for table in document.tables]
+    parts += [_latex_table(table) + "\n" for table in document.blocks if isinstance(table, Table)]
     if document.notes:
         items = (rf"\item {_latex_note(note)}" for note in document.notes)
         parts.append("\n".join((r"\begin{itemize}", r"\footnotesize", *items, r"\end{itemize}", "")))

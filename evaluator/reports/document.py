@@ -66,14 +66,6 @@ class Document:
     notes: tuple[str, ...] = ()
     title: str = ""
 
-    @property
-    def tables(self) -> list[Table]:
-        return [block for block in self.blocks if isinstance(block, Table)]
-
-    @property
-    def pictures(self) -> list[Picture]:
-        return [block for block in self.blocks if isinstance(block, Picture)]
-
 
 def table_of(
     rows: Iterable[Any],

@@ -91,7 +91,8 @@ def write_report(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> None:
     It appears only when complete and replaces an earlier one.
     """
     document = _document(plan, steps)
-    drawn = {picture.name: draw(dict(picture.spec), ".svg") for picture in document.pictures}
+    pictures = (block for block in document.blocks if isinstance(block, Picture))
+    drawn = {picture.name: draw(dict(picture.spec), ".svg") for picture in pictures}
 
     def write(place: Path) -> None:
         (place / _PICTURES).mkdir()
