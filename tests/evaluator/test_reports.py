@@ -111,7 +111,7 @@ def test_left_out_problems_are_left_out_for_all_rows_and_said(db):
     assert [line.at(8).value for line in report.lines] == [0.5, 1.0]
     assert {(line.left_out, one.problems) for line in report.lines for one in line.scores} == {(1, 2)}
     assert len(said(report, "1 of 3 problems are excluded at every k")) == 2
-    basis = report_document(report).tables[-1]
+    basis = report_document(report).blocks[-1]
     assert [row[3] for row in basis.rows] == ["2 of 3", "2 of 3"]
     with pytest.raises(InputError, match="a, b, test: none of the 3 problems has 16 graded samples"):
         build(db, "a", "b", ks=[16], allow_missing=True)
@@ -126,7 +126,7 @@ def test_an_average_stands_only_where_all_its_columns_do(db):
     assert {key: [score.value for score in scores] for key, scores in report.averages.items()} == {
         ("a", "competition"): [0.5]
     }
-    table = cells(report_document(report).tables[0])
+    table = cells(report_document(report).blocks[0])
     assert table["a"] == {
         "method": "a",
         "AMC": "50.00",
@@ -144,12 +144,12 @@ def test_unknown_grades_are_bounds(db):
     add_eval_run(db, "a", [(4, 2, 0), (4, 0, 2)])
     report = build(db, "a", ks=[1])
     page = report_document(report)
-    value, interval = page.tables[0].rows[0][1].split("\n")
+    value, interval = page.blocks[0].rows[0][1].split("\n")
     assert value == "25.00 to 50.00"
     low, high = interval.strip("[]").split(", ")
     assert float(low) < 25 < 50 < float(high)
     assert said(report, "the report shows two values")
-    assert page.tables[-1].rows[0][6] == "25.00"  # unknown %
+    assert page.blocks[-1].rows[0][6] == "25.00"  # unknown %
 
 
 def test_no_average_over_different_problems(db):

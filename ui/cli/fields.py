@@ -140,7 +140,7 @@ def find_setting(kind: type[Config], path: str) -> Setting | None:
         each = fields.get(".".join(names[:length]))
         if each is not None and (length == len(names) or each.takes_keys):
             return each
-    if kind.rest and names[0] not in kind.model_fields:
+    if kind.rest and names and names[0] not in kind.model_fields:
         return find_setting(kind, f"{kind.rest}.{path}")
     return None
 
