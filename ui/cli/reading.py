@@ -268,7 +268,7 @@ def _problem(kind: type[Config], at: Place, error: Any) -> str:
             return f"{name and f'{name}: '}{error['ctx']['error']}"
         case "model_type" | "dict_type":
             return f"{name} is {value!r}; give a table."
-    if setting is None or last.isdigit():
+    if setting is None or setting.takes_keys or last.isdigit():
         return f"{name}: {value!r} cannot be used ({error['msg']})."
     words, limits = setting.type_words, setting.limits
     limits = f"{':' if words == 'one of' else ','} {limits}" if limits else ""
