@@ -129,6 +129,7 @@ def _fields(kind: type[Config], prefix: str, choice: tuple[str, str] | None = No
             yield from _fields(table, f"{each.path}.", of)
 
 
+@cache
 def find_setting(kind: type[Config], path: str) -> Setting | None:
     """Return the field of a path, or the one whose value has it as a key; None if there is none.
 
