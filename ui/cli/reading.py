@@ -16,6 +16,7 @@ table: `anchor=own` is `recipe.anchor=own`.
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from difflib import get_close_matches
@@ -344,16 +345,15 @@ def _split_list(text: str) -> list[str]:
 def _lines(text: str) -> dict[Place, int]:
     """Return the line of each key of a TOML file, by its place."""
     lines: dict[Place, int] = {}
-    counts: dict[Place, int] = {}
+    counts: Counter[Place] = Counter()
     table: Place = ()
     for number, line in enumerate(text.splitlines(), start=1):
         if header := _HEADER.match(line):
             table = _parts(header[2])
             if header[1] == "[[":
-                index = counts.get(table, 0)
-                counts[table] = index + 1
                 lines.setdefault(table, number)
-                table = (*table, index)
+                counts[table] += 1
+                table = (*table, counts[table] - 1)
             lines.setdefault(table, number)
         elif assignment := _ASSIGNMENT.match(line):
             lines.setdefault((*table, *_parts(assignment[1])), number)
