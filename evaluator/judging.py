@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.config import ScoreConfig
+from evaluator.config import SamplingSettings, ScoreConfig
 from evaluator.evals.overview import other_version
 from evaluator.evals.problems import read_problems
 from evaluator.evals.results import load_result
@@ -38,7 +38,7 @@ from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.hashing import content_hash, content_id, derive_seed
 from service.models.estimate import Estimate, between, priced, tokens
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec
 from service.runs.spending import hold_cap, read_ledger
 from service.runs.store import Run, check_name, keep_config, open_run
 from service.telling import TellStage

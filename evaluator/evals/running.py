@@ -15,7 +15,7 @@ from sqlalchemy import delete, func, insert, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
-from evaluator.config import EvalConfig
+from evaluator.config import EvalConfig, SamplingSettings
 from evaluator.evals.counts import Block, read_block, samples_missing
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, read_problems
@@ -36,7 +36,7 @@ from service.engines.opening import OpenModels, engine_logs
 from service.errors import InputError
 from service.hashing import derive_seed
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
-from service.models.settings import NO_RAW_IMAGES, SamplingSettings
+from service.models.settings import NO_RAW_IMAGES
 from service.questions.images import Image, load_images, store_images
 from service.runs.spending import hold_cap
 from service.runs.store import Run, check_name, keep_config

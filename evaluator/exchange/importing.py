@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.loading import LoadedBenchmark, require_golds
+from evaluator.config import SamplingSettings
 from evaluator.evals.counts import Block
 from evaluator.evals.problems import (
     PlacedProblem,
@@ -43,7 +44,7 @@ from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database
 from service.errors import InputError
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec
 from service.questions.columns import RowProblem, bare_answer
 from service.questions.images import PLACEHOLDER, ImageProblem, RowImages, order_numbered, store_images
 from service.questions.store import default_set_name

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from evaluator.presets import PromptConfig
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, VerdictRule
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION
@@ -21,7 +22,7 @@ from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
-from service.models.settings import PromptConfig, PromptSpec, Sampling
+from service.models.settings import PromptSpec, Sampling
 from service.questions.store import load_question_set, usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run

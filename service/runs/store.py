@@ -182,12 +182,19 @@ def _run_id(
 
 def changed_settings(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Return the settings in which two specs differ, as `key (1 stored, 2 given)`."""
-    old, new = dict(_settings(stored)), dict(_settings(given))
-    return [
-        f"{key} ({_shorten(old, key)} stored, {_shorten(new, key)} given)"
-        for key in sorted({*old, *new})
-        if old.get(key, ...) != new.get(key, ...)
-    ]
+    return [*differing_settings({"stored": stored, "given": given}).values()]
+
+
+def differing_settings(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the settings in which specs differ, by key; the name of each spec follows its value."""
+    flat = {name: dict(_settings(spec)) for name, spec in specs.items()}
+    differing = {}
+    for key in sorted({key for settings in flat.values() for key in settings}):
+        first, *others = ([settings[key]] if key in settings else [] for settings in flat.values())
+        if any(other != first for other in others):
+            values = (f"{_shorten(settings, key)} {name}" for name, settings in flat.items())
+            differing[key] = f"{key} ({', '.join(values)})"
+    return differing
 
 
 def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:

@@ -22,12 +22,12 @@ from evaluator.evals.samples import grade_run
 from evaluator.evals.tables import GradeRow
 from evaluator.grading import GRADER_VERSION, AnswerKind, Clustering, ClusterJob
 from evaluator.passk import curve
+from evaluator.presets import PromptConfig
 from evaluator.signal.sources import load_runs
 from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database
 from service.errors import InputError, NotFoundError
-from service.models.settings import PromptConfig
 from service.runs.store import Run, check_name, open_run
 
 

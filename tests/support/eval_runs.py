@@ -13,6 +13,7 @@ from typing import Any
 from runs import add_ask
 from sqlalchemy import select, update
 
+from evaluator.config import SamplingSettings
 from evaluator.evals.counts import Block
 from evaluator.evals.problems import (
     PlacedProblem,
@@ -31,7 +32,7 @@ from evaluator.grading.versions import grader_id
 from service.asks.store import add_tasks
 from service.asks.tables import DONE, TaskRow
 from service.database import Database
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec
 from service.runs.store import Run, finish_run, open_run
 
 Counts = Sequence[tuple[int, int, int]]

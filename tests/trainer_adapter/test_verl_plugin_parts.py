@@ -404,8 +404,11 @@ def test_hydra_reads_every_recipe_back():
         ({"tagrpo_recipe": {"name": "grpo", "colour": "red"}}, r"tagrpo_recipe: .* argument 'colour'"),
         ({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}}, r"tagrpo_recipe: .* argument 'x'"),
         ({"tagrpo_run": {"seed": -1}}, "seed is -1"),
-        ({"tagrpo_run": {"answers": "some"}}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
-        ({"tagrpo_run": {"colour": "red"}}, r"tagrpo_run\.colour: unknown setting"),
+        (
+            {"tagrpo_run": {"answers": "some"}},
+            r"tagrpo_run\.answers is 'some': Input should be 'boxed'",
+        ),
+        ({"tagrpo_run": {"colour": "red"}}, r"tagrpo_run\.colour is 'red': Extra inputs"),
         ({"tagrpo_run": {"kl_on": "some"}}, "kl_on is 'some'"),
         ({"tagrpo_run": {"poll_interval_s": 0.0}}, "poll_interval_s is 0.0"),
     ],

@@ -151,7 +151,7 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
         ((MODEL, "--max-usd", "1"), "price"),
         ((MODEL, "retry_final=true"), "does not apply to a judge"),
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
-        ((MODEL, "max_tokens=0"), "max_tokens=0: give an integer"),
+        ((MODEL, "max_tokens=0"), "max_tokens is 0; give an integer"),
     ]:
         assert message in cli.refused(*judging, *words)
     assert not server.paid

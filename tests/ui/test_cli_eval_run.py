@@ -175,7 +175,7 @@ def test_a_command_that_cannot_run_is_refused(cli: CommandLine) -> None:
             "eval run --model m": "give either benchmarks, or a published neighbor set",
             "eval run sums.jsonl neighbors=x --model m": "give either benchmarks",
             "eval run neighbors=x --from y --model m": "sources apply only to benchmarks",
-            "eval run sums.jsonl --model m --preset mine": "--preset is 'mine'; give one of: default, paper",
+            "eval run sums.jsonl --model m --preset mine": "--preset: preset is 'mine'; give one of: default",
             "eval run nothing --model m": 'no benchmark "nothing"',
             "eval run sums.jsonl --model noprovider-model": "litellm knows no provider",
             "eval run sums.jsonl --model x sampler=vllm device=cpu": "device does not apply to sampler=vllm",
@@ -183,7 +183,7 @@ def test_a_command_that_cannot_run_is_refused(cli: CommandLine) -> None:
             "runs show nothing": "there is no run 'nothing'",
             "eval score nothing": "there is no run 'nothing'",
             "eval run sums.jsonl --model x grader=no_such:grade": "add its folder to PYTHONPATH",
-            "eval run sums.jsonl --model x --n 0": "--n is 0; give an integer, 1 to 100,000",
+            "eval run sums.jsonl --model x --n 0": "--n: n is 0; give an integer, 1 to 100,000",
         }
     )
     address = ("--base-url", "http://me:secret@localhost")

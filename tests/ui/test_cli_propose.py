@@ -41,10 +41,10 @@ def test_settings_that_cannot_be(cli: CommandLine) -> None:
     for more, message in {
         "": "proposer.model is missing",
         "proposer=rules proposer.strategies=rename": "is used only with proposer=llm",
-        "proposer=rules --model gpt-4-turbo": "--model is used only with proposer=llm",
+        "proposer=rules --model gpt-4-turbo": "--model: proposer.model is used only with proposer=llm",
         "proposer=rules proposer.candidates=f.jsonl": "is used only with proposer=file",
         "proposer=file": "proposer.candidates is missing",
-        "proposer=rules --n 65": "--n is 65; give an integer, 1 to 64",
+        "proposer=rules --n 65": "--n: n is 65; give an integer, 1 to 64",
         "proposer=rules verdict.accept=40": "accept_overlap 40 can never be reached",
         "proposer=rules verdict.looks=[16,12]": "increasing",
         "proposer=rules premises=openai/test-model": "Add one",
@@ -56,8 +56,8 @@ def test_settings_that_cannot_be(cli: CommandLine) -> None:
         "proposer.strategies=nope": "neither a built-in strategy (perspectives, paraphrase",
         "proposer.strategies=[rename,rename]": "a strategy appears twice",
         "--n 1 proposer.strategies=[rename,format]": "2 strategies for 1",
-        "proposer.price=[1,2,3]": "proposer.price=[1,2,3]: ",
-        "proposer.price=[nan,1]": "proposer.price=[nan,1]: ",
+        "proposer.price=[1,2,3]": "proposer.price is '[1,2,3]'; give a list of 2",
+        "proposer.price=[nan,1]": "proposer.price: give two finite",
     }.items():
         refused(cli, llm(NOWHERE, *more.split()), message)
 

@@ -78,11 +78,11 @@ def test_what_cannot_be_is_refused(cli: CommandLine, place: Path) -> None:
             "train recipes grpoo": "no recipe 'grpoo'. Available: grpo,",
             "train recipes grpo verl.actor_rollout_ref.rollout.n=4": "recipe grpo sets this",
             "train recipes grpo advantage=mymod:fn": "module mymod cannot be imported",
-            "train recipes grpo respones=2": "respones=2: unknown setting. Did you mean responses?",
-            "train recipes grpo anchor=theirs": "anchor=theirs: give one of: question, own",
+            "train recipes grpo respones=2": "respones: unknown setting. Did you mean responses?",
+            "train recipes grpo anchor=theirs": "anchor is 'theirs'; give one of: question, own",
             "train recipes grpo trainer.save_freq=5": "start with `verl.`: verl.trainer.save_freq=5",
             "train recipes grpo verl.tagrpo_run.seed=5": "or a setting (run.seed=7)",
-            "train recipes grpo run.seed=-1": "run.seed=-1: give an integer, at least 0",
+            "train recipes grpo run.seed=-1": "run.seed is -1; give an integer, at least 0",
             "train recipes grpo nodes=2": "need a Ray cluster",
             "train plan grpo --model Qwen3-4B": "--questions",
             "train plan grpo --model m --questions 9 --assume training_tflops=0": "give a number, more than",
@@ -319,7 +319,7 @@ def test_a_file_holds_all_namespaces_and_words_win_over_it(cli: CommandLine, tmp
     assert refused.code == 2
     for line in (
         f"{file}:1: modle: unknown setting. Did you mean model?",
-        f"{file}:3: recipe.loss.kl_coef is '0'; give a number.",
+        f"{file}:3: loss.kl_coef is '0'; give a number.",
         f"{file}:5: run.waves is 1; give true or false.",
     ):
         assert line in refused.err

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from service.errors import DatabaseError, InputError, PrerequisiteError
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import PrintedTable, terminal
+from ui.cli.output import terminal, value_table
 from ui.cli.settings import db
 
 with lazy_imports():
@@ -61,7 +61,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
         if _version("verl"):
             rows = contract.recipe_support(contract.installed_folders())
             record["recipes"] = [row._asdict() for row in rows]
-            table = PrintedTable(["recipe", "tier", "runs with this verl", "why not"], rows)
+            table = value_table(["recipe", "tier", "runs with this verl", "why not"], rows)
     lines = (
         f"{check['state']:9}{check['what']}: {check['detail']}"
         + (f" ({check['way_out']})" if check["way_out"] else "")
