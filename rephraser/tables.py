@@ -5,28 +5,10 @@ from typing import Any
 from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from rephraser.checks.text import likeness
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
-from service.database.base import BY_KEY_ALONE, Base, utc_now
+from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only, sealed_by, write_once
-from service.hashing import canonical_text, content_id
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
-
-
-def candidate_id(question_id: str, text: str) -> str:
-    """Return the content id of a candidate: the hash of its question's id and its canonical text."""
-    return content_id("c", {"question": question_id, "text": canonical_text(text)})
-
-
-def candidate_row(question_id: str, question: str, text: str) -> dict[str, Any]:
-    """Return the row of a candidate of a question, whose own text is `question`."""
-    return {
-        "id": candidate_id(question_id, text),
-        "question_id": question_id,
-        "text": canonical_text(text),
-        "created_at": utc_now(),
-        "likeness": likeness(question, text),
-    }
 
 
 @append_only
@@ -136,9 +118,9 @@ class ReviewWithdrawalRow(Base):
 
 
 class StandingRow(Base):
-    """Where a proposal stands now, as `reviews.status` says it; "pending" where it is not judged yet.
+    """Where a proposal stands now, as `rephraser.candidates` says it; "pending" where it is not judged yet.
 
-    `reviews.status.update_standings` keeps it and the table below in the transactions that change them.
+    `rephraser.candidates.update_standings` keeps it and the table below in the transactions that change them.
     """
 
     __tablename__ = "standings"

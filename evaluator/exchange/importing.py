@@ -29,9 +29,9 @@ from evaluator.evals.problems import (
     run_problems,
 )
 from evaluator.evals.results import read_numbers
-from evaluator.evals.running import NewSample, Note, Progress, insert_samples
+from evaluator.evals.running import Note, Progress
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, model_slug, open_eval_run, run_version
-from evaluator.evals.samples import grade_run
+from evaluator.evals.samples import NewSample, grade_run, insert_samples
 from evaluator.evals.tables import RunProblemRow, SampleCountsRow
 from evaluator.exchange.agreement import POINTS, only_points, read_agreement
 from evaluator.exchange.files import NO_STOP_REASON, OutsideResponse, ResponseFile, with_thoughts_opened

@@ -11,7 +11,7 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.intervals import exact_interval
-from rephraser.reviews.status import PENDING, STATUSES, standing_counts
+from rephraser.candidates import PENDING, STATUSES, candidate_id, standing_counts
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
 from rephraser.tables import (
     CandidateRow,
@@ -20,7 +20,6 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
     ProposalRow,
-    candidate_id,
 )
 from rephraser.verdict.successes import Successes
 from service.database import upsert, utc_now

@@ -53,16 +53,13 @@ class Estimate:
         return {**vars(self), "usd": self.usd}
 
 
-def scaled(
-    session: Session, trial: Run, count: int, questions: int, scale: float, *, spread: float = 1.0
-) -> Estimate:
+def scaled(session: Session, trial: Run, count: int, questions: int, scale: float) -> Estimate:
     """Return `scale` times what a trial of `count` questions took, give or take 2/sqrt(count).
 
-    What questions cost varies about as much as it is. `spread` widens the range both ways once more, where
-    the trial was of other questions.
+    What questions cost varies about as much as it is.
     """
     error = min(0.9, 2 / math.sqrt(count))
-    scales = scale * between((1 - error) / spread, (1 + error) * spread)
+    scales = scale * between(1 - error, 1 + error)
     stages = []
     for line in read_ledger(session, trial.id):
         numbers = (line.requests * scales, line.prompt_tokens * scales, line.completion_tokens * scales)

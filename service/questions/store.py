@@ -9,7 +9,7 @@ from sqlalchemy import Select, delete, func, insert, or_, select
 from sqlalchemy.orm import Session
 
 from service.answer_kinds import AnswerKind
-from service.database import in_parts, upsert, utc_now
+from service.database import find_by_id, in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import Question
@@ -149,8 +149,9 @@ def load_question_set(session: Session, name: str) -> list[Question]:
 
 def load_questions(session: Session, question_ids: Sequence[str]) -> dict[str, Question]:
     """Return those of these questions that are in the database, by id."""
-    rows = session.execute(select(*QUESTION_COLUMNS).where(QuestionRow.id.in_(question_ids)))
-    return {row.id: as_question(row) for row in rows}
+    query = select(*QUESTION_COLUMNS)
+    parts = (session.execute(query.where(QuestionRow.id.in_(part))) for part in in_parts(question_ids))
+    return {row.id: as_question(row) for rows in parts for row in rows}
 
 
 def usable_kinds(session: Session, name: str) -> dict[str, AnswerKind]:
@@ -205,23 +206,10 @@ def page(
     return members[:limit], total, members[limit - 1].position if more else None
 
 
-def find_question(session: Session, prefix: str) -> Question:
-    """Return the question whose id begins with `prefix` (with or without its `q_`)."""
-    wanted = prefix if prefix.startswith("q_") else f"q_{prefix}"
-    rows = session.scalars(
-        select(QuestionRow)
-        .where(QuestionRow.id.startswith(wanted, autoescape=True))
-        .order_by(QuestionRow.id)
-        .limit(5)
-    ).all()
-    if not rows:
-        raise NotFoundError(
-            f'no question has an id that starts with "{prefix}". See `tagrpo questions list SET`.'
-        )
-    if len(rows) > 1:
-        some = ", ".join(row.id for row in rows)
-        raise InputError(f'several ids start with "{prefix}", such as {some}. Give more characters.')
-    return as_question(rows[0])
+def find_question(session: Session, reference: str) -> Question:
+    """Return the question whose id begins with `reference` (with or without its `q_`)."""
+    hint = "See `tagrpo questions list SET`."
+    return as_question(find_by_id(session, QuestionRow, reference, "question", hint))
 
 
 def places(session: Session, question_id: str) -> list[tuple[str, int, str | None]]:

@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import Proposed, add_run, add_verdict
 
+from rephraser.candidates import candidate_id
 from rephraser.reviews import audit as audits
 from rephraser.reviews import store
 from rephraser.reviews.sheet import read_sheet, write_sheet
-from rephraser.tables import ReviewRow, candidate_id
+from rephraser.tables import ReviewRow
 from service.database import Database
 from service.errors import InputError, TagrpoError
 from service.questions.question import make_question

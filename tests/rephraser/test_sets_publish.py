@@ -9,6 +9,7 @@ from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets import Adaptive
+from rephraser.sets.types import Neighbor
 from rephraser.verdict.successes import Successes
 from service.database import Database
 from service.errors import InputError, NotFoundError
@@ -126,7 +127,7 @@ COUNTED: list[Asked] = [
 ]
 
 
-def neighbors(db: Database, reference: str) -> list[sets.Neighbor]:
+def neighbors(db: Database, reference: str) -> list[Neighbor]:
     with db.read() as session:
         return [one for entry in sets.load_set(session, reference).entries for one in entry.neighbors]
 

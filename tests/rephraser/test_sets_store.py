@@ -12,7 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from tampering import past_tagrpo
 
 from rephraser import sets
-from rephraser.sets import Change, changes
+from rephraser.sets import changes
+from rephraser.sets.changes import Change
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, NeighborSetRow
 from service.database import Database
 from service.errors import NotFoundError
@@ -189,7 +190,7 @@ def test_verdicts_and_other_fields(empty):
         (FIVE, ["model"]),
         (FIVE, ["verdict"]),
     ]
-    [change] = [each for each in found["neighbors_changed"] if each["verdict_changed"]]
+    [change] = [each for each in found["neighbors_changed"] if "verdict" in each["fields"]]
     assert (change["before"]["verdict"], change["after"]["verdict"]) == ("undecided", "accepted")
     assert (found["reordered"], found["neighbors_added"], found["neighbors_removed"]) == ([], [], [])
 

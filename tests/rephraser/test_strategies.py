@@ -12,6 +12,7 @@ from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Earlier, Strategy, build_messages, load_strategy
 from service.asks.remote import RemoteEndpoint
+from service.asks.request import Choice
 from service.errors import InputError
 from service.models.access import Model
 from service.questions.question import make_question
@@ -50,10 +51,10 @@ def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...]
 def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
     for structured in (False, True):
         echo = user(structured=structured)
-        alone = parse_candidates(echo, question=QUESTION, count=1, truncated=False)
+        alone = parse_candidates(Choice(echo, "stop"), question=QUESTION, count=1)
         assert (alone.candidates, alone.outcome) == ((), ParseResult.ECHOED)
     answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
-    parsed = parse_candidates(answered, question=QUESTION, count=1, truncated=False)
+    parsed = parse_candidates(Choice(answered, "stop"), question=QUESTION, count=1)
     assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)
 
 

@@ -8,7 +8,7 @@ from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.reviews.status import update_standings
+from rephraser.candidates import update_standings
 from rephraser.views.questions import (
     QuestionFilters,
     count_questions,

@@ -5,8 +5,7 @@ from datetime import UTC, datetime
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from rephraser.run.spec import PROPOSE
-from rephraser.run.store import KIND
+from rephraser.run.spec import KIND, PROPOSE
 from service.asks.request import Request
 from service.asks.store import Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, OPEN, AskRow, TaskRow

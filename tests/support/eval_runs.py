@@ -23,9 +23,8 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import EVAL, EvalSpec
-from evaluator.evals.samples import insert_grades
+from evaluator.evals.samples import NewSample, insert_grades, insert_samples
 from evaluator.evals.tables import SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id

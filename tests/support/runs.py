@@ -16,12 +16,12 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import candidate_id, update_standings
 from rephraser.checks.structure import Finding
 from rephraser.proposing.strategies import Strategy
-from rephraser.reviews.status import update_standings
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
-from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
+from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
 from service.asks.request import Message, Request
 from service.asks.store import Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, TaskRow

@@ -16,8 +16,7 @@ from sqlalchemy import select
 
 from rephraser.proposing.strategies import load_strategy
 from rephraser.run.rephrase import rephrase_run
-from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
-from rephraser.run.store import KIND
+from rephraser.run.spec import ANSWER, KIND, PREMISES, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import CandidateRow, VerdictRow
 from service.asks.ask import Models, Outcome
 from service.asks.request import Request

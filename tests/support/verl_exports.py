@@ -6,9 +6,8 @@ from typing import Any
 
 from rephraser.sets.types import NeighborSet, SetEntry, SetHeader
 from service.questions.images import LoadImages
-from trainer_adapter.verl.export import VerlExportReport, export_verl
+from trainer_adapter.verl.export import Layout, VerlExportReport, export_verl
 from trainer_adapter.verl.export_config import SetRows
-from trainer_adapter.verl.export_rows import Layout
 from trainer_adapter.verl.prompts import PromptTemplate
 
 

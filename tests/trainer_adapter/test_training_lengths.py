@@ -20,7 +20,7 @@ from trainer_adapter.runs.checking import check_lengths
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData, read_data
 from trainer_adapter.runs.running import _settle_thinking
-from trainer_adapter.verl.export_rows import Layout
+from trainer_adapter.verl.export import Layout
 from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 

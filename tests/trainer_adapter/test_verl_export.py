@@ -16,8 +16,7 @@ from rephraser.verdict.successes import Successes
 from service.errors import InputError, PrerequisiteError
 from service.questions.question import make_question
 from trainer_adapter.runs.data import read_data
-from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport
-from trainer_adapter.verl.export_rows import AnswerForm
+from trainer_adapter.verl.export import AnswerForm, DroppedPrompt, VerlExportReport
 from trainer_adapter.verl.prompts import PromptTemplate
 from trainer_adapter.verl.reward import compute_score
 

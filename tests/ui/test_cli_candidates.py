@@ -11,7 +11,7 @@ from command_line import CommandLine, squeezed
 from runs import add_ask, add_run, completion
 from sqlalchemy import insert, update
 
-from rephraser.reviews.status import update_standings
+from rephraser.candidates import update_standings
 from rephraser.tables import ProposalRow, VerdictRow
 from service.database import Database
 from service.runs.store import Run

@@ -232,7 +232,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
 
 
 @pytest.mark.slow
-def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: str, tmp_path: Path) -> None:
+def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: str) -> None:
     sent = stats(server)["requests"]
     dry = ("price=[10,30]", "max_tokens=1000", "--dry-run", "--json")
 
@@ -257,9 +257,6 @@ def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: 
     assert (after["trial"], after["trial_questions"], after["questions"]) == ("test-model.sums", 4, 6)
     assert sum(after["usd"]) / 2 == pytest.approx(drawn["usd"] * 2 / 4)  # two of six problems are missing
     assert estimate("--limit", "4", n=4)["usd"] == [0, 0]
-    other = write_sums(tmp_path / "other.jsonl", 3)
-    (wide,) = json.loads(cli(*evaluate(server, *dry, benchmark=str(other), n=4)).out)["runs"]
-    assert wide["usd"][1] / drawn["usd"] == pytest.approx(3 / 4 * 1.9 * 2)
     assert stats(server)["requests"] == sent
 
 

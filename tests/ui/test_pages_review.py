@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from pages import headings, numbers, open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
+from rephraser.candidates import read_candidates
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit, run_agreement
-from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.questions.question import make_question
@@ -144,7 +144,7 @@ def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
     assert f"tagrpo resume r --db {path}" in [code.value for code in app.code]
     with Database.open(path) as db, db.read() as session:
         run = find_run(session, "r")
-        (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]
+        (mended,) = [status for status in read_candidates(session, run.id) if status.mended_from]
     assert (mended.mended_from, mended.mended_by, mended.status) == (old, "ada", "unverified")
     next(button for button in app.button if button.label == "Store as a new candidate").click().run()
     assert "has this text as c_" in said(app)

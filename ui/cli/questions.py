@@ -12,8 +12,8 @@ from ui.cli.settings import BenchmarkRows, Limit, db
 
 with lazy_imports():
     from evaluator import grading
+    from rephraser import candidates
     from rephraser import contamination as overlaps
-    from rephraser.run import store as rephrase_runs
     from rephraser.views import questions as question_views
     from service.questions import columns as question_columns
     from service.questions import importing, mixing, reading, store
@@ -179,7 +179,7 @@ def _source(spec: Mapping[str, Any]) -> str:
 
 def _list_suspects(run: str | None, limit: int) -> None:
     with db.reading() as session:
-        run_id = run and rephrase_runs.find_neighbor_run(session, run).id
+        run_id = run and candidates.find_neighbor_run(session, run).id
         listed = question_views.find_suspects(session, run_id=run_id)
     terminal.rows(
         "suspects",

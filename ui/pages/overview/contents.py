@@ -7,7 +7,7 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
-from rephraser.reviews.status import standing_counts
+from rephraser.candidates import standing_counts
 from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
 from service.questions.store import count_labels

@@ -7,9 +7,9 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import PENDING, STATUSES, standing_counts
 from rephraser.checks.structure import FINDINGS
-from rephraser.reviews.status import PENDING, STATUSES, standing_counts
-from rephraser.run.store import KIND
+from rephraser.run.spec import KIND
 from rephraser.sets.store import list_sets
 from rephraser.views.questions import QuestionFilters
 from service.questions.store import count_labels

@@ -3,8 +3,7 @@
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import PENDING, STATUSES
-from rephraser.reviews.store import find_candidate
+from rephraser.candidates import PENDING, STATUSES, find_candidate
 from rephraser.sets.store import find_set, member_ids
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
 from rephraser.views.questions import find_suspects
