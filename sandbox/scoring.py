@@ -12,7 +12,7 @@ from evaluator.passk.intervals import exact_interval
 from rephraser.reviews.status import current_statuses
 from rephraser.tables import VerdictRow
 from service.errors import InputError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from service.runs.store import Run
 
 STRUCTURE, ANSWERS, REVIEW, HELD, PASSED, PENDING = OUTCOMES = (

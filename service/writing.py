@@ -2,11 +2,16 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from service.errors import InputError
+
+ROWS_PER_GROUP = 500
+PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
 
 
 def write_file(target: Path, write: Callable[[Path], object], *, overwrite: bool | None) -> None:
@@ -49,6 +54,21 @@ def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool
         if target.exists():
             os.replace(target, old)
         os.replace(made, target)
+
+
+def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows in groups, smaller ones if they have `images`; return their size in memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    at_once = PICTURED_PER_GROUP if "images" in schema.names else ROWS_PER_GROUP
+    rest, size = iter(rows), 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while group := list(islice(rest, at_once)):
+            table = pa.Table.from_pylist(group, schema=schema)
+            writer.write_table(table)
+            size += int(table.nbytes)
+    return size
 
 
 def check_file_target(target: Path, *, overwrite: bool | None) -> None:

@@ -95,30 +95,20 @@ def _refuse_lacking(row: RawRow, columns: Columns, text: str, choices: str | Non
 
 def _columns(benchmark: Benchmark, present: Collection[str], name: str, *, exact: bool, own: bool) -> Columns:
     """Return the columns of question and answer; a copy of a known benchmark may name them otherwise."""
-    wanted, there = benchmark.columns, f"available: {', '.join(sorted(present)) or 'none'}"
-
-    def missing(*columns: str | None) -> list[str]:
-        return [each for each in columns if each and {each, each.split(".")[0]}.isdisjoint(present)]
-
+    wanted = benchmark.columns
     whole = [wanted.question, *wanted.options] if wanted.options else []  # no part of an object can be named
     whole += [wanted.kind, wanted.tolerance] if own else []
     if lacking := [each for each in whole if each and each not in present]:
-        raise InputError(f"{name}: no column {', '.join(map(repr, lacking))}; {there}.")
+        there = ", ".join(sorted(present)) or "none"
+        raise InputError(f"{name}: no column {', '.join(map(repr, lacking))}; available: {there}.")
     if wanted.options:
         return Columns(question=wanted.question)
     named = {part: getattr(wanted, part) for part in ("question", "answer", "solution", "images")}
     if not exact:
-        named = {part: column for part, column in named.items() if column and not missing(column)}
-        if "answer" in named and benchmark.kind is not AnswerKind.CODE:
-            named.pop("solution", None)
-    try:
-        return resolve(Columns(**named, further=wanted.further), present, name, benchmark.kind)
-    except InputError:
-        lacking = missing(*named.values(), *wanted.further)
-        what = f"no column {', '.join(map(repr, lacking))}" if lacking else "no question and answer found"
-        raise InputError(
-            f"{name}: {what}; {there}. Choose other columns in a .toml: [columns], question = ..."
-        ) from None
+        there = {*present}
+        named = {part: each for part, each in named.items() if each and {each, each.split(".")[0]} & there}
+    columns = Columns(**named, further=wanted.further)
+    return resolve(columns, present, name, benchmark.kind, '{} = "NAME" below [columns] of a .toml')
 
 
 def _problem(

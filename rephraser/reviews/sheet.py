@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.store import Decision, ReviewItem, find_candidate, read_items
 from service.errors import InputError, NotFoundError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from service.writing import write_text
 
 

@@ -9,11 +9,11 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
+from rephraser.questions.tables import QuestionRow
 from rephraser.reviews.status import update_standings
 from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
-from service.questions.tables import QuestionRow
 
 DecisionWord = Literal["accepted", "rejected"]
 IDS_SHOWN = 3

@@ -6,6 +6,7 @@ import numpy as np
 
 from rephraser.config import RephraseConfig
 from rephraser.proposing.strategies import build_messages
+from rephraser.questions.store import load_question_set
 from rephraser.run.execution import plan_spec, premise_model
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec
 from rephraser.run.store import KIND
@@ -14,7 +15,6 @@ from service.engines.opening import price_of
 from service.models.access import Model
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
 from service.questions.question import Question
-from service.questions.store import load_question_set
 from service.runs.store import list_runs, run_question_ids
 
 REWRITE_LENGTH = between(0.8, 1.6)  # of a rewrite, in lengths of its question

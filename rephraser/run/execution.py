@@ -8,6 +8,7 @@ from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseCo
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy, load_strategy
+from rephraser.questions.store import load_question_set, usable_kinds
 from rephraser.run.rephrase import rephrase_run
 from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, PremiseSpec, RunSpec, SolverSpec
 from rephraser.run.store import KIND
@@ -22,7 +23,6 @@ from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
 from service.models.settings import PromptConfig, PromptSpec, Sampling
-from service.questions.store import load_question_set, usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, open_run
 from service.telling import TellStage

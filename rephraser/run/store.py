@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 from sqlalchemy import Row, Select, insert, select, update
 from sqlalchemy.orm import Session
 
+from rephraser.questions.store import load_questions
 from rephraser.reviews.status import status_query, update_standings
 from rephraser.tables import CandidateRow, ProposalRow, StandingRow, VerdictRow
 from service.asks.tables import AskRow
 from service.database import upsert
 from service.questions.images import Image, load_images
 from service.questions.question import Question
-from service.questions.store import load_questions
 from service.runs.store import Run, find_run
 
 KIND = "propose"

@@ -13,6 +13,8 @@ from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count
 from evaluator.signal.rates import fit_rates
 from evaluator.signal.sources import load_runs
 from rephraser.checks.text import choose_apart
+from rephraser.questions.store import QUESTION_COLUMNS, as_question
+from rephraser.questions.tables import QuestionRow
 from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.store import find_neighbor_run
 from rephraser.sets.store import count_members, count_proposals, write_set
@@ -22,8 +24,6 @@ from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
 from service.questions.question import Question
-from service.questions.store import QUESTION_COLUMNS, as_question
-from service.questions.tables import QuestionRow
 from service.runs.store import Run, check_name, package_versions
 from service.runs.tables import RunQuestionRow
 

@@ -9,6 +9,8 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from rephraser.questions.store import store_questions
+from rephraser.questions.tables import QuestionRow
 from rephraser.sets.export import FORMAT_VERSION, MANIFEST_KEY, MANIFEST_NAME, SPLIT_FILE, manifest_path
 from rephraser.sets.store import count_members, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
@@ -18,12 +20,10 @@ from service.answer_kinds import AnswerKind
 from service.database import Database, in_parts, upsert
 from service.errors import InputError
 from service.hashing import canonical_text
-from service.json_lines import read_objects
 from service.questions import hub
+from service.questions.files import read_objects
 from service.questions.images import ImageProblem, RowImages, store_images
 from service.questions.question import Question, make_question
-from service.questions.store import store_questions
-from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 
 Filled = Annotated[str, AfterValidator(canonical_text), Field(min_length=1)]

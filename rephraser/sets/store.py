@@ -11,6 +11,8 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.intervals import exact_interval
+from rephraser.questions.store import QUESTION_COLUMNS, as_question
+from rephraser.questions.tables import QuestionRow
 from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
 from rephraser.tables import (
@@ -27,8 +29,6 @@ from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import question_id
-from service.questions.store import QUESTION_COLUMNS, as_question
-from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 from service.runs.tables import RunRow
 

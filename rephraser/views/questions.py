@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Select, exists, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from rephraser.questions.store import get_set, load_questions
+from rephraser.questions.tables import QuestionRow, QuestionSetMemberRow
 from rephraser.sets.store import find_set
 from rephraser.tables import (
     CandidateFindingRow,
@@ -19,8 +21,6 @@ from rephraser.tables import (
 )
 from rephraser.verdict.successes import solver_name
 from service.questions.question import Question
-from service.questions.store import get_set, load_questions
-from service.questions.tables import QuestionRow, QuestionSetMemberRow
 from service.runs.tables import RunRow
 
 COUNTED_AT_MOST = 10_000

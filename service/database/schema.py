@@ -12,11 +12,12 @@ from sqlalchemy.engine import Connection
 from service.database.base import Base
 
 TABLES = (
-    "service.questions.tables",
+    "service.questions.images",
     "service.runs.tables",
     "service.asks.tables",
     "evaluator.grading.versions",
     "evaluator.evals.tables",
+    "rephraser.questions.tables",
     "rephraser.tables",
     "trainer_adapter.record.tables",
 )

@@ -12,14 +12,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import LargeBinary, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.database import Database, columns_of, in_parts, upsert, utc_now
+from service.database import Base, Database, columns_of, in_parts, upsert, utc_now
+from service.database.triggers import append_only
 from service.errors import InputError, NotFoundError
 from service.hashing import content_id
 from service.questions.files import JsonNumber
-from service.questions.tables import ImageRow
 
 PLACEHOLDER = "<image>"
 """Marks an image in a text, as in verl and in many data sets."""
@@ -40,6 +40,20 @@ _PLAIN_INFO = _OF_PIXELS | {
 }
 """What Pillow tells of a file that says nothing but how to show it."""
 _PLAIN_SEGMENTS = frozenset({"APP0", "APP2", "APP14"})  # of a JPEG: JFIF, colours, Adobe's transform
+
+
+@append_only
+class ImageRow(Base):
+    """An image that questions and problems refer to, addressed by the hash of its bytes. Never updated."""
+
+    __tablename__ = "images"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    media_type: Mapped[str]  # image/png, image/jpeg or image/webp
+    width: Mapped[int]
+    height: Mapped[int]
+    size: Mapped[int]  # bytes
+    created_at: Mapped[str]
+    data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class ImageProblem(InputError):

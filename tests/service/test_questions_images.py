@@ -13,6 +13,7 @@ from PIL import ImageChops
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from rephraser.questions.store import load_question_set
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions.images import (
@@ -26,7 +27,6 @@ from service.questions.images import (
     store_images,
 )
 from service.questions.question import make_question, question_id
-from service.questions.store import load_question_set
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 
 from rephraser.checks.structure import Finding
 from rephraser.proposing.strategies import Strategy
+from rephraser.questions.store import store_questions
 from rephraser.reviews.status import update_standings
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
@@ -28,7 +29,6 @@ from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions.images import PLACEHOLDER
 from service.questions.question import Question, make_question
-from service.questions.store import store_questions
 from service.runs.store import Run, finish_run, open_run
 from service.runs.tables import PICO_PER_USD
 

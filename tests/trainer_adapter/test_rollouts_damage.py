@@ -12,12 +12,12 @@ from rescues import RECIPE
 from rollout_shards import make_step, read_rollouts
 
 from service.errors import TagrpoError
-from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.record.counting import current_counts
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+from trainer_adapter.record.parquet import DamagedFileError
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import page_rescues, rescue_totals
 from trainer_adapter.record.rollout import token_ratios_text

@@ -20,6 +20,7 @@ from ui.cli.settings import db, resume_command
 
 with lazy_imports():
     from rephraser import verdict
+    from rephraser.questions import store as question_store
     from rephraser.reviews import audit as audits
     from rephraser.reviews import mending
     from rephraser.reviews import sheet as sheets
@@ -28,7 +29,6 @@ with lazy_imports():
     from rephraser.run import rejudge as rejudging
     from rephraser.run import store as run_store
     from rephraser.views import candidates, runs
-    from service.questions import store as question_store
 
 FLAGS = "--name --solver --n --limit --max-usd"
 Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]

@@ -1,0 +1,1 @@
+"""Question sets: imported, compared, mixed, stored."""
