@@ -15,6 +15,7 @@ from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
+    column_of,
     lacking_columns,
     question_text,
     read_question,
@@ -105,8 +106,7 @@ def _columns(benchmark: Benchmark, present: Collection[str], name: str, *, exact
         return Columns(question=wanted.question)
     named = {part: getattr(wanted, part) for part in ("question", "answer", "solution", "images")}
     if not exact:
-        there = {*present}
-        named = {part: each for part, each in named.items() if each and {each, each.split(".")[0]} & there}
+        named = {part: each for part, each in named.items() if each and column_of(each, present)}
     columns = Columns(**named, further=wanted.further)
     return resolve(columns, present, name, benchmark.kind, '{} = "NAME" below [columns] of a .toml')
 

@@ -25,6 +25,7 @@ from service.questions.columns import (
     RowProblem,
     asked_in,
     choose_columns,
+    column_of,
     lacking_columns,
     usual_column,
     value_at,
@@ -384,7 +385,7 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
         task = _LM_EVAL_TASK.fullmatch(path.stem)
     else:
         names = response_columns(columns, source.columns, source.name)
-        wanted = [name if name in present else name.split(".")[0] for name in names.values()]
+        wanted = [name for each in names.values() if (name := column_of(each, present))]
         parts, scorer = partial(_parts_of_row, names), names.get("score")
     return ResponseFile(
         source.name,
@@ -398,7 +399,7 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
 
 def _parts_of_row(columns: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, Any]:
     column = columns["response"]
-    if column.split(".")[0] not in row and column not in row:
+    if column_of(column, row) is None:
         raise RowProblem(f'it has no "{column}". Available: {", ".join(row) or "none"}')
     return {part: value_at(row, name) for part, name in columns.items()}
 

@@ -18,6 +18,7 @@ from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
+    column_of,
     lacking_columns,
     read_question,
     resolve,
@@ -67,7 +68,7 @@ def read_source(
     opened = open_source(source, configs, split, revision)
     name, present = opened.name, opened.columns
     columns = resolve(columns, present, name, kind)
-    wanted = {each if each in present else each.split(".")[0] for each in columns.names()}
+    wanted = {column_of(each, present) for each in columns.names()}
     wanted.update(columns.left_out(present), PROGRAM_COLUMNS if kind is AnswerKind.CODE else ())
     read = ReadRows(opened, columns, limits, limit, kind, RowImages(opened.folder))
     rows_by_id: dict[str, int] = {}

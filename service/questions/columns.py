@@ -148,7 +148,7 @@ def choose_columns(
     taken = set()
     there = f"available: {', '.join(sorted(present)) or 'none'}."
     for part, name in named:
-        if name and {name, name.split(".")[0]}.isdisjoint(present):
+        if name and column_of(name, present) is None:
             raise InputError(f'{source}: no column "{name}" ({setting.format(part)}); {there}')
         chosen.setdefault(part, name)
         taken.add(name)
@@ -165,6 +165,11 @@ def choose_columns(
                 f"{source}: no column looks like the {' or '.join(parts)}. Pass it with {options}; {there}"
             )
     return chosen
+
+
+def column_of(name: str, present: Collection[str]) -> str | None:
+    """Return the column that a name means or, with dots, leads into; None if there is none."""
+    return next((each for each in (name, name.split(".")[0]) if each in present), None)
 
 
 def usual_column(names: Sequence[str], present: Sequence[str]) -> str | None:

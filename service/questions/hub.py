@@ -77,8 +77,8 @@ def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revi
         return number_rows(f"{name}[{split}]", chain.from_iterable(batches))
 
     columns = tuple(dict.fromkeys(column for part in parts for column in part.column_names))
-    origin = {"source": name, "format": "hub", "configs": [*configs], "split": split}
-    origin |= {"revision": revision, "commit": commit}
+    read_from = {"source": name, "format": "hub", "configs": [*configs], "split": split}
+    origin = {**read_from, "revision": revision, "commit": commit}
     return Source(f"{name}[{split}]", name.split("/")[-1], columns, read, origin)
 
 
