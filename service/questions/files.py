@@ -68,9 +68,7 @@ class Source:
 def open_file(path: Path, or_else: str = "") -> Source:
     """Open a file of questions by its suffix; `or_else` is what else than a file may be given."""
     if path.is_dir():
-        inside = sorted(entry.name for entry in path.iterdir() if entry.suffix in KINDS)
-        hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({SUFFIXES})"
-        raise InputError(f"{path}: is a folder. {hint}.")
+        raise InputError(f"{path}: is a folder. Give a file ({SUFFIXES}).")
     if not path.exists():
         raise InputError(f"{path}: no such file. Give a file ({SUFFIXES}){or_else}.")
     kind = KINDS.get(path.suffix.lower())
