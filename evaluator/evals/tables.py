@@ -1,4 +1,4 @@
-"""Tables of eval runs: problems, samples, their texts, their grades and what people say of these.
+"""Tables of eval runs (problems, samples, texts, grades, what people say of these) and contamination checks.
 
 Headers stand apart from texts so that lists and curves stay fast; integers stand for runs and problems in the
 large tables.
