@@ -12,8 +12,7 @@ The cell of tests is all that is needed; a gold without any cell is tests.
 import re
 from dataclasses import dataclass
 
-_PROMPT = re.compile(r"^# %% prompt(?::.*)?[ \t]*\n", re.MULTILINE)
-_TESTS = re.compile(r"^# %% tests(?:: ?(\w+(?:, ?\w+)*))?[ \t]*(?:\n|\Z)", re.MULTILINE)
+_CELL = re.compile(r"# %% (prompt|tests)(?:: ?(\w+(?:, ?\w+)*))?\s*")
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,17 @@ def write_gold(gold: ProgramGold) -> str:
 
 def read_gold(text: str) -> ProgramGold:
     """Return the gold that a question holds."""
-    cell = _TESTS.search(text)
-    if cell is None:
-        return ProgramGold(text)
-    prompt = _PROMPT.split(text[: cell.start()], maxsplit=1)[1:]
-    names = tuple(re.findall(r"\w+", cell[1] or ""))
-    return ProgramGold(text[cell.end() :], names, "".join(prompt).removesuffix("\n"))
+    prompt: list[str] = []
+    lines = text.split("\n")
+    into: list[str] | None = None
+    for number, line in enumerate(lines):
+        cell = _CELL.fullmatch(line)
+        if cell is None:
+            if into is not None:
+                into.append(line)
+            continue
+        if cell.group(1) == "tests":
+            names = tuple(re.findall(r"\w+", cell.group(2) or ""))
+            return ProgramGold("\n".join(lines[number + 1 :]), names, "\n".join(prompt))
+        into = prompt
+    return ProgramGold(text)
