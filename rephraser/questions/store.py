@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Select, delete, func, insert, or_, select
 from sqlalchemy.orm import Session
 
-from rephraser.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
+from rephraser.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.answer_kinds import AnswerKind
 from service.database import columns_of, in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError

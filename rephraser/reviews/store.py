@@ -9,9 +9,15 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.questions.tables import QuestionRow
 from rephraser.reviews.status import update_standings
-from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
+from rephraser.tables import (
+    AuditMemberRow,
+    CandidateRow,
+    QuestionRow,
+    ReviewRow,
+    ReviewWithdrawalRow,
+    StandingRow,
+)
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
 

@@ -14,12 +14,11 @@ from evaluator.signal.rates import fit_rates
 from evaluator.signal.sources import load_runs
 from rephraser.checks.text import choose_apart
 from rephraser.questions.store import QUESTION_COLUMNS, as_question
-from rephraser.questions.tables import QuestionRow
 from rephraser.reviews.status import PENDING, STATUSES, status_query
 from rephraser.run.store import find_neighbor_run
 from rephraser.sets.store import count_members, count_proposals, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
-from rephraser.tables import CandidateRow, StandingRow, VerdictRow
+from rephraser.tables import CandidateRow, QuestionRow, StandingRow, VerdictRow
 from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError

@@ -10,11 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from rephraser.questions.store import store_questions
-from rephraser.questions.tables import QuestionRow
 from rephraser.sets.export import FORMAT_VERSION, MANIFEST_KEY, MANIFEST_NAME, SPLIT_FILE, manifest_path
 from rephraser.sets.store import count_members, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
-from rephraser.tables import CandidateRow, candidate_id, candidate_row
+from rephraser.tables import CandidateRow, QuestionRow, candidate_id, candidate_row
 from rephraser.verdict.successes import COUNTS, Successes
 from service.answer_kinds import AnswerKind
 from service.database import Database, in_parts, upsert

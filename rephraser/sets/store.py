@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from evaluator.passk.intervals import exact_interval
 from rephraser.questions.store import QUESTION_COLUMNS, as_question
-from rephraser.questions.tables import QuestionRow
 from rephraser.reviews.status import PENDING, STATUSES, standing_counts
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
 from rephraser.tables import (
@@ -22,6 +21,7 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
     ProposalRow,
+    QuestionRow,
     candidate_id,
 )
 from rephraser.verdict.successes import Successes

@@ -10,12 +10,13 @@ from sqlalchemy import ColumnElement, Select, exists, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from rephraser.questions.store import get_set, load_questions
-from rephraser.questions.tables import QuestionRow, QuestionSetMemberRow
 from rephraser.sets.store import find_set
 from rephraser.tables import (
     CandidateFindingRow,
     CandidateRow,
     NeighborSetQuestionRow,
+    QuestionRow,
+    QuestionSetMemberRow,
     StandingRow,
     VerdictRow,
 )

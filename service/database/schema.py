@@ -17,7 +17,6 @@ TABLES = (
     "service.asks.tables",
     "evaluator.grading.versions",
     "evaluator.evals.tables",
-    "rephraser.questions.tables",
     "rephraser.tables",
     "trainer_adapter.record.tables",
 )

@@ -16,7 +16,7 @@ from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from rephraser.questions.store import store_questions
-from rephraser.questions.tables import QuestionRow
+from rephraser.tables import QuestionRow
 from service.asks.tables import AskRow
 from service.database import Database, DatabaseServer, locate_database, postgresql
 from service.errors import BudgetError, DatabaseError

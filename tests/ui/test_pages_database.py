@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import func, select, text
 
-from rephraser.questions.tables import QuestionSetRow
+from rephraser.tables import QuestionSetRow
 from service.database import Database
 from service.database.place import parse_place
 from service.errors import DatabaseError
