@@ -35,14 +35,11 @@ VERSION = 1  # of what is found with the same settings
 
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|mathrm|mathbf|text(?:bf|it)?|mbox|big+l?r?|quad|qquad)(?![a-z])"
-    r"|\\[,;:!\s]|[$~.,;:!?\"'`]"
+    r"|\\[,;:!\s]|[$~,;:!?\"'`]|(?<!\d)\.|\.(?!\d)"
 )
 _FRACTION = re.compile(r"\\[dt]?frac(?![a-z])\s*(?:(\d)\s*(\d))?")
 _THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\}|,\\!)(?=\d{3}(?!\d))")
-_DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _WORD = re.compile(r"\d+(?:\.\d+)?|\\?[^\W\d_]+|[^\s\w]|_")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_POINT = "\x00"  # stands for the point of a decimal while full stops are dropped
 # "one" is left out: it is a pronoun as well.
 _NUMBER_WORDS = frozenset(
     {"two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty"}
@@ -67,7 +64,7 @@ class SourceText:
     @cached_property
     def numbers(self) -> list[str]:
         """Its numbers in order, those from two on in letters too."""
-        return [word for word in self.words if word in _NUMBER_WORDS or _NUMBER.fullmatch(word)]
+        return [word for word in self.words if word in _NUMBER_WORDS or word[0].isdecimal()]
 
 
 @dataclass(frozen=True)
@@ -207,9 +204,8 @@ def words(text: str) -> list[str]:
     """
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
     plain = _FRACTION.sub(lambda match: rf"\frac {match[1] or ''} {match[2] or ''} ", plain)
-    plain = _DROPPED.sub(" ", _DECIMAL_POINT.sub(_POINT, plain)).replace(_POINT, ".")
     kept: list[str] = []
-    for word in _WORD.findall(plain):
+    for word in _WORD.findall(_DROPPED.sub(" ", plain)):
         if word == "}" and len(kept) >= 2 and kept[-2] == "{" and kept[-1] not in "{}":
             kept[-2:] = [kept[-1]]
         elif word == "}" and kept and kept[-1] == "{":

@@ -25,6 +25,9 @@ from service.questions.files import JsonNumber, RawRow, Source
 from service.questions.images import RowImages
 from service.questions.programs import read_program
 
+SETTING = '{} = "NAME" below [columns] of a .toml'
+"""What names the column of a part of a benchmark."""
+
 LETTERS = "ABCDEFGHIJ"
 """Of the options of a multiple-choice question."""
 
@@ -108,7 +111,7 @@ def _columns(benchmark: Benchmark, present: Collection[str], name: str, *, exact
     if not exact:
         named = {part: each for part, each in named.items() if each and column_of(each, present)}
     columns = Columns(**named, further=wanted.further)
-    return resolve(columns, present, name, benchmark.kind, '{} = "NAME" below [columns] of a .toml')
+    return resolve(columns, present, name, benchmark.kind, SETTING)
 
 
 def _problem(

@@ -171,16 +171,12 @@ LoadImages = Callable[[Iterable[str]], Mapping[str, Image]]
 class RowImages:
     """The images of a source's rows, each once, by id."""
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        other: str = "--column images=NAME, or none with --column images=",
-    ) -> None:
-        """Set up; paths in rows are relative to `folder`, and refused where there is none.
+    def __init__(self, folder: Path | None = None, setting: str = "--column images=NAME") -> None:
+        """Set up; paths in rows are relative to `folder`, and refused without one.
 
-        In messages `other` is what names another column.
+        In messages, `setting` is what names another column.
         """
-        self._folder, self._other = folder, other
+        self._folder, self._setting = folder, setting
         self._images: dict[str, Image] = {}
 
     def take(self, value: Any) -> tuple[str, ...]:
@@ -216,7 +212,7 @@ class RowImages:
             return read_image(entry)
         if not isinstance(entry, str) or isinstance(entry, JsonNumber):
             raise ImageProblem(
-                f"is {str(entry)[:40]}, not an image. Choose another column with {self._other}"
+                f"is {str(entry)[:40]}, not an image. Choose another column with {self._setting}"
             )
         entry = entry.strip()
         if data := _DATA_ADDRESS.match(entry):
@@ -229,7 +225,7 @@ class RowImages:
         if _ADDRESS.match(entry):
             raise ImageProblem(
                 f"is an address ({entry[:60]}), which tagrpo does not fetch. Download the images and give "
-                f"their file names, or choose another column with {self._other}"
+                f"their file names, or choose another column with {self._setting}"
             )
         return self._of_a_file(entry)
 
