@@ -1,1 +1,1 @@
-"""Question sets: imported, compared, mixed, stored."""
+"""Question sets: imported, compared with each other and with benchmarks, mixed, stored."""

@@ -12,7 +12,7 @@ from ui.cli.settings import BenchmarkRows, Limit, db
 
 with lazy_imports():
     from evaluator import grading
-    from rephraser import contamination as overlaps
+    from rephraser.questions import contamination as overlaps
     from rephraser.questions import importing, mixing, store
     from rephraser.run import store as rephrase_runs
     from rephraser.views import questions as question_views
