@@ -10,9 +10,6 @@ from typing import Any
 
 from service.errors import InputError
 
-ROWS_PER_GROUP = 500
-PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
-
 
 def write_file(target: Path, write: Callable[[Path], object], *, overwrite: bool | None) -> None:
     """Let `write` make a file and put it at `target`; until then the target stays as it was.
@@ -57,11 +54,11 @@ def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool
 
 
 def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write rows in groups, smaller ones if they have `images`; return their size in memory."""
+    """Write rows to a parquet file; return their size in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    at_once = PICTURED_PER_GROUP if "images" in schema.names else ROWS_PER_GROUP
+    at_once = 50 if "images" in schema.names else 500  # rows of a group; an image has up to 20 MB
     rest, size = iter(rows), 0
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rest, at_once)):

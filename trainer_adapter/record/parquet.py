@@ -1,7 +1,7 @@
-"""Parquet tables of records, whose damage never goes unnoticed.
+"""Parquet files whose damage never goes unnoticed.
 
-They have checksums of all values in the footer, and of pages. Those of pages do not cover page headers and
-the footer, so a flipped bit there could change a value. The checksum of each column of each row group in
+They have checksums of all values in the footer, and of pages. Those of pages do not cover page headers
+and the footer, so a flipped bit there could change a value. The checksum of each column of each row group in
 the footer is compared with what was read.
 """
 
