@@ -47,8 +47,7 @@ from service.errors import InputError
 from service.models.settings import PromptSpec
 from service.questions.columns import RowProblem, bare_answer
 from service.questions.images import PLACEHOLDER, ImageProblem, RowImages, order_numbered, store_images
-from service.questions.store import default_set_name
-from service.runs.store import Run, check_name, finish_run, package_versions
+from service.runs.store import Run, check_name, default_name, finish_run, package_versions
 from service.telling import TellProgress
 
 By: TypeAlias = Literal["text", "inside", "position"]
@@ -345,7 +344,7 @@ def import_evaluation(
 
 
 def _matcher_of_file(posed: str, folder: Path, kind: str) -> FromFile:
-    name = default_set_name(posed.rpartition("/")[2].encode("ascii", "ignore").decode())[:60] or "responses"
+    name = default_name(posed.rpartition("/")[2].encode("ascii", "ignore").decode())[:60] or "responses"
     if name in BENCHMARKS or name.startswith("gpqa"):  # these problems are not the benchmark
         name += "-file"
     return FromFile(name, AnswerKind(kind), RowImages(folder))

@@ -8,6 +8,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import CORRECT_SHARE, PLACES
 from evaluator.evals.runs import is_imported
+from evaluator.evals.tables import ContaminationCheckRow, OverlapRow
 from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.passk.estimators import Ints
@@ -15,7 +16,6 @@ from evaluator.reports.document import ABSENT, Document, Table, hundredths, join
 from evaluator.reports.methods import Entry, Method, unlike_settings
 from evaluator.reports.published import PaperColumn, PublishedModel
 from evaluator.reports.report import MAJ_AT_K, PASS_AT_K, Metric, MetricScore, Report, ReportLine
-from service.questions.tables import ContaminationCheckRow, OverlapRow
 
 RUNS, AVERAGE = "runs", "average"
 """Values of the column `source`, next to the names of papers."""

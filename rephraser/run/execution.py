@@ -11,6 +11,7 @@ from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseCo
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy, build_messages, load_strategy
+from rephraser.questions.store import load_question_set, usable_kinds
 from rephraser.run.rephrase import rephrase_run
 from rephraser.run.spec import (
     ANSWER,
@@ -36,7 +37,6 @@ from service.models.access import Model
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
 from service.models.settings import PromptSpec, Sampling
 from service.questions.question import Question
-from service.questions.store import load_question_set, usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, list_runs, open_run, run_question_ids
 from service.telling import TellStage

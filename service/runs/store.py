@@ -48,6 +48,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def default_name(stem: str) -> str:
+    """Return a file's name as the name of a run or set: other characters become "-"."""
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-._")[:100]
+
+
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that shape results."""
     versions = {"python": platform.python_version()}

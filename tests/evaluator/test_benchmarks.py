@@ -259,7 +259,7 @@ def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path):
         ('file = ""', "is a folder. Give a file"),
         (
             'file = "rows.jsonl"\n[columns]\nquestion = "text"',
-            r"rows\.jsonl: no column 'text'; available: answer",
+            r'rows\.jsonl: no column "text" \(question = "NAME" below .*; available: answer',
         ),
         ('file = "rows.jsonl"\nrows = 7', "mine has 7 problems, but this source has 6"),
     ],
@@ -341,7 +341,7 @@ def test_what_is_wrong_with_a_row_is_named(tmp_path, row, message):
 
 def test_missing_columns_and_bad_rows_name_file_and_line(tmp_path):
     path = write_rows(tmp_path / "a.jsonl", {"text": "1+1?", "answer": "2"})
-    with pytest.raises(InputError, match=r"a\.jsonl: no question and answer found; available: answer, text"):
+    with pytest.raises(InputError, match=r"no column looks like the question.*available: answer, text"):
         load_benchmark("aime24", source=path)
     path.write_bytes(b'{"question": "1+1?", "answer": "2"}\n{"question": "\xff", "answer": "2"}\n')
     with pytest.raises(InputError, match=r"1 of 2 rows cannot be used:\n  a\.jsonl:2: not UTF-8"):

@@ -331,11 +331,11 @@ def test_questions_are_found_in_a_benchmark(by, row, place, tmp_path):
             {},
             r"no column looks like the response\. Pass it with --column response=NAME; available: a",
         ),
-        ('{"text": "x"}', {}, r"no column looks like the question or its id"),
+        ('{"text": "x"}', {}, r"no column looks like the question or id"),
         (
             '{"text": "x", "q": 1}',
             {"question": "z"},
-            r'no column "z" \(--column question=\.\.\.\)\. Available: q',
+            r'no column "z" \(--column question=NAME\); available: q',
         ),
         ('{"text": "x", "problem": "q"}', {}, r"r\.jsonl:1: it has no gold answer\. Pass its column"),
         (

@@ -9,6 +9,7 @@ from eval_runs import Counts, add_eval_run, make_problems, regrade
 from sqlalchemy import update
 
 from evaluator.evals.problems import PlacedProblem
+from evaluator.evals.tables import ContaminationCheckRow, OverlapRow
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import document, published
 from evaluator.reports.comparing import MethodComparison, ahead, compare_methods, comparison_document
@@ -18,7 +19,6 @@ from evaluator.reports.published import papers
 from evaluator.reports.report import MetricScore, Report, average, build_report
 from service.database import Database
 from service.errors import InputError
-from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.runs.tables import RunRow
 from ui import rendering
 

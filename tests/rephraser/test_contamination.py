@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
-from rephraser.contamination import Overlap, OverlapSettings, SourceText, find_overlaps, words
+from rephraser.questions.contamination import Overlap, OverlapSettings, SourceText, find_overlaps, words
 
 
 def test_boilerplate_is_not_counted():

@@ -15,12 +15,12 @@ from openai_faults import Seen
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from rephraser.questions.store import store_questions
+from rephraser.tables import QuestionRow
 from service.asks.tables import AskRow
 from service.database import Database, locate_database, postgresql
 from service.errors import BudgetError, DatabaseError
 from service.questions.question import make_question
-from service.questions.store import store_questions
-from service.questions.tables import QuestionRow
 from service.runs.spending import read_account
 from service.runs.tables import PICO_PER_USD, CapRow
 

@@ -19,6 +19,7 @@ from sqlalchemy.orm import Session
 from rephraser.candidates import candidate_id, update_standings
 from rephraser.checks.structure import Finding
 from rephraser.proposing.strategies import Strategy
+from rephraser.questions.store import store_questions
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
 from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
@@ -28,7 +29,6 @@ from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions.images import PLACEHOLDER
 from service.questions.question import Question, make_question
-from service.questions.store import store_questions
 from service.runs.store import Run, finish_run, open_run
 from service.runs.tables import PICO_PER_USD
 

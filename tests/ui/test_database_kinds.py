@@ -17,11 +17,11 @@ from postgres_cluster import Cluster
 from sqlalchemy import Engine, event, text
 
 from benchmarks.pages.database import make_database
+from rephraser.questions.store import store_questions
 from service.database import Database, Place
 from service.database.place import parse_place
 from service.questions.images import read_image, store_images
 from service.questions.question import make_question
-from service.questions.store import store_questions
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite]  # from a file
 

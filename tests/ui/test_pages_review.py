@@ -7,11 +7,11 @@ from pages import headings, numbers, open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
 from rephraser.candidates import read_candidates
+from rephraser.questions.store import Member, store_set
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit, run_agreement
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.questions.question import make_question
-from service.questions.store import Member, store_set
 from service.runs.store import find_run
 from ui.pages.review.keys import REVIEW_KEYS, Event, Queue, read_events
 

@@ -26,7 +26,7 @@ from ui.cli.reading import Reading
 from ui.cli.settings import Limit, Overwrite, Session, db, resume_command
 
 with lazy_imports():
-    from service.questions import store as questions_store
+    from rephraser.questions import store as questions_store
     from service.runs import store
     from trainer_adapter.methods import registry
     from trainer_adapter.plans import planning

@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
 from rephraser.candidates import standing_counts
+from rephraser.questions.store import count_labels
+from rephraser.questions.store import list_sets as list_question_sets
 from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
-from service.questions.store import count_labels
-from service.questions.store import list_sets as list_question_sets
 from service.runs.progress import RunProgress, progress_of
 from service.runs.spending import sum_costs
 from service.runs.store import as_run, find_run
