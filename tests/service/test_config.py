@@ -242,9 +242,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         ),
     ],
 )
-def test_a_value_that_cannot_be_used_is_named_with_its_place_and_the_way_out(
-    tmp_path, kind, file, words, says
-):
+def test_an_error_names_the_value_its_place_and_the_way_out(tmp_path, kind, file, words, says):
     base = WORDS[kind] if kind is not RephraseConfig or "proposer" not in str((file, words)) else REPHRASE[:2]
     given = {word.partition("=")[0] for word in words} | set(re.findall(r"(?m)^(\w+) =", file))
     message = refused(

@@ -27,9 +27,7 @@ pytestmark = pytest.mark.usefixtures("quick_hydra")
         ("cw", "cw_grpo", 12, 12, 4096, 0.7, 12, 0.04),
     ],
 )
-def test_verl_is_told_the_settings_of_the_paper(
-    preset, recipe, batch, update, response, temperature, responses, kl
-):
+def test_verl_gets_the_papers_settings(preset, recipe, batch, update, response, temperature, responses, kl):
     config = compose_with_hydra(composed(recipe, f"preset={preset}"), Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
     assert config["data"]["train_batch_size"] == batch

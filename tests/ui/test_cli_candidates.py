@@ -25,7 +25,7 @@ EVIDENCE = {
 
 
 @pytest.fixture
-def cli(neighbors: CommandLine) -> CommandLine:
+def cli(neighbors):
     return neighbors
 
 
@@ -42,7 +42,7 @@ def add_evidence(db: Path, run: Run, identity: str, evidence: dict[str, Any], ve
         update_standings(session, [identity])
 
 
-def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
+def test_a_list_by_pages(cli, run):
     every = listed(cli)
     assert len(every) == 5
     assert [identity for identity in every if identity in {ADD, WRONG, ODD}] == [ADD, WRONG, ODD]
@@ -54,7 +54,7 @@ def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
     assert "no more candidates of run match" in cli("list", "--after", every[4])[1]
 
 
-def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
+def test_a_list_by_filters(cli, run, db):
     finding = {"name": "number_added", "severity": "fatal", "detail": "4"}
     add_evidence(db, run, WRONG, {"findings": [finding]}, "rejected")
     decoy = {"findings": [{**finding, "name": "too_long", "detail": '"name": "number_added"'}]}
@@ -83,7 +83,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     )
 
 
-def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db: Path) -> None:
+def test_show_has_texts_verdicts_and_the_answers(cli, run, db):
     add_evidence(db, run, ADD, EVIDENCE, "accepted")
     out = cli.ok("show", ADD).out
     lines = squeezed(out)
@@ -108,7 +108,7 @@ def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db:
     assert "␛[2Jwhat?" in cli("show", ODD)[1]
 
 
-def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: Run, db: Path) -> None:
+def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli, run, db):
     body = completion("<b>Add 2 and 3.</b>")
     prompt = (("system", "Say it in other words."), ("user", "<problem>\nWhat is 2+3?\n</problem>"))
     with Database.open(db) as database, database.write() as session:

@@ -1,11 +1,9 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 import runs
-from command_line import CommandLine
 from eval_runs import add_eval_run
 from runs import Proposed, add_ask, completion, open_empty
 from sqlalchemy import func, insert, select, update
@@ -24,7 +22,7 @@ LASTING = {"questions", "candidates", "problems", "graders", "workers"}
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Any:
+def db(tmp_path):
     with open_empty(tmp_path / "t.db") as database:
         yield database
 
@@ -72,7 +70,7 @@ def remove(db: Database, name: str) -> None:
         remove_run(session, find_run(session, name))
 
 
-def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -> None:
+def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db):
     add_eval_run(db, "kept", [(4, 2, 1)])
     before = rows(db)
     add_eval_run(db, "gone", [(4, 2, 1), (4, 0, 0)])
@@ -87,7 +85,7 @@ def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -
         assert len(session.scalars(kept).all()) == 4
 
 
-def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> None:
+def test_a_run_of_neighbors_leaves_answers_that_another_uses(db):
     gone, _ = add_neighbor_run(db, "gone")
     add_neighbor_run(db, "kept")
     with db.write() as session:
@@ -106,7 +104,7 @@ def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> No
     assert {name: count for name, count in rows(db).items() if count} == {"asks": 1, "ask_bodies": 1}
 
 
-def test_what_is_needed_or_at_work_stays_until_its_process_is_gone(db: Database) -> None:
+def test_what_is_needed_or_at_work_stays_until_its_process_is_gone(db):
     run, _ = add_neighbor_run(db, "r")
     add_run(db, "later", "judge", eval_run=run.id)
     with pytest.raises(InputError, match="later depends on it"):
@@ -135,7 +133,7 @@ def test_what_is_needed_or_at_work_stays_until_its_process_is_gone(db: Database)
         remove(db, "audited")
 
 
-def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Database) -> None:
+def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db):
     run = add_run(db, "first", n=3)
     with db.write() as session:
         rename_run(session, run, "second")
@@ -147,7 +145,7 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
         rename_run(session, run, "first")
 
 
-def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
+def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli, db):
     add_eval_run(db, "gone", [(4, 2, 1)])
     at = ("--db", str(db.place))
     asked = cli.within("runs").refused("remove", "gone", *at)
