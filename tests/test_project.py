@@ -41,9 +41,7 @@ def tracked_files() -> list[Path]:
     """Return the files that git tracks, or all that would be where this is no clone."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode == 0 and listed.stdout:
-        return [
-            ROOT / name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()
-        ]
+        return [path for path in map(ROOT.joinpath, listed.stdout.decode().split("\0")) if path.is_file()]
     return [
         path
         for path in ROOT.rglob("*")
@@ -197,9 +195,7 @@ def test_the_glossary_has_every_word_and_table_once_and_its_places_are_there():
     assert len(set(words)) == len(words) > 25
     for module in TABLES:
         import_module(module)
-    _, _, tables, places = (
-        [code for row in rows for code in re.findall("`([^`]+)`", row[n])] for n in range(4)
-    )
+    tables, places = ([code for row in rows for code in re.findall("`([^`]+)`", row[n])] for n in (2, 3))
     assert sorted(tables) == sorted(Base.metadata.tables)
     assert len(places) == len(rows)
     assert [place for place in places if not (ROOT / place).exists()] == []

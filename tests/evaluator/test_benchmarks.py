@@ -44,9 +44,7 @@ def write_gpqa(path: Path, count: int = 198) -> Path:
         writer = csv.writer(file)
         writer.writerow(["Record ID", *names])
         for row in range(count):
-            writer.writerow(
-                [f"rec{row}", f"{SECRET} {row}?\n", f"right {row}\n", *(f"wrong {n}" for n in "123")]
-            )
+            writer.writerow([f"rec{row}", f"{SECRET} {row}?\n", f"right {row}\n", *"123"])
     return path
 
 
@@ -159,11 +157,9 @@ def read(name):
 def test_a_benchmark_is_read_at_its_pinned_commit(tmp_path):
     mine = tmp_path / "mine.toml"
     mine.write_text('hub = "org/mine"\nkind = "integer"\nrows = 31\n')
-    names = ("aime24", "aime25", "gpqa-diamond", "amc23", str(mine))
+    asked = [[name] for name in ("aime24", "aime25", "gpqa-diamond", "amc23", str(mine))]
     with serve_hub(SETS) as hub:
-        aime24, aime25, gpqa, missing, other = in_own_process(
-            SCRIPT, hub.address, tmp_path, *([name] for name in names)
-        )
+        aime24, aime25, gpqa, missing, other = in_own_process(SCRIPT, hub.address, tmp_path, *asked)
     assert aime24["golds"] == [str(2 * n) for n in range(30)]
     # A pinned commit is the content, however its rows are spelled.
     assert aime24["content"] == aime25["content"] == "pinned revision"
@@ -308,9 +304,7 @@ def test_mathverse_takes_the_rows_of_a_version(tmp_path):
 
 
 def test_a_benchmark_of_ones_own_has_images_beside_its_rows(tmp_path):
-    write_rows(
-        tmp_path / "rows.jsonl", {"question": "What colour is <image>?", "answer": "red", "figure": "red.png"}
-    )
+    write_rows(tmp_path / "rows.jsonl", {"question": "Name <image>.", "answer": "red", "figure": "red.png"})
     (tmp_path / "own.toml").write_text(
         'name = "own"\nfile = "rows.jsonl"\n[columns]\nquestion = "question"\nimages = "figure"\n'
     )

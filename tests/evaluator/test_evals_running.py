@@ -76,9 +76,8 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db):
 
 def test_responses_that_were_filtered_cut_or_empty_are_samples(db):
     run = start(db, "r", PROBLEMS[:3])
-    faults = dict(
-        zip((problem.text for problem in PROBLEMS), ("filtered", "truncated", "null_content"), strict=False)
-    )
+    names = ("filtered", "truncated", "null_content")
+    faults = {problem.text: fault for problem, fault in zip(PROBLEMS[:3], names, strict=True)}
     with running_server(faults=for_texts(faults)) as server:
         draw(db, run, server, 2)
     rows = stored(db, run)

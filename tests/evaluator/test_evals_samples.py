@@ -42,9 +42,8 @@ def browsed(stored, after=None, limit=100, **filters):
     """Return position and ordinal of the samples, and the place to go on from."""
     db, run_id = stored
     with db.read() as session:
-        page, behind = samples.browse_samples(
-            session, run_id, samples.SampleFilters(**filters), after=after, limit=limit
-        )
+        chosen = samples.SampleFilters(**filters)
+        page, behind = samples.browse_samples(session, run_id, chosen, after=after, limit=limit)
     return [(header.position, header.ordinal) for header in page], behind
 
 
@@ -225,9 +224,7 @@ def assert_counts_hold(db: Database, *filled: str) -> None:
 
 def test_samples_and_grades_are_counted(db):
     counts = [(8, 3, 1), (5, 0, 0)]
-    run = add_eval_run(
-        db, "a", counts, truncated=2, tokens=lambda position, ordinal: None if ordinal == 1 else ordinal
-    )
+    run = add_eval_run(db, "a", counts, truncated=2, tokens=lambda _, place: None if place == 1 else place)
     regrade(db, run, [(8, 1, 0), (5, 5, 0)], "another")
     assert_counts_hold(db, "sample_counts", "grade_counts")
 

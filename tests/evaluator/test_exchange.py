@@ -113,9 +113,7 @@ def test_rows_of_a_verl_rollout_and_of_chat_prompts_are_read(tmp_path):
     rows: list[dict[str, Any]] = [{"input": "user\n2+2?", "output": "4", "gts": "4", "score": 1.0, "step": 3}]
     (response,) = open_responses([write_rows(tmp_path / "3.jsonl", *rows)]).read()
     assert (response.question, response.text, response.answer) == ("user\n2+2?", "4", "4")
-    rows = [
-        {"question": "2+2?", "code": ["4"], "gt": "4", "pred": ["4"], "text": "A passage.", "generated": "5"}
-    ]
+    rows = [{"question": "2+2?", "code": ["4"], "gt": "4", "pred": ["4"], "text": "Read.", "generated": "5"}]
     (response,) = open_responses([write_rows(tmp_path / "harness.jsonl", *rows)]).read()
     assert (response.text, response.answer) == ("5", "4")
     del rows[0]["generated"], rows[0]["text"]
@@ -162,19 +160,15 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path):
         ("correct", "2"),
         ("correct", "3"),
     ]
-    with pytest.raises(
-        InputError, match=r"Give METRIC,FILTER. Metrics: exact_match. Filters: strict, flexible"
-    ):
+    with pytest.raises(InputError, match=r"METRIC,FILTER. Metrics: exact_match. Filters: strict, flexible"):
         open_responses([path], columns={"score": "exact_match,loose"})
 
 
 def test_an_unfinished_log_gives_what_is_there_and_a_broken_sample_its_number(tmp_path):
     about = {"eval": {"model": "m", "task": "sums", "run_id": "r"}, "plan": {"config": {"top_p": 0.9}}}
-    message = {
-        "content": [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://a"}]
-    }
+    content = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "attachment://a"}]
     sample = {"id": 1, "epoch": 1, "input": [{"role": "user", "content": "2+2?"}], "target": ["4", "four"]}
-    sample |= {"output": {"choices": [{"message": message}]}, "attachments": {"a": "\\boxed{4}"}}
+    sample |= {"output": {"choices": [{"message": {"content": content}}]}, "attachments": {"a": "\\boxed{4}"}}
     path = tmp_path / "x.eval"
     with ZipFile(path, "w", ZIP_DEFLATED) as log:
         log.writestr("_journal/start.json", json.dumps(about))

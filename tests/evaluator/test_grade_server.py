@@ -68,12 +68,8 @@ def grades(answer: httpx.Response) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_a_batch_is_graded_in_order_with_answers_sources_and_reasons(client):
-    pairs = [
-        (r"so \boxed{\frac{2}{4}}", 0.5),
-        (r"\boxed{2\cos x}", r"\cos x+\cos x"),
-        ("It is 7.", "8"),
-        ("x", ""),
-    ]
+    hard = (r"\boxed{2\cos x}", r"\cos x+\cos x")
+    pairs = [(r"so \boxed{\frac{2}{4}}", 0.5), hard, ("It is 7.", "8"), ("x", "")]
     answer = client.post("/grade", json=batch(*pairs)).json()
     assert answer["grades"] == [
         {"value": "correct", "answer": r"\frac{2}{4}", "source": "box", "reason": "numeric"},
@@ -124,12 +120,8 @@ def test_nemo_gym_gets_its_body_back_with_a_reward(client):
     def body(gold: str, *texts: str) -> dict[str, object]:
         message = {"type": "message", "content": [{"type": "output_text", "text": text} for text in texts]}
         response = {"id": "r", "output": [{"type": "reasoning", "summary": [r"\boxed{1}"]}, message]}
-        return {
-            "responses_create_params": {"input": []},
-            "response": response,
-            "expected_answer": gold,
-            "row": 3,
-        }
+        about = {"responses_create_params": {"input": []}, "row": 3}
+        return about | {"response": response, "expected_answer": gold}
 
     assert client.post("/seed_session", json={"row": 3}).json() == {}
     assert client.post("/verify", json=body("5", "5")).status_code == 422
@@ -152,16 +144,11 @@ def test_the_clients_of_the_page_work_as_they_stand_there(client):
     assert [grade["value"] for grade in names["grades"]] == ["correct", "wrong"]
     exec(trl, names)
     texts = [[{"role": "assistant", "content": r"\boxed{5}"}], r"\boxed{5}", r"\boxed{5}"]
-    assert asyncio.run(names["reward"](prompts=["Q"] * 3, completions=texts, answer=["5", "6", ""])) == [
-        1,
-        0,
-        None,
-    ]
+    rewards = names["reward"](prompts=["Q"] * 3, completions=texts, answer=["5", "6", ""])
+    assert asyncio.run(rewards) == [1, 0, None]
     exec(verl, names)
-    assert asyncio.run(names["compute_score"]("math", r"\boxed{5}", "5", {})) == {
-        "score": 1.0,
-        "unknown": 0.0,
-    }
+    scored = asyncio.run(names["compute_score"]("math", r"\boxed{5}", "5", {}))
+    assert scored == {"score": 1.0, "unknown": 0.0}
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,7 @@ from rephraser.contamination import Overlap, OverlapSettings, SourceText, find_o
 
 def test_boilerplate_is_not_counted():
     tail = "Enter the letter of the correct option as your answer, and nothing else at all."
-    sources = [
-        SourceText(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} goes here. {tail}") for n in range(12)
-    ]
+    sources = [SourceText(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} is here. {tail}") for n in range(12)]
     problem = [SourceText("p", f"What stands here instead? {tail}")]
     assert find_overlaps(sources, problem) == []
     assert {o.measure for o in find_overlaps(sources, problem, OverlapSettings(common=12))} == {"n-gram"}

@@ -209,9 +209,8 @@ def decisions(status: str, letters: str) -> list[ReviewRow]:
 
 def test_rates_by_hand():
     drawn = members("accepted", 10, 900) + members("rejected", 5, 90) + members("undecided", 2, 10)
-    reviews = (
-        decisions("accepted", "raaaaaaaaa") + decisions("rejected", "rrrra") + decisions("undecided", "ar")
-    )
+    letters = {"accepted": "raaaaaaaaa", "rejected": "rrrra", "undecided": "ar"}
+    reviews = [row for status, word in letters.items() for row in decisions(status, word)]
     rates = audits.error_rates(drawn, reviews)
     assert (rates["drawn"], rates["reviewed"], rates["open"], rates["complete"]) == (17, 17, 0, True)
     accept, reject = rates["false_accept"], rates["false_reject"]

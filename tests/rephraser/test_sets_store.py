@@ -165,9 +165,8 @@ def test_counts_and_pages_are_those_of_the_whole_comparison(versions, a, b):
                 limit=2,
             ):
                 seen += page
-            ids_of_kind = [
-                one.get("neighbor", one.get("after"))["candidate_id"] for one in whole[f"neighbors_{kind}"]
-            ]
+            of_kind = whole[f"neighbors_{kind}"]
+            ids_of_kind = [one.get("neighbor", one.get("after"))["candidate_id"] for one in of_kind]
             assert ids_of_kind == [one.neighbor.candidate_id for one in seen]
 
 

@@ -350,11 +350,7 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "word", "says"),
     [
-        (
-            EvalConfig,
-            "temperature=1",
-            "temperature=1: this setting affects the results",
-        ),
+        (EvalConfig, "temperature=1", "temperature=1: this setting affects the results"),
         (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this setting affects the results"),
         (RephraseConfig, "proposer.kind=rules", "this setting affects the results"),
         (EvalConfig, "max_usd=-1", "max_usd=-1: give a number, at least 0."),

@@ -30,9 +30,7 @@ def test_every_recipe_is_explained_once():
 
 def test_a_recipe_is_composed_in_toml(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text(
-        'base = "ta_grpo"\nweights = "cw_grpo"\nneighbors = 1\n[loss]\nclip_high = 0.28\nkl_coef = 0\n'
-    )
+    path.write_text('base="ta_grpo"\nweights="cw_grpo"\nneighbors=1\n[loss]\nclip_high=0.28\nkl_coef=0\n')
     mine = find_recipe(str(path))
     assert (mine.name, mine.weights, mine.neighbors, mine.rollouts) == ("mine", "cw_grpo", 1, 16)
     assert (mine.loss.clip_low, mine.loss.clip_high, mine.loss.kl_coef) == (0.2, 0.28, 0.0)

@@ -93,9 +93,8 @@ def test_rays_processes_are_known_by_their_files(tmp_path):
     assert len(str(ray_folder)) < 40
     code = f"file = open({str(ray_folder / 'log')!r}, 'w')\n{WAITS}"
     hidden = {name: value for name, value in os.environ.items() if name != launching.MARK}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=hidden, start_new_session=True
-    )
+    call, pipe = [sys.executable, "-c", code], subprocess.PIPE
+    process = subprocess.Popen(call, stdout=pipe, env=hidden, start_new_session=True)
     try:
         assert process.stdout.readline() == b"ready\n"
         assert launching.end_processes("nobody", ray_folder, patience_s=0.0) == 1

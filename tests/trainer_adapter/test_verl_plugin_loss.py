@@ -31,9 +31,8 @@ class MiniBatch:
     def __init__(self, *, weighted: bool = False) -> None:
         generator = torch.Generator().manual_seed(0)
         self.weighted = weighted
-        self.log_probs = [
-            (-torch.rand(PROMPT + length, generator=generator)).requires_grad_() for length in LENGTHS
-        ]
+        draws = [-torch.rand(PROMPT + length, generator=generator) for length in LENGTHS]
+        self.log_probs = [each.requires_grad_() for each in draws]
 
         def draw() -> list[Any]:
             return [-torch.rand(length, generator=generator) for length in LENGTHS]

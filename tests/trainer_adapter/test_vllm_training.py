@@ -44,9 +44,8 @@ def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole, dr
     logged = metrics(whole)
     for step in (1, 2):
         of_step = [each for each in drawn.values() if each.step == step]
-        assert Counter(each.variant for each in of_step) == dict.fromkeys(
-            range(1 + NEIGHBORS), QUESTIONS * RESPONSES
-        )
+        variants = range(1 + NEIGHBORS)
+        assert Counter(each.variant for each in of_step) == dict.fromkeys(variants, QUESTIONS * RESPONSES)
         assert all(each.weights_version == step - 1 for each in of_step)
         assert logged[step]["actor/grad_norm"] > 0
         assert len({each.response for each in of_step}) > 0.9 * len(of_step)

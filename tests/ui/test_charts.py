@@ -119,10 +119,8 @@ def test_methods_of_one_cost_stand_beside_each_other_and_tell_the_true_cost():
 
 def test_parts_are_added_and_stand_in_the_order_of_their_colours():
     counts = [("rename", "rejected", 1), ("rename", "accepted", 2), ("rename", "accepted", 1)]
-    rows = [
-        {"name": name, "part": part, "count": count}
-        for name, part, count in (*counts, ("format", "undecided", 0))
-    ]
+    counts.append(("format", "undecided", 0))
+    rows = [{"name": name, "part": part, "count": count} for name, part, count in counts]
     chart = stacked_bars(rows, title="T", colours=VERDICT_COLOURS, unit="candidates").to_dict()
     bars, ends = chart["layer"]
     assert [(row["part"], row["count"], row["share"]) for row in bars["data"]["values"]] == [

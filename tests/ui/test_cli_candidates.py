@@ -112,9 +112,8 @@ def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli, run, db):
     body = completion("<b>Add 2 and 3.</b>")
     prompt = (("system", "Say it in other words."), ("user", "<problem>\nWhat is 2+3?\n</problem>"))
     with Database.open(db) as database, database.write() as session:
-        asked = add_ask(
-            *(session, run.id, body), kind="propose", about=SUM.id, prompt=prompt, tokens=(120, 30), usd=0.25
-        )
+        about = {"kind": "propose", "about": SUM.id, "prompt": prompt}
+        asked = add_ask(session, run.id, body, **about, tokens=(120, 30), usd=0.25)
         add_ask(session, run.id, "{}", scope="solver_1", about=ADD, tokens=(40, 400), usd=None)
         of_two = ProposalRow.candidate_id.in_([ADD, ODD])
         session.execute(update(ProposalRow).where(of_two).values(ask_id=asked))

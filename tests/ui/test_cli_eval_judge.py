@@ -53,10 +53,8 @@ def server():
 def cli(cli, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
     Path("doubting.py").write_text(OWN)
-    rows = (
-        {"question": "2+2?", "answer": "4", "response": response, "correct": label}
-        for response, label, _ in CASES
-    )
+    row = {"question": "2+2?", "answer": "4"}
+    rows = (row | {"response": response, "correct": label} for response, label, _ in CASES)
     write_rows(Path("rows.jsonl"), *rows)
     return cli.within("eval")
 

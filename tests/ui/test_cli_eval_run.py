@@ -62,9 +62,8 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert stats(server)["requests"] - before == 6 * 3
     fewer = cli(*evaluate(server))
     assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
-    assert "sampling.temperature (0.6 stored, 1.0 given)" in cli.refused(
-        *evaluate(server, "temperature=1", n=32)
-    )
+    hot = evaluate(server, "temperature=1", n=32)
+    assert "sampling.temperature (0.6 stored, 1.0 given)" in cli.refused(*hot)
     assert stats(server)["requests"] - before == 6 * 3
     cli.ok(*evaluate(server, "temperature=1", "--name", "hot"))
     assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
@@ -126,9 +125,8 @@ def test_several_benchmarks_are_a_run_each(cli, server, tmp_path):
 def test_rows_of_a_known_benchmark_come_from_a_file(cli, server, tmp_path):
     short = write_sums(tmp_path / "aime.jsonl", 5)
     assert "--allow-changed" in cli.refused(*evaluate(server, "--from", short, benchmark="aime24"))
-    done = cli.ok(
-        *evaluate(server, "--from", f"aime24={short}", "allow_changed=true", benchmark="aime24", n=2)
-    )
+    given = ("--from", f"aime24={short}", "allow_changed=true")
+    done = cli.ok(*evaluate(server, *given, benchmark="aime24", n=2))
     assert "the content differs from the known version" in words(done.err)
     ((spec,),) = rows("tagrpo.db", "SELECT CAST(spec AS text) FROM runs")
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
@@ -148,9 +146,8 @@ def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli, server):
     grown = cli(*evaluate(server, n=2))
     assert "run test-model.sums grows from 2 to 6 problems" in words(grown.err)
     assert stats(server)["paid"] == paid + 4  # a request each: those of the first two stay
-    assert "has 6 problems, not 2; a larger limit can extend" in cli.refused(
-        *evaluate(server, "--limit", "2", n=2)
-    )
+    fewer = evaluate(server, "--limit", "2", n=2)
+    assert "has 6 problems, not 2; a larger limit can extend" in cli.refused(*fewer)
     cli.ok(*evaluate(server, "--name", "whole", n=2))
     trial, whole = (rows("tagrpo.db", drawn.format(f"{name}.sums")) for name in ("test-model", "whole"))
     assert trial == whole
@@ -207,18 +204,14 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli, server):
     first, second = world.questions(2)
     phrased = [Proposed("Starting with $11$ apples, Ada gets $5$ more. How many apples has Ada?")]
     with Database.open("tagrpo.db") as db:
-        add_run(
-            db,
-            "run",
-            [(first["question"], first["answer"], phrased), (second["question"], second["answer"], [])],
-        )
+        asked = [(first["question"], first["answer"], phrased), (second["question"], second["answer"], [])]
+        add_run(db, "run", asked)
     cli.ok("sets", "publish", "math", "--run", "run")
     done = cli.ok("eval", "run", "neighbors=math", "--model", MODEL, "--base-url", server, "--n", "4")
     assert "test-model.math-1: 3 problems" in done.out
     assert "neighbors 1" in squeezed(done.out)
-    placed = rows(
-        "tagrpo.db", "SELECT position, group_id, variant, source_id, strategy FROM run_problems ORDER BY 1"
-    )
+    query = "SELECT position, group_id, variant, source_id, strategy FROM run_problems ORDER BY 1"
+    placed = rows("tagrpo.db", query)
     assert [(row[0], row[2]) for row in placed] == [(0, 0), (1, 1), (2, 0)]
     assert placed[0][1] == placed[1][1] == placed[0][3]
     assert placed[1][3].startswith("c_")

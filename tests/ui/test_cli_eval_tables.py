@@ -20,9 +20,8 @@ def make_database(folder: Path) -> None:
     with open_empty(folder / "t.db") as db:
         for name, counts in (("base", BASE), ("tuned", TUNED)):
             for benchmark in ("aime24", "own"):
-                add_eval_run(
-                    db, f"{name}.{benchmark}", counts, benchmark=benchmark, model=f"Qwen/Qwen3-4B-{name}"
-                )
+                about = {"benchmark": benchmark, "model": f"Qwen/Qwen3-4B-{name}"}
+                add_eval_run(db, f"{name}.{benchmark}", counts, **about)
         add_eval_run(db, "open", [(8, 2, 0), (4, 0, 0)], graded=[8, 2], finished=False)
 
 
@@ -62,9 +61,7 @@ def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(cli, comma
 def test_report_prints_the_table_of_the_paper_or_none(cli):
     done = cli("eval", "report", "base", "Ours=tuned", "--paper", "Qwen3-4B")
     lines = done.out.splitlines()
-    assert lines[0].startswith(
-        "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:"
-    )
+    assert lines[0].startswith("pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv")
     assert lines[2].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
     assert lines[4].split()[:4] == ["Ours", "-", "-", "100.00"]
     assert "66.73(!)" in done.out

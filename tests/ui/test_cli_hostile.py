@@ -31,10 +31,8 @@ def make_database(folder: Path) -> Path:
         proposed = [Proposed(CANDIDATE, strategy=f"s {HOSTILE}", model=f"m {HOSTILE}")]
         add_run(db, "run", [(QUESTION, f"4 {HOSTILE}", proposed)], level=HOSTILE, subject=HOSTILE)
         publish(db, "set", run="run")
-        problems = make_problems(1, HOSTILE)
-        add_eval_run(
-            db, "eval", [(2, 1, 0)], benchmark=f"b {HOSTILE}", problems=problems, texts=lambda *_: HOSTILE
-        )
+        about = {"benchmark": f"b {HOSTILE}", "problems": make_problems(1, HOSTILE)}
+        add_eval_run(db, "eval", [(2, 1, 0)], **about, texts=lambda *_: HOSTILE)
     return path
 
 

@@ -203,9 +203,8 @@ def test_a_trial_grows_and_its_questions_are_not_paid_again(cli, db):
 def test_a_set_without_usable_questions_says_where_to_look(cli):
     held = write_rows(Path("held.jsonl"), {"question": "What is blue?", "answer": r"\frac{1}{"})
     cli.warned("questions", "import", held, "--name", "held")
-    assert "tagrpo questions list held --held" in cli.refused(
-        "rephrase", "run", "held", "--name", "r", "proposer=rules"
-    )
+    run = ("rephrase", "run", "held", "--name", "r", "proposer=rules")
+    assert "tagrpo questions list held --held" in cli.refused(*run)
 
 
 @pytest.mark.slow
@@ -256,18 +255,13 @@ def test_a_file_by_text_with_rows_that_belong_to_no_question(cli, db):
 
 
 def test_a_file_by_id_with_lists_and_named_columns(cli, db):
-    ids = [question for (question,) in rows(db, "SELECT id FROM questions ORDER BY id")]
-    texts = dict(rows(db, "SELECT id, text FROM questions"))
-    lists = [
-        {"key": key, "mine": [owning(texts[key]), texts[key].replace(" has ", " holds ", 1)]} for key in ids
-    ]
+    asked = rows(db, "SELECT id, text FROM questions ORDER BY id")
+    lists = [{"key": key, "mine": [owning(text), text.replace(" has ", " holds ", 1)]} for key, text in asked]
     source = write_rows(Path("c.jsonl"), *lists)
     columns = ["proposer.question_column=key", "proposer.candidate_column=mine"]
     refused(cli, from_file(source), "Choose another column with proposer.question_column")
     refused(cli, from_file(source, columns[0]), "Set proposer.candidate_column; available: key, mine")
-    refused(
-        cli, from_file(source, "proposer.question_column=foo"), "no column 'foo' (proposer.question_column)"
-    )
+    refused(cli, from_file(source, "proposer.question_column=x"), "no column 'x' (proposer.question_column)")
     done = cli.ok(*from_file(source, *columns, "--n", "2", "--limit", "4"))
     assert "4 of 4 questions have all 2 neighbors" in done.out
     assert "2 of 6 rows match no question" in done.err

@@ -53,9 +53,8 @@ def test_an_import_says_what_was_read_held_back_and_why(cli, mine):
 def test_a_solution_column_without_any_box_is_refused(cli, tmp_path):
     rows = [{"question": f"What is {n}+1?", "rationale": "Add.", "correct": str(n + 1)} for n in range(3)]
     write_rows(tmp_path / "boxless.jsonl", *rows)
-    assert "--column answer=NAME; available: correct, question, rationale" in cli.refused(
-        "import", "boxless.jsonl"
-    )
+    refused = cli.refused("import", "boxless.jsonl")
+    assert "--column answer=NAME; available: correct, question, rationale" in refused
     cli.ok("import", "boxless.jsonl", "--column", "answer=correct")
 
 
@@ -151,9 +150,7 @@ def test_mixes_are_nested_and_repeatable(cli, mine, more):
     assert "created no" in squeezed(cli("mix", "x2", *options, "--chunks", "1")[1])
     large = cli.json("mix", "x3", *options, "--chunks", "2")
     assert (large["questions"], large["times"]) == (9, 3.0)
-    ids = {
-        name: [question["id"] for question in cli.json("list", name)["questions"]] for name in ("x2", "x3")
-    }
+    ids = {name: [each["id"] for each in cli.json("list", name)["questions"]] for name in ("x2", "x3")}
     assert ids["x3"][:6] == ids["x2"]
     assert "mine + more" in cli("list")[1]
     assert "Import more, or request fewer" in cli.refused("mix", "x9", *options, "--chunks", "8")

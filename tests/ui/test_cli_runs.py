@@ -31,9 +31,7 @@ def cli(neighbors):
 
 
 def test_without_runs(cli):
-    starts = ", ".join(
-        f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval score --judge", "train run")
-    )
+    starts = "`tagrpo rephrase run`, `tagrpo eval run`, `tagrpo eval score --judge`, `tagrpo train run`"
     assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
     assert cli.json("list") == {"runs": []}
     assert "there are no runs yet" in cli.refused("show")

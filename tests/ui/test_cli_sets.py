@@ -100,11 +100,8 @@ def test_filters_reach_the_selection(cli):
     options = ("--strategy", "perspectives", "--model", "test/proposer", "--only-with-neighbors")
     cli.ok("publish", "math", "--run", "run", *options, "--include", "undecided")
     shown = cli.json("show", "math")
-    chosen = {
-        "include": ["accepted", "undecided"],
-        "strategies": ["perspectives"],
-        "models": ["test/proposer"],
-    }
+    chosen = {"include": ["accepted", "undecided"], "strategies": ["perspectives"]}
+    chosen["models"] = ["test/proposer"]
     rest = {"n": None, "only_with_neighbors": True, "min_distance": 0.15, "prefer": "any", "adaptive": None}
     assert shown["spec"]["publish"] == chosen | rest
     assert (shown["counts"]["questions"], shown["counts"]["questions_left_out"]) == (2, 1)
@@ -201,9 +198,8 @@ def test_export_for_verl(cli, tmp_path):
 
 def test_long_prompts_for_verl_need_attention(cli, tmp_path):
     with Database.open("t.db") as database:
-        add_run(
-            database, "long", [("Halve 8.", "4", [Proposed("Half of 8? " * 400), Proposed("Half of 8?")])]
-        )
+        proposed = [Proposed("Half of 8? " * 400), Proposed("Half of 8?")]
+        add_run(database, "long", [("Halve 8.", "4", proposed)])
     cli.ok("publish", "long", "--run", "long")
     result = cli.warned("export", "long", "--format", "verl", "--out", str(tmp_path / "verl"))
     assert "neighbors 1" in squeezed(result.out)

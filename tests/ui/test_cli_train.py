@@ -157,9 +157,8 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(cli, place, mo
     assert {done.code for done in tried} == {0}, tried
     assert all("verl.trainer.main_ppo" in done.out for done in tried[:3])
     assert "Qwen3-4B-base.sums" in tried[3].out
-    assert "evaluates whole models" in cli.refused(
-        *plan[:-1], "lora.sh", "verl.actor_rollout_ref.model.lora_rank=8"
-    )
+    lora = "verl.actor_rollout_ref.model.lora_rank=8"
+    assert "evaluates whole models" in cli.refused(*plan[:-1], "lora.sh", lora)
     assert not Path("lora.sh").exists()
     assert "--data and --compare" in cli.refused(
         "train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--script", "x.sh"

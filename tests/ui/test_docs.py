@@ -398,9 +398,8 @@ def test_the_commands_of_a_page_run(page, servers, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [name for name in NAMES if "```python" in (ROOT / name).read_text("utf-8")])
 def test_the_python_of_a_page_runs_and_prints_what_it_says(page, tmp_path):
     content = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(
-        r"^```python(?: \S+\.py)?\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```\n)?", content, re.M | re.S
-    )
+    fences = r"^```python(?: \S+\.py)?\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```\n)?"
+    found = re.findall(fences, content, re.M | re.S)
     for number, (code, printed) in enumerate(found):
         script = tmp_path / f"block{number}.py"
         script.write_text(code, encoding="utf-8")

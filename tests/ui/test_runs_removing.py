@@ -38,9 +38,7 @@ def add_neighbor_run(db: Database, name: str) -> tuple[Run, str]:
     proposed = Proposed(f"Say it for {name}.", findings=("numbers",))
     run = runs.add_run(db, name, [("What is 1 + 1?", "2", [proposed])])
     with db.write() as session:
-        candidate = session.scalars(
-            select(ProposalRow.candidate_id).where(ProposalRow.run_id == run.id)
-        ).one()
+        candidate = session.scalar(select(ProposalRow.candidate_id).where(ProposalRow.run_id == run.id))
         add_ask(session, run.id, completion("2"), about="q", usd=0.5)
         if session.scalar(select(AskRow.id).where(AskRow.scope == "solver")) is None:
             add_ask(session, run.id, completion("2"), scope="solver", about="q", usd=0.5)
