@@ -75,12 +75,8 @@ def test_the_product_does_not_grow():
 
 
 def test_no_two_classes_share_a_name():
-    names = Counter(
-        node.name
-        for path in sources()
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ClassDef)
-    )
+    nodes = [node for path in sources() for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
+    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
     assert [name for name, count in names.items() if count > 1] == []
 
 

@@ -214,20 +214,15 @@ def test_a_file_of_rows_is_a_benchmark(rows):
 
 def test_a_definition_may_hold_options_a_tolerance_and_a_content_hash(tmp_path):
     (tmp_path / "r.jsonl").write_text('{"q": "Even?", "yes": "2", "no": 3}\n')
-    loaded = load_benchmark(
-        toml(
-            tmp_path,
-            'file = "r.jsonl"\nkind = "choice"\ngated = true\n[columns]\nquestion = "q"\n'
-            'options = ["yes", "no"]',
-        )
+    text = (
+        'file = "r.jsonl"\nkind = "choice"\ngated = true\n[columns]\nquestion = "q"\noptions = ["yes", "no"]'
     )
+    loaded = load_benchmark(toml(tmp_path, text))
     assert sorted(loaded.problems[0].text.split("\n")[2:])[0] in ("(A) 2", "(A) 3")
     assert loaded.source["options_seed"] == 0
     assert loaded.gated
-    text = (
-        'file = "r.jsonl"\nkind = "tolerance"\ntolerance = 0.5\ncontent_hash = "{}"\n'
-        '[columns]\nquestion = "q"\nanswer = "no"'
-    )
+    text = 'file = "r.jsonl"\nkind = "tolerance"\ntolerance = 0.5\ncontent_hash = "{}"\n'
+    text += '[columns]\nquestion = "q"\nanswer = "no"'
     with pytest.raises(ChangedBenchmarkError, match="mine has the content hash 123, but this source has"):
         load_benchmark(toml(tmp_path, text.format("123")))
     changed = load_benchmark(toml(tmp_path, text.format("123")), allow_changed=True)

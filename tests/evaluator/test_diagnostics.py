@@ -49,14 +49,11 @@ def test_rows_become_groups_by_question_and_neighbor(tmp_path):
 
 def test_a_folder_as_verl_writes_it(tmp_path):
     for step in (1, 2, 10):
-        write_rows(
-            tmp_path / f"{step}.jsonl",
-            *(
-                {"input": f"user\n{question}", "output": "...", "gts": "4", "score": score, "step": step}
-                for question in ("2+2?", "1+3?")
-                for score in (1.0, -1.0)
-            ),
-        )
+        rows = [
+            {"input": f"user\n{question}", "output": "...", "gts": "4", "score": score, "step": step}
+            for question, score in product(("2+2?", "1+3?"), (1.0, -1.0))
+        ]
+        write_rows(tmp_path / f"{step}.jsonl", *rows)
     read = file_source(tmp_path, windows=2)
     assert [checkpoint.label for checkpoint in read.checkpoints] == ["steps 1-2", "step 10"]
     assert "some rows have no question id" in read.notes[0]
@@ -221,10 +218,8 @@ def test_neighbors_need_a_pilot_or_an_assumption():
     joint = shapes.GroupShape("joint", 3, 8)
     with pytest.raises(InputError, match="--assume-shift-sd"):
         shapes.forecast(counts, replicates=2).share(joint)
-    narrow, wide = (
-        shapes.forecast(counts, shift=rates.Shift(0.0, sd, 0.0, assumed=True), replicates=2).share(joint)
-        for sd in (0.01, 1.5)
-    )
+    shifts = [rates.Shift(0.0, sd, 0.0, assumed=True) for sd in (0.01, 1.5)]
+    narrow, wide = (shapes.forecast(counts, shift=shift, replicates=2).share(joint) for shift in shifts)
     alone = shapes.forecast(counts, replicates=2).share(shapes.GroupShape("matched", 0, 32))
     assert narrow == pytest.approx(alone, abs=0.01)
     assert wide < narrow - 0.03

@@ -36,11 +36,9 @@ def lose(db: Database, run: Run, position: int, first: int, count: int, *, final
     with db.write() as session:
         item = Block(run_problems(session, run.id)[position].id, first, count).item
         add_tasks(session, run.id, [item])
-        session.execute(
-            update(TaskRow)
-            .where(TaskRow.item == item)
-            .values(state=FAILED_TASK if final else OPEN, error="time-out: none")
-        )
+        state = FAILED_TASK if final else OPEN
+        lost = update(TaskRow).where(TaskRow.item == item).values(state=state, error="time-out: none")
+        session.execute(lost)
 
 
 @pytest.mark.parametrize("final", [False, True])

@@ -42,10 +42,9 @@ def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db):
     assert (outcome.drawn, outcome.open, outcome.stopped, outcome.sent) == (80, 0, None, 12)
     assert sorted(body.get("n", 1) for body in asked) == [4] * 4 + [8] * 8
     first = next(body for body in asked if body["messages"][1]["content"].startswith(PROBLEMS[0].text))
-    assert first["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": PROBLEMS[0].text + "\nPut the final answer in \\boxed{}."},
-    ]
+    system, user = first["messages"]
+    assert system == {"role": "system", "content": "Be brief."}
+    assert user["content"] == PROBLEMS[0].text + "\nPut the final answer in \\boxed{}."
     assert (first["temperature"], first["top_p"], first["max_tokens"]) == (0.6, 0.95, 500)
     assert {body["seed"] for body in asked} == {
         derive_seed("sample-seed", 3, problem.id, ordinal) for problem in PROBLEMS for ordinal in (0, 8, 16)

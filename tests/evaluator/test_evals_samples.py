@@ -240,11 +240,8 @@ def test_standings_follow_verdicts_and_reviews(db):
     add_verdict(db, run, question, "a?", "undecided")
     assert_counts_hold(db, "standings")
     with db.read() as session:
-        rows = session.execute(
-            text(
-                "SELECT c.text, status FROM standings JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
-            )
-        )
+        query = "SELECT c.text, status FROM standings JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
+        rows = session.execute(text(query))
         assert [tuple(row) for row in rows] == [
             ("a?", "rejected"),  # reviewed, so in both runs, whatever verdicts come later
             ("a?", "rejected"),

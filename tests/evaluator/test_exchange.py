@@ -150,16 +150,12 @@ def test_samples_of_lm_eval_are_read_once_with_the_metric_of_a_filter(tmp_path):
     write_rows(path, *lm_eval_rows("strict", "flexible"))
     file = open_responses([path])
     assert (file.form, file.scorer, file.poses) == ("lm-eval", "exact_match,strict", "sums")
-    assert [(each.id, each.question, each.text) for each in file.read()] == [
-        ("0", "0+2?", "It is 2."),
-        ("1", "1+2?", "It is 3."),
-    ]
+    rows = [(each.id, each.question, each.text) for each in file.read()]
+    assert rows == [("0", "0+2?", "It is 2."), ("1", "1+2?", "It is 3.")]
     assert [each.score.value for each in file.read() if each.score] == ["wrong", "wrong"]
     flexible = open_responses([path], columns={"score": "exact_match,flexible"})
-    assert [(e.score.value, e.score.extracted) for e in flexible.read() if e.score] == [
-        ("correct", "2"),
-        ("correct", "3"),
-    ]
+    scores = [(e.score.value, e.score.extracted) for e in flexible.read() if e.score]
+    assert scores == [("correct", "2"), ("correct", "3")]
     with pytest.raises(InputError, match=r"METRIC,FILTER. Metrics: exact_match. Filters: strict, flexible"):
         open_responses([path], columns={"score": "exact_match,loose"})
 
@@ -226,13 +222,10 @@ def test_what_is_exported_comes_back_in_another_database(form, db, other_db, tmp
 
 
 def test_the_same_words_below_another_picture_are_another_problem(tmp_path, db):
-    path = write_rows(
-        tmp_path / "r.jsonl",
-        asked(image=data_address(RED), response=["\\boxed{2}", "\\boxed{3}"]),
-        asked(image=data_address(BLUE)),
-        asked(image=[data_address(RED)]),
-        asked(),
-    )
+    red, blue = data_address(RED), data_address(BLUE)
+    both = asked(image=red, response=["\\boxed{2}", "\\boxed{3}"])
+    rows = [both, asked(image=blue), asked(image=[red]), asked()]
+    path = write_rows(tmp_path / "r.jsonl", *rows)
     matcher = from_file(tmp_path)
     run = bring(db, open_responses([path]), matcher=matcher)[0]
     assert [place.problem.images for place in matcher.placed] == [(RED.id,), (BLUE.id,), ()]
@@ -310,11 +303,9 @@ def test_questions_are_found_in_a_benchmark(by, row, place, tmp_path):
     else:
         assert list(read.problems) == sorted({0, place})
         assert not read.unmatched
+    other = write_rows(tmp_path / "no.jsonl", {"response": "", "question": "?"})
     with pytest.raises(InputError, match="none of its 1 responses matches a problem"):
-        survey(
-            open_responses([write_rows(tmp_path / "no.jsonl", {"response": "", "question": "?"})]).read(),
-            InBenchmark("b", BENCHMARK, by),
-        )
+        survey(open_responses([other]).read(), InBenchmark("b", BENCHMARK, by))
 
 
 @pytest.mark.parametrize(

@@ -103,11 +103,9 @@ def test_openrlhf_gets_numbers_once_unknown_has_one(client):
     assert refused.status_code == 422
     assert "?unknown_reward=NUMBER" in refused.json()["error"]
     answer = client.post("/openrlhf?unknown_reward=-0.5", json=sent).json()
-    assert answer == {
-        "rewards": [1.0, 0.0, -0.5, 0.0],
-        "scores": [1.0, 0.0, -0.5, 0.0],
-        "extra_logs": {"unknown": [0.0, 0.0, 1.0, 0.0]},
-    }
+    rewards = [1.0, 0.0, -0.5, 0.0]
+    unknown = {"unknown": [0.0, 0.0, 1.0, 0.0]}
+    assert answer == {"rewards": rewards, "scores": rewards, "extra_logs": unknown}
     every = client.post("/openrlhf?unknown_reward=0&answers=all", json=sent).json()
     assert every["rewards"] == [1.0, 0.0, 0.0, 1.0]
     for address in ("/openrlhf?unknown_reward=nan", "/openrlhf?unknown_reward=0&answers=some"):

@@ -52,10 +52,9 @@ def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder
     found: Counter[str] = Counter()
     mislabelled = set()
     for row in rows:
-        [overlap] = find_overlaps(
-            [SourceText("s", row["original_question"], row["original_answer"])],
-            [SourceText("p", row["question"], row["answer"])],
-        ) or [Overlap("s", "p", "none", 0)]
+        source = SourceText("s", row["original_question"], row["original_answer"])
+        problem = SourceText("p", row["question"], row["answer"])
+        [overlap] = find_overlaps([source], [problem]) or [Overlap("s", "p", "none", 0)]
         found[overlap.measure] += 1
         if overlap.measure in ("exact", "fuzzy", "n-gram") and not row["same_answer"]:
             mislabelled.add(row["id"])

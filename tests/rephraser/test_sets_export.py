@@ -99,14 +99,8 @@ def test_an_export_holds_everything_and_reads_back_to_the_same_hash(db, header, 
     assert imported.header.content_hash == header.content_hash
     assert imported.header.counts == header.counts
     assert imported.header.runs == header.runs
-    assert imported.header.spec["import"] == {
-        "file": name,
-        "edited": False,
-        "name": "math",
-        "version": 1,
-        "id": header.id,
-        "content_hash": header.content_hash,
-    }
+    origin = {"name": "math", "version": 1, "id": header.id, "content_hash": header.content_hash}
+    assert imported.header.spec["import"] == {"file": name, "edited": False, **origin}
 
 
 def edit(path: Path, change: Callable[[list[dict[str, Any]]], None]) -> None:

@@ -179,15 +179,10 @@ def diff_of(empty: Database, before: Sequence[Asked], after: Sequence[Asked]) ->
 
 
 def test_verdicts_and_other_fields(empty):
-    found = diff_of(
-        empty,
-        [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",)), SUM])],
-        [("What is 2+3?", "5", [ADD, Proposed(SUM.text, model="other/model")])],
-    )
-    assert [(change["question_id"], change["fields"]) for change in found["neighbors_changed"]] == [
-        (FIVE, ["model"]),
-        (FIVE, ["verdict"]),
-    ]
+    before = [("What is 2+3?", "5", [Proposed(ADD.text, ("undecided",)), SUM])]
+    found = diff_of(empty, before, [("What is 2+3?", "5", [ADD, Proposed(SUM.text, model="other/model")])])
+    fields = [(change["question_id"], change["fields"]) for change in found["neighbors_changed"]]
+    assert fields == [(FIVE, ["model"]), (FIVE, ["verdict"])]
     [change] = [each for each in found["neighbors_changed"] if each["verdict_changed"]]
     assert (change["before"]["verdict"], change["after"]["verdict"]) == ("undecided", "accepted")
     assert (found["reordered"], found["neighbors_added"], found["neighbors_removed"]) == ([], [], [])
@@ -197,8 +192,6 @@ def test_a_removed_neighbor_says_where_it_stands_now(empty):
     before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM])]
     after: list[Asked] = [("What is 2+3?", "5", [Proposed(ADD.text, ("rejected",)), Proposed("3 plus 2?")])]
     found = diff_of(empty, before, after)
-    assert {(change["neighbor"]["text"], change["now"]) for change in found["neighbors_removed"]} == {
-        ("Sum up 2 and 3.", None),
-        ("Add 2 and 3.", "rejected"),
-    }
+    removed = {(change["neighbor"]["text"], change["now"]) for change in found["neighbors_removed"]}
+    assert removed == {("Sum up 2 and 3.", None), ("Add 2 and 3.", "rejected")}
     assert [change["now"] for change in found["neighbors_added"]] == [None]

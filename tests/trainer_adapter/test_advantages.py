@@ -94,10 +94,8 @@ def over_all_sets(rewards: list[float], k: int) -> list[float]:
     std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / len(values))
     if std == 0:
         return [0.0] * len(rewards)
-    with_it = [
-        [value for value, each in zip(values, sets, strict=True) if place in each]
-        for place in range(len(rewards))
-    ]
+    pairs = list(zip(values, sets, strict=True))
+    with_it = [[value for value, each in pairs if place in each] for place in range(len(rewards))]
     return [(math.fsum(part) / len(part) - mean) / std for part in with_it]
 
 
@@ -136,11 +134,11 @@ def test_a_step_uses_the_recipes_k_on_its_groups(changes, groups):
         recipe, scores, scores > 0, torch.ones(16, 2), torch.zeros(16, 2), torch.tensor(groups), max_length=2
     )
     k = int(recipe.settings["k"])
-    expected = [
-        value
+    by_group = [
+        [s for s, g in zip(scores.tolist(), groups, strict=True) if g == group]
         for group in sorted(set(groups))
-        for value in over_all_sets([s for s, g in zip(scores.tolist(), groups, strict=True) if g == group], k)
     ]
+    expected = [value for of_group in by_group for value in over_all_sets(of_group, k)]
     assert made.advantages_B.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
     assert made.advantages_BT[:, 1].tolist() == pytest.approx(expected, rel=1e-6, abs=1e-6)
 

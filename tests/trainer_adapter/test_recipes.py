@@ -138,10 +138,8 @@ def own(**changes: Any) -> Recipe:
 
 def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text(
-        'base = "ta_grpo"\nadvantage = "my_formulas:centred"\nweights = "my_formulas:first_token"\n'
-        '[loss]\nsurrogate = "my_formulas:plain"\n'
-    )
+    text = 'base = "ta_grpo"\nadvantage = "my_formulas:centred"\nweights = "my_formulas:first_token"\n'
+    path.write_text(text + '[loss]\nsurrogate = "my_formulas:plain"\n')
     recipe = find_recipe(str(path))
     # As it reaches verl's processes: inside verl's configuration.
     carried = recipe_of({"tagrpo_recipe": json.loads(json.dumps(recipe_overrides(recipe)["+tagrpo_recipe"]))})

@@ -40,12 +40,9 @@ def byte_level() -> tuple[Encoder, Decoder]:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=["<end>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    settings = {"vocab_size": 300, "special_tokens": ["<end>"], "show_progress": False}
+    trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
     tokenizer.train_from_iterator(["So 12 + 30 = 42. and and spaces spaces"], trainer)
     return lambda text: [*tokenizer.encode(text).ids, 0], tokenizer.decode
 

@@ -72,12 +72,8 @@ print(left.pid, flush=True)
 
 
 def test_no_other_process_is_touched(tmp_path):
-    with subprocess.Popen(
-        [sys.executable, "-c", WAITS],
-        stdout=subprocess.PIPE,
-        env={**os.environ, launching.MARK: str(tmp_path)},
-        start_new_session=True,
-    ) as other:
+    call, marked = [sys.executable, "-c", WAITS], {**os.environ, launching.MARK: str(tmp_path)}
+    with subprocess.Popen(call, stdout=subprocess.PIPE, env=marked, start_new_session=True) as other:
         assert other.stdout.readline() == b"ready\n"
         try:
             ran(LEAVES, tmp_path)

@@ -76,14 +76,9 @@ def evaluate(
     async def both() -> list[Any]:
         async with OpenAIServer(answer=listening(asked), faults=faults) as server:
             source = {"id": "tagrpo", "source": str(exported / "set.jsonl"), "task": LIMIT}
+            about = {"model": "policy", "client": {"base_url": server.url}, "select": {"limit": 2}}
             config = EvalConfig(
-                env={"taskset": source | taskset},
-                model="policy",
-                client={"base_url": server.url},
-                select={"limit": 2},
-                push=False,
-                rich=None,
-                output_dir=folder,
+                env={"taskset": source | taskset}, **about, push=False, rich=None, output_dir=folder
             )
             return await run_eval(config)
 

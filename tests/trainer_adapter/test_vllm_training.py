@@ -76,14 +76,8 @@ def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path):
             "VERL_FILE_LOGGER_PATH": str(tmp_path / number),
             "VERL_USE_EXTERNAL_MODULES": external_modules(cpu=True),
         }
-        ends.append(
-            subprocess.Popen(
-                [sys.executable, program, tmp_path, number, other],
-                env={**os.environ, **ENVIRONMENT, **ours},
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        )
+        call, env = [sys.executable, program, tmp_path, number, other], {**os.environ, **ENVIRONMENT, **ours}
+        ends.append(subprocess.Popen(call, env=env, stdout=subprocess.PIPE, text=True))
     try:
         received = [end.communicate(timeout=300)[0].split() for end in ends]
     finally:

@@ -36,10 +36,8 @@ def test_a_fresh_folder_is_fine_and_no_key_is_shown(cli, monkeypatch):
 
 def test_training_compares_verl_with_what_the_plug_in_extends(cli, monkeypatch, tmp_path):
     record = cli.json("doctor", "--training")
-    assert {(each["recipe"], each["tier"], each["runs"]) for each in record["recipes"]} >= {
-        ("ta_grpo", 1, "yes"),
-        ("cw_grpo", 2, "yes"),
-    }
+    recipes = {(each["recipe"], each["tier"], each["runs"]) for each in record["recipes"]}
+    assert recipes >= {("ta_grpo", 1, "yes"), ("cw_grpo", 2, "yes")}
     assert "(tested)" in checks(cli, "--training")["hooks of tier 1"]["detail"]
     monkeypatch.setattr("trainer_adapter.verl.contract.installed_folders", lambda: {"verl": tmp_path})
     out = words(cli.warned("doctor", "--training").out)

@@ -203,9 +203,7 @@ def test_programs_from_questions_to_rewards(cli, programmer, tmp_path, monkeypat
     right = "```python\ndef shout(text): return text.upper() + '!'\n```"
     row = next(row for row in exported if "shout" in str(row["prompt"]))
     truth, about = row["reward_model"]["ground_truth"], row["extra_info"]
-    rewards = [
-        asyncio.run(compute_score("x", response, truth, about))
-        for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
-    ]
+    texts = (right, right.replace("upper", "lower"), "\\boxed{NO!}")
+    rewards = [asyncio.run(compute_score("x", response, truth, about)) for response in texts]
     assert [reward["score"] for reward in rewards] == [1.0, 0.0, 0.0]
     assert [reward["reason"] for reward in rewards] == ["tests passed", "tests failed", "tests failed"]

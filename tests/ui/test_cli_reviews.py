@@ -30,10 +30,8 @@ def test_a_single_review(cli, run):
     assert json.loads(out)["recorded"] == 1
     assert status(cli, ODD) == ("accepted", "", True)
     reviews = cli.json("show", ODD)["reviews"]
-    assert [(each["decision"], each["reviewer"], each["reason"]) for each in reviews] == [
-        ("rejected", "ada", "garbled"),
-        ("accepted", "bob", ""),
-    ]
+    decided = [(each["decision"], each["reviewer"], each["reason"]) for each in reviews]
+    assert decided == [("rejected", "ada", "garbled"), ("accepted", "bob", "")]
     assert "accepted yes perspectives" in " ".join(cli("list", "--question", SUM.id)[1].split())
 
     out = cli("review", ODD, "--withdraw", "--reviewer", "bob")[1]
@@ -64,11 +62,8 @@ def test_reviews_that_make_no_sense(cli, run):
 
 def test_reviews_from_a_file_are_all_or_nothing(cli, run, tmp_path):
     path = tmp_path / "decisions.jsonl"
-    good = [
-        {"candidate": ADD, "decision": "reject", "reason": "no"},
-        {"candidate": ODD, "decision": "accept"},
-        {"candidate": WRONG},
-    ]
+    rejected = {"candidate": ADD, "decision": "reject", "reason": "no"}
+    good = [rejected, {"candidate": ODD, "decision": "accept"}, {"candidate": WRONG}]
     bad = {"candidate": HALVED, "decision": "reject"}
     write_rows(path, *good, bad)
     code, _, err = cli("review", "--sheet", str(path))
@@ -160,10 +155,8 @@ def test_an_audit_by_sheet_and_two_reviewers(cli, run, tmp_path):
     out = cli.ok("audit", "--json").out
     done = json.loads(out)
     [pair] = done["agreements"]
-    assert (pair["first"], pair["second"], pair["agreed"], pair["shared"], pair["kappa"]) == (
-        *("ada", "bob", 3, 4),
-        pytest.approx(0.5),
-    )
+    names = ("first", "second", "agreed", "shared", "kappa")
+    assert [pair[name] for name in names] == ["ada", "bob", 3, 4, pytest.approx(0.5)]
     assert done["disputed"] == [ODD]
     ada = done["reviewers"][0]
     assert (ada["reviewer"], ada["reviewed"], ada["false_accept"]["count"]) == ("ada", 4, 0)

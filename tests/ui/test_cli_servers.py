@@ -96,11 +96,8 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli, six_sums):
     assert "http://localhost:1/v1 appears twice" in cli.refused(
         *evaluate("http://localhost:1/v1", "http://localhost:1/v1/")
     )
-    cli.ok(
-        *("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true"),
-        *bases("http://localhost:1/v1", "http://localhost:2/v1"),
-        "--dry-run",
-    )
+    batch = ("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true", "--dry-run")
+    cli.ok(*batch, *bases("http://localhost:1/v1", "http://localhost:2/v1"))
 
 
 def test_doctor_looks_at_each_server_and_at_all_of_them(cli):

@@ -108,13 +108,9 @@ def command(line: str, *, runs: bool) -> Command | None:
 
 
 def commands(page: str) -> list[Command]:
-    return [
-        found
-        for block in blocks(page)
-        if block.language in SHELLS
-        for line in lines(block)
-        if (found := command(line, runs="no-run" not in block.words)) is not None
-    ]
+    shell = [block for block in blocks(page) if block.language in SHELLS]
+    made = [command(line, runs="no-run" not in block.words) for block in shell for line in lines(block)]
+    return [found for found in made if found is not None]
 
 
 def find_command(words: Sequence[str]) -> tuple[TyperCommand, list[str]]:
@@ -251,11 +247,8 @@ def test_index_and_site_list_every_page_in_one_order():
 
 
 def test_every_picture_is_on_a_page():
-    shown = {
-        (page.parent / link).resolve()
-        for page in PAGES
-        for link in LINK.findall(page.read_text(encoding="utf-8"))
-    }
+    links = [(page, link) for page in PAGES for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    shown = {(page.parent / link).resolve() for page, link in links}
     pictures = [path for suffix in ("svg", "webp", "png") for path in (ROOT / "docs").rglob(f"*.{suffix}")]
     assert [path for path in pictures if path.resolve() not in shown] == []
 
@@ -404,14 +397,8 @@ def test_the_python_of_a_page_runs_and_prints_what_it_says(page, tmp_path):
         script = tmp_path / f"block{number}.py"
         script.write_text(code, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            [sys.executable, script],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=environment,
-            cwd=tmp_path,
-        )
+        given = {"capture_output": True, "text": True, "timeout": 120}
+        done = subprocess.run([sys.executable, script], env=environment, cwd=tmp_path, **given)
         assert done.returncode == 0, done.stderr
         if printed:
             assert done.stdout == printed
