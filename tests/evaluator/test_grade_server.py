@@ -133,10 +133,9 @@ def test_nemo_gym_gets_its_body_back_with_a_reward(client):
 
 def test_the_clients_of_the_page_work_as_they_stand_there(client):
     page = (ROOT / "docs" / "grade-server.md").read_text(encoding="utf-8")
-    plain, trl, verl = (
-        block.replace("http://127.0.0.1:8600", str(client.base_url).rstrip("/"))
-        for block in re.findall(r"^```python no-run\n(.*?)^```", page, re.M | re.S)
-    )
+    blocks = re.findall(r"^```python no-run\n(.*?)^```", page, re.M | re.S)
+    own = str(client.base_url).rstrip("/")
+    plain, trl, verl = (block.replace("http://127.0.0.1:8600", own) for block in blocks)
     names: dict[str, Any] = {"pairs": [(r"\boxed{5}", "5"), (r"\boxed{5}", "6")]}
     exec(plain, names)
     assert [grade["value"] for grade in names["grades"]] == ["correct", "wrong"]

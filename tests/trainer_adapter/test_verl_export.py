@@ -104,12 +104,8 @@ def test_only_neighbors_of_the_strategies_are_exported(tmp_path):
 def test_flat_has_one_row_a_prompt(tmp_path):
     report = export(tmp_path / "out", layout="flat")
     written = rows(tmp_path / "out" / "train.parquet")
-    assert [row["prompt"][0]["content"] for row in written] == [
-        "What is 2+3?\n\nBox it.",
-        "Add 2 and 3.\n\nBox it.",
-        "Find the sum of 2 and 3.\n\nBox it.",
-        "Halve 8.\n\nBox it.",
-    ]
+    texts = ("What is 2+3?", "Add 2 and 3.", "Find the sum of 2 and 3.", "Halve 8.")
+    assert [row["prompt"][0]["content"] for row in written] == [f"{text}\n\nBox it." for text in texts]
     assert [row["extra_info"]["variant"] for row in written] == [0, 1, 2, 0]
     assert [row["extra_info"]["neighbor_id"] for row in written] == [None, "c_a", "c_b", None]
     assert [row["extra_info"]["index"] for row in written] == [0, 1, 2, 3]

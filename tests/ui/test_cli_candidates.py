@@ -16,12 +16,8 @@ from rephraser.tables import ProposalRow, VerdictRow
 from service.database import Database
 from service.runs.store import Run
 
-EVIDENCE = {
-    **runs.evidence(28, 9),
-    "by_solver": {"test/solver": {"original": 32, "candidate": 12}},
-    "overlap": 11,
-    "versions": {"grader": "1", "checks": "1"},
-}
+ANSWERS = {"overlap": 11, "by_solver": {"test/solver": {"original": 32, "candidate": 12}}}
+EVIDENCE = {**runs.evidence(28, 9), **ANSWERS, "versions": {"grader": "1", "checks": "1"}}
 
 
 @pytest.fixture
