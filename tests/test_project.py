@@ -32,7 +32,7 @@ UNTRACKED = {"__pycache__", "build", "dist", "site", "outputs", "tagrpo-demo", "
 # Put together from words, so that this file does not hold what it forbids.
 MACHINE_PATHS = re.compile(r"(?<![\w.~*])/(?:" + "|".join(("work", "root", "home", "opt", "Users")) + r")/\w")
 REGISTRIES = re.compile(
-    r"[\w-]*(?:" + "|".join(("pypi", "pythonhosted", "artifactory", "devpi")) + r")[\w-]*\.[a-z]{2,}\b"
+    "(?:" + "|".join(("pypi", "pythonhosted", "artifactory", "devpi")) + r")[\w-]*\.[a-z]{2,}\b"
 )
 KEYS = re.compile(r"\b(?:" + "|".join(("sk-[A-Za-z0-9]{32,}", "hf_[A-Za-z0-9]{30,}")) + r")\b")
 
@@ -75,8 +75,8 @@ def test_the_product_does_not_grow():
 
 
 def test_no_two_classes_share_a_name():
-    nodes = [node for path in sources() for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))]
-    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    texts = [re.sub(r'""".*?"""', "", path.read_text(encoding="utf-8"), flags=re.S) for path in sources()]
+    names = Counter(name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.M))
     assert [name for name, count in names.items() if count > 1] == []
 
 
@@ -108,12 +108,12 @@ def test_the_patterns_find_what_they_forbid():
     assert KEYS.search("-".join(("sk", "a1" * 20)))
 
 
-@pytest.mark.parametrize("pattern", [MACHINE_PATHS, REGISTRIES, KEYS], ids=["paths", "registries", "keys"])
-def test_no_tracked_file_names_a_machine_a_registry_or_a_key(pattern):
+def test_no_tracked_file_names_a_machine_a_registry_or_a_key():
     found = []
     for path in tracked_files():
         text = path.read_bytes().decode("utf-8", "replace")
-        found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in pattern.finditer(text)]
+        for pattern in (MACHINE_PATHS, REGISTRIES, KEYS):
+            found += [f"{path.relative_to(ROOT)}: {match.group()}" for match in pattern.finditer(text)]
     assert found == []
 
 
