@@ -15,11 +15,17 @@ import sys
 import tempfile
 import threading
 from collections import Counter
+from functools import cache, partial
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from sqlalchemy import create_engine
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
+
+from service.database import sqlite
 
 # A busy machine makes no property false.
 settings.register_profile("tagrpo", deadline=None)
@@ -38,6 +44,12 @@ atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 # Tests run in as many processes as there are cores; threads of torch would only wait for one another. Before
 # torch is imported, and for the programs that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+# Tests open thousands of databases: compile a statement once for all of them, and look up a version once.
+SQLiteDialect.__hash__ = lambda dialect: hash(type(dialect))
+SQLiteDialect.__eq__ = lambda dialect, other: type(dialect) is type(other)
+sqlite.create_engine = partial(create_engine, execution_options={"compiled_cache": {}})
+metadata.version = cache(metadata.version)
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
