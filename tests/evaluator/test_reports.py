@@ -195,11 +195,9 @@ def test_contamination_is_said(db):
 
 
 def test_an_average_joins_intervals_as_of_independent_estimates():
-    parts = [
-        MetricScore(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30),
-        MetricScore(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83),
-    ]
-    found = average(parts)
+    first = MetricScore(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30)
+    second = MetricScore(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83)
+    found = average([first, second])
     assert (found.value, found.value_high, found.problems) == (pytest.approx(0.6), pytest.approx(0.65), 113)
     assert found.low == pytest.approx(0.6 - np.hypot(0.3, 0.4) / 2)
     assert found.high == pytest.approx(0.65 + np.hypot(0.4, 0.2) / 2)

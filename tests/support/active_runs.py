@@ -42,6 +42,5 @@ def _finish_tasks(session: Session, run: Run, count: int, at: datetime) -> None:
     asks = [ask_id for ask_id in ids if isinstance(ask_id, int)]
     end(session, [Ended(ask_id, ANSWERED, 0, 20, 25, 0.5) for ask_id in asks])
     session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(ended_at=at.timestamp()))
-    session.execute(
-        update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position.in_(positions)).values(state=DONE)
-    )
+    done = (TaskRow.run_id == run.id, TaskRow.position.in_(positions))
+    session.execute(update(TaskRow).where(*done).values(state=DONE))

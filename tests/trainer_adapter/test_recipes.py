@@ -30,9 +30,7 @@ def test_every_recipe_is_explained_once():
 
 def test_a_recipe_is_composed_in_toml(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text(
-        'base = "ta_grpo"\nweights = "cw_grpo"\nneighbors = 1\n[loss]\nclip_high = 0.28\nkl_coef = 0\n'
-    )
+    path.write_text('base="ta_grpo"\nweights="cw_grpo"\nneighbors=1\n[loss]\nclip_high=0.28\nkl_coef=0\n')
     mine = find_recipe(str(path))
     assert (mine.name, mine.weights, mine.neighbors, mine.rollouts) == ("mine", "cw_grpo", 1, 16)
     assert (mine.loss.clip_low, mine.loss.clip_high, mine.loss.kl_coef) == (0.2, 0.28, 0.0)
@@ -140,10 +138,8 @@ def own(**changes: Any) -> Recipe:
 
 def test_a_toml_file_names_them_and_a_step_is_computed_by_them(tmp_path):
     path = tmp_path / "mine.toml"
-    path.write_text(
-        'base = "ta_grpo"\nadvantage = "my_formulas:centred"\nweights = "my_formulas:first_token"\n'
-        '[loss]\nsurrogate = "my_formulas:plain"\n'
-    )
+    text = 'base = "ta_grpo"\nadvantage = "my_formulas:centred"\nweights = "my_formulas:first_token"\n'
+    path.write_text(text + '[loss]\nsurrogate = "my_formulas:plain"\n')
     recipe = find_recipe(str(path))
     # As it reaches verl's processes: inside verl's configuration.
     carried = recipe_of({"tagrpo_recipe": json.loads(json.dumps(recipe_overrides(recipe)["+tagrpo_recipe"]))})

@@ -243,9 +243,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         ),
     ],
 )
-def test_a_value_that_cannot_be_used_is_named_with_its_place_and_the_way_out(
-    tmp_path, kind, file, words, says
-):
+def test_an_error_names_the_value_its_place_and_the_way_out(tmp_path, kind, file, words, says):
     base = WORDS[kind] if kind is not RephraseConfig or "proposer" not in str((file, words)) else REPHRASE[:2]
     given = {word.partition("=")[0] for word in words} | set(re.findall(r"(?m)^(\w+) =", file))
     message = refused(
@@ -353,11 +351,7 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "word", "says"),
     [
-        (
-            EvalConfig,
-            "temperature=1",
-            "temperature=1: this setting affects the results",
-        ),
+        (EvalConfig, "temperature=1", "temperature=1: this setting affects the results"),
         (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this setting affects the results"),
         (RephraseConfig, "proposer.kind=rules", "this setting affects the results"),
         (EvalConfig, "max_usd=-1", "max_usd is -1.0; give a number, at least 0."),

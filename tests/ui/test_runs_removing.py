@@ -1,6 +1,5 @@
 """Removing and renaming runs of every kind: all that hangs on one goes, and nothing of others."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +26,7 @@ LASTING = {"questions", "candidates", "problems", "graders", "workers"}
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Any:
+def db(tmp_path):
     with open_empty(tmp_path / "t.db") as database:
         yield database
 
@@ -43,9 +42,7 @@ def add_neighbor_run(db: Database, name: str) -> tuple[Run, str]:
     proposed = Proposed(f"Say it for {name}.", findings=("numbers",))
     run = runs.add_run(db, name, [("What is 1 + 1?", "2", [proposed])])
     with db.write() as session:
-        candidate = session.scalars(
-            select(ProposalRow.candidate_id).where(ProposalRow.run_id == run.id)
-        ).one()
+        candidate = session.scalar(select(ProposalRow.candidate_id).where(ProposalRow.run_id == run.id))
         add_ask(session, run.id, completion("2"), about="q", usd=0.5)
         if session.scalar(select(AskRow.id).where(AskRow.scope == "solver")) is None:
             add_ask(session, run.id, completion("2"), scope="solver", about="q", usd=0.5)
@@ -63,11 +60,8 @@ def claim_task(db: Database, run: Run) -> None:
 def rows(db: Database) -> dict[str, int]:
     """Count the rows of all tables but those whose rows stay."""
     with db.read() as session:
-        return {
-            table.name: session.scalar(select(func.count()).select_from(table)) or 0
-            for table in Base.metadata.sorted_tables
-            if table.name not in LASTING
-        }
+        tables = [table for table in Base.metadata.sorted_tables if table.name not in LASTING]
+        return {each.name: session.scalar(select(func.count()).select_from(each)) or 0 for each in tables}
 
 
 def remove(db: Database, name: str) -> None:
@@ -75,7 +69,7 @@ def remove(db: Database, name: str) -> None:
         remove_run(session, find_run(session, name))
 
 
-def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -> None:
+def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db):
     add_eval_run(db, "kept", [(4, 2, 1)])
     before = rows(db)
     add_eval_run(db, "gone", [(4, 2, 1), (4, 0, 0)])
@@ -90,7 +84,7 @@ def test_an_eval_run_goes_with_all_its_samples_and_another_stays(db: Database) -
         assert len(session.scalars(kept).all()) == 4
 
 
-def test_a_run_of_neighbors_leaves_answers_that_another_uses(db: Database) -> None:
+def test_a_run_of_neighbors_leaves_answers_that_another_uses(db):
     gone, _ = add_neighbor_run(db, "gone")
     add_neighbor_run(db, "kept")
     with db.write() as session:
@@ -156,7 +150,7 @@ def test_what_is_needed_or_at_work_stays_until_its_process_is_gone(db: Database)
         remove(db, "audited")
 
 
-def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Database) -> None:
+def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db):
     run = add_run(db, "first", n=3)
     with db.write() as session:
         rename_run(session, run, "second")
@@ -168,7 +162,7 @@ def test_a_renamed_run_goes_on_under_its_new_name_and_the_old_one_is_free(db: Da
         rename_run(session, run, "first")
 
 
-def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli: CommandLine, db: Database) -> None:
+def test_the_command_shows_what_hangs_on_a_run_before_it_removes_it(cli, db):
     add_eval_run(db, "gone", [(4, 2, 1)])
     at = ("--db", str(db.place))
     asked = cli.within("runs").refused("remove", "gone", *at)
