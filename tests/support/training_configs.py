@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Any
 
+from service.config.reading import Reading
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.runs.composing import Composition, compose_training
 from trainer_adapter.runs.data import TrainingData
-from ui.cli.reading import Reading
 
 
 def training_config(recipe: str, texts: Sequence[str] = (), **given: Any) -> TrainConfig:

@@ -135,7 +135,7 @@ def test_dynamic_sampling_draws_more_and_may_run_dry():
 
 def test_replayed_groups_are_not_drawn_and_cost_a_pass():
     speed = PlanAssumptions(training_tflops=100.0)
-    composition = composed("grpo_replay", 1)
+    replay = composed("grpo_replay", 1)
     [plain] = plan_compute(composed("grpo", 1), SMALL, 512, speed, lambda _: 0.6)
     [plan] = plan_compute(replay, SMALL, 512, speed, lambda _: 0.6)
     assert (plan.drawn, plan.responses) == (None, plain.responses)

@@ -9,11 +9,11 @@ import pytest
 from evaluator.config import EvalConfig, ScoreConfig
 from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer, Solver
 from service.config import Config
+from service.config.reading import Reading, read_stored
 from service.errors import InputError
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.methods.recipes import find_recipe
 from ui.cli.configs import template
-from ui.cli.reading import Reading, read_stored
 
 EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]

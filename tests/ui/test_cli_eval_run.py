@@ -223,7 +223,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli, server):
 
 
 @pytest.mark.slow
-def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: str) -> None:
+def test_a_dry_run_estimates_runs_and_touches_nothing(cli, server):
     sent = stats(server)["requests"]
     dry = ("price=[10,30]", "max_tokens=1000", "--dry-run", "--json")
 

@@ -36,11 +36,11 @@ from world_runs import world_server
 from sandbox.__main__ import COMMANDS as SANDBOX
 from sandbox.__main__ import parser as sandbox_parser
 from service.config import Config
+from service.config.fields import find_setting, settings_of
 from service.database import Database
 from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
 from ui.cli.configs import find_verb
-from ui.cli.fields import find_setting, settings_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 import runs
 from asking import make_run
-from command_line import CommandLine
 from eval_runs import add_eval_run
 from runs import Proposed, add_ask, completion, open_empty
 from sqlalchemy import func, insert, select, update
@@ -17,10 +16,10 @@ from service.asks.tables import AskRow, JobRow, TaskRow, WorkerRow
 from service.database import Base, Database
 from service.errors import InputError
 from service.process import this_process
+from service.runs.removing import count_rows, remove_run
 from service.runs.spending import read_account, set_cap
 from service.runs.store import Run, find_run, open_run, rename_run
 from service.runs.tables import PICO_PER_USD, CapRow
-from ui.cli.removing import count_rows, remove_run
 
 LASTING = {"questions", "candidates", "problems", "graders", "workers"}
 

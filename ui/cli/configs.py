@@ -16,11 +16,11 @@ from typing import Annotated, Any, TypeVar, cast
 from typer import Argument, Option
 
 from service.config import Config
+from service.config.fields import Setting, fields_of, find_setting, kind_of, settings_of
+from service.config.reading import Reading, read_stored
 from service.errors import InputError
-from ui.cli.fields import Setting, fields_of, find_setting, kind_of, settings_of
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
-from ui.cli.reading import Reading, read_stored
 from ui.cli.settings import METAVARS, RunArgument, Words, db, profiles_file
 
 with lazy_imports():

@@ -17,8 +17,8 @@ from ui.cli.output import terminal, value_table
 from ui.cli.settings import db
 
 with lazy_imports():
-    from service import config
     from service.asks import money, redaction
+    from service.config.reading import Reading
     from service.database import sqlite
     from service.enclosure import running
     from service.engines import opening
@@ -152,8 +152,8 @@ def _contract() -> Iterator[Check]:
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
-    reading = config.Reading(access.Model)
-    reading.add({"model": model, "sampler": "remote", "base_url": bases}, lambda _: "")
+    reading = Reading(access.Model)
+    reading.add({"model": model, "sampler": "remote", "base_url": bases})
 
     async def look() -> bool:
         async with opening.OpenModels(Path()) as models:

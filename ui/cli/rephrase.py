@@ -9,12 +9,12 @@ from typing import Annotated, Any, Literal
 from typer import Argument, BadParameter, Option
 
 from rephraser.config import RephraseConfig, VerdictRule
+from service.config.reading import Reading
 from service.errors import NotFoundError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import plural, terminal
-from ui.cli.reading import Reading
 from ui.cli.runs import open_words, show_estimates
 from ui.cli.settings import db, resume_command
 

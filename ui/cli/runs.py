@@ -16,9 +16,9 @@ with lazy_imports():
     from rephraser.views import runs as rephrase_runs
     from service.database import engine
     from service.models import estimate
-    from service.runs import progress, spending, store
+    from service.runs import progress, removing, spending, store
     from trainer_adapter.record import runs as train_runs
-    from ui.cli import evals, removing, rephrase, train
+    from ui.cli import evals, rephrase, train
 
 Kind = Literal["propose", "eval", "judge", "train"]
 STARTS = {"propose": "rephrase run", "eval": "eval run", "judge": "eval score --judge", "train": "train run"}

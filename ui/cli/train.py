@@ -13,16 +13,16 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from evaluator.reports.document import Heading
+from service.config.fields import settings_of
+from service.config.reading import Reading
 from service.errors import InputError, Interrupted, Terminated
 from service.telling import TellStage
 from trainer_adapter.config import PlanAssumptions, TrainConfig
 from trainer_adapter.methods.recipes import RECIPES
 from ui.cli import output
 from ui.cli.configs import Verb
-from ui.cli.fields import settings_of
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import record_parts, terminal, value_table
-from ui.cli.reading import Reading
 from ui.cli.settings import Limit, Overwrite, Session, db, resume_command
 
 with lazy_imports():

@@ -28,8 +28,8 @@ from pydantic_core import to_json
 
 from service.asks.redaction import redact
 from service.config import Config, read_toml
+from service.config.fields import Setting, fields_of, find_setting, kind_of, settings_of
 from service.errors import InputError
-from ui.cli.fields import Setting, fields_of, find_setting, kind_of, settings_of
 
 PROFILES = "endpoint"
 """The table of a file whose tables are profiles, and the field that names one."""

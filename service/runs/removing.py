@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from sqlalchemy import ColumnElement, Table, delete, exists, func, select, update
 from sqlalchemy.orm import Session
 
-from rephraser.tables import AuditRow, ReviewRow
 from service.asks.store import dead_workers
 from service.asks.tables import JobRow, TaskRow
 from service.database.base import Base
@@ -77,6 +76,7 @@ def _obstacles(session: Session, run: Run) -> Iterator[str]:
         yield "a process is working on it"
     elif session.scalar(select(exists().where(JobRow.run_id == run.id, ~JobRow.collected))):
         yield "one of its batch jobs is still running; resume the run to collect it"
-    decided = select(func.count()).join(AuditRow, AuditRow.id == ReviewRow.audit_id).select_from(ReviewRow)
-    if count := session.scalar(decided.where(AuditRow.run_id == run.id)):
+    audits, reviews = Base.metadata.tables["audits"], Base.metadata.tables["reviews"]
+    decided = select(func.count()).select_from(reviews.join(audits, audits.c.id == reviews.c.audit_id))
+    if count := session.scalar(decided.where(audits.c.run_id == run.id)):
         yield f"its audits contain human decisions ({count}), which are never deleted"

@@ -3,7 +3,7 @@
     class Sampling(Config):
         temperature: float = Field(0.6, ge=0, le=10, description="Temperature.")
 
-The command line reads one from files and words (`ui.cli.reading`).
+The command line reads one from files and words (`service.config.reading`).
 """
 
 import tomllib
