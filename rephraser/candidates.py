@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session, aliased
 
 from rephraser.checks.structure import CHECKS_VERSION, check_candidate
 from rephraser.checks.text import likeness
+from rephraser.questions.store import find_question
 from rephraser.run.spec import KIND, RunSpec
 from rephraser.tables import (
     CandidateFindingRow,
@@ -29,7 +30,6 @@ from service.errors import InputError, NotFoundError
 from service.hashing import canonical_text, content_id
 from service.program_gold import read_gold
 from service.questions.question import Question
-from service.questions.store import find_question
 from service.runs.store import Run, find_run
 
 STATUSES = ("accepted", "undecided", "unverified", "rejected")

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from evaluator.passk.intervals import exact_interval
 from rephraser.candidates import read_candidates
 from service.errors import InputError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from service.runs.store import Run
 
 STRUCTURE, ANSWERS, REVIEW, HELD, PASSED, PENDING = OUTCOMES = (

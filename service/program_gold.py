@@ -12,7 +12,8 @@ The cell of tests is all that is needed; a gold without any cell is tests.
 import re
 from dataclasses import dataclass
 
-_CELL = re.compile(r"# %% (prompt|tests)(?:: ?(\w+(?:, ?\w+)*))?\s*")
+_CELL = r"^# %% {}(?:: ?(\w+(?:, ?\w+)*))?[^\S\n]*(?:\n|\Z)"
+_PROMPT, _TESTS = (re.compile(_CELL.format(name), re.MULTILINE) for name in ("prompt", "tests"))
 
 
 @dataclass(frozen=True)
@@ -49,17 +50,9 @@ def write_gold(gold: ProgramGold) -> str:
 
 def read_gold(text: str) -> ProgramGold:
     """Return the gold that a question holds."""
-    prompt: list[str] = []
-    lines = text.split("\n")
-    into: list[str] | None = None
-    for number, line in enumerate(lines):
-        cell = _CELL.fullmatch(line)
-        if cell is None:
-            if into is not None:
-                into.append(line)
-            continue
-        if cell.group(1) == "tests":
-            names = tuple(re.findall(r"\w+", cell.group(2) or ""))
-            return ProgramGold("\n".join(lines[number + 1 :]), names, "\n".join(prompt))
-        into = prompt
-    return ProgramGold(text)
+    tests = _TESTS.search(text)
+    if tests is None:
+        return ProgramGold(text)
+    cell = _PROMPT.search(text, 0, tests.start())
+    prompt = text[cell.end() : tests.start()].removesuffix("\n") if cell else ""
+    return ProgramGold(text[tests.end() :], tuple(re.findall(r"\w+", tests[1] or "")), prompt)

@@ -2,9 +2,11 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from service.errors import InputError
 
@@ -49,6 +51,21 @@ def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool
         if target.exists():
             os.replace(target, old)
         os.replace(made, target)
+
+
+def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> int:
+    """Write rows to a parquet file; return their size in memory."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    at_once = 50 if "images" in schema.names else 500  # rows of a group; an image has up to 20 MB
+    rest, size = iter(rows), 0
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        while group := list(islice(rest, at_once)):
+            table = pa.Table.from_pylist(group, schema=schema)
+            writer.write_table(table)
+            size += int(table.nbytes)
+    return size
 
 
 def check_file_target(target: Path, *, overwrite: bool | None) -> None:

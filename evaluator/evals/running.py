@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
-from evaluator.config import EvalConfig
+from evaluator.config import EvalConfig, SamplingSettings
 from evaluator.evals.counts import Block, read_block, samples_missing
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, read_problems
@@ -32,11 +32,11 @@ from service.asks.store import Grouped, add_tasks
 from service.asks.tables import TaskRow
 from service.asks.work import work_on_run
 from service.database import Database
-from service.engines.opening import OpenModels, engine_logs, price_of
+from service.engines.opening import OpenModels, engine_logs
 from service.errors import InputError
 from service.hashing import derive_seed
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
-from service.models.settings import NO_RAW_IMAGES, SamplingSettings
+from service.models.settings import NO_RAW_IMAGES
 from service.questions.images import Image, load_images, store_images
 from service.runs.spending import hold_cap
 from service.runs.store import Run, check_name, keep_config
@@ -172,8 +172,7 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     longest = wanted.sampling.max_tokens
     drawn = missing * between(min(SHORT_ANSWER, longest), longest)
     asked = between(requests, requests)
-    stage = priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config]))
-    return Estimate(len(placed), [stage], images=images)
+    return Estimate(len(placed), [priced(SAMPLE, config, asked, prompts, drawn)], images=images)
 
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:

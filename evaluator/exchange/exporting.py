@@ -16,11 +16,10 @@ from evaluator.evals.tables import SampleRow
 from evaluator.exchange.agreement import find_other_tool
 from service.database import Database
 from service.errors import InputError
-from service.parquet import write_rows
 from service.questions.images import Image, data_address, image_loader, parquet_cell
 from service.runs.store import Run
 from service.telling import TellProgress
-from service.writing import write_file
+from service.writing import write_file, write_rows
 
 SamplesFormat: TypeAlias = Literal["jsonl", "parquet"]
 

@@ -19,7 +19,6 @@ from typing import Any
 from evaluator.grading.compare import Task, WorkerTask, do_task, read_case, read_tolerance, with_answer
 from evaluator.grading.extraction import FinalAnswer, gold_answer
 from evaluator.grading.normalize import normalize, too_long
-from evaluator.grading.programs import ProgramGrader
 from evaluator.grading.types import (
     CRASHED,
     GRADER_VERSION,
@@ -34,7 +33,8 @@ from evaluator.grading.types import (
 )
 from evaluator.grading.workers.own import own_version
 from evaluator.grading.workers.pool import WorkerPool
-from service.errors import InputError
+from service.enclosure.running import refusal
+from service.errors import InputError, PrerequisiteError
 from service.telling import TellProgress
 
 _MAX_REMEMBERED = 200_000
@@ -70,7 +70,6 @@ class Grader(AbstractContextManager["Grader"]):
         self._pool = WorkerPool(
             workers or _usable_cpus(), time_limit_s, memory_limit_mb, self.version if own else None
         )
-        self._programs = ProgramGrader(workers or _usable_cpus(), time_limit_s, memory_limit_mb)
         self._reads: dict[object, tuple[FinalAnswer | None, Task | Grade]] = {}
         self._compared: dict[Task, Grade] = {}
 
@@ -80,7 +79,6 @@ class Grader(AbstractContextManager["Grader"]):
     def close(self) -> None:
         """Stop the workers; the grader cannot be used afterwards. Closing twice does nothing."""
         self._pool.close()
-        self._programs.close()
 
     def grade_many(
         self,
@@ -128,10 +126,6 @@ class Grader(AbstractContextManager["Grader"]):
         if read[1] is not CRASHED:
             self._reads[key] = read
         return read
-
-    def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
-        """Check golds that are tests, given as (gold, reference); see `check_golds`."""
-        return self.check_golds([GradeCase(reference, gold, AnswerKind.CODE) for gold, reference in golds])
 
     def check_golds(
         self, golds: Sequence[str | GradeCase], progress: TellProgress | None = None
@@ -214,7 +208,9 @@ class Grader(AbstractContextManager["Grader"]):
         self._pool.run(for_workers, report, deadline)
         deque(for_workers, maxlen=0)  # after the deadline: those that need no worker
         programs = [task for task in waiting if isinstance(task, GradeCase) and self._is_program(task)]
-        self._programs.run(programs, report, deadline)
+        if programs and (why := refusal()) is not None:
+            raise PrerequisiteError(" ".join(why))
+        self._pool.run(iter(programs), report, deadline, first="programs")
         report({})
         for task, grade in grades.items():
             if isinstance(task, Task) and grade.is_lasting:

@@ -1,23 +1,17 @@
-"""Programs as answers: find them in responses, and run them against the tests of the gold, several at a time.
+"""Programs as answers: find them in responses, and run them against the tests of the gold.
 
 Nothing here parses a program, because parsing hostile text can crash a process: the candidates are tried in
 turn in an enclosure (`service.enclosure`).
 """
 
 import math
-import os
 import re
-import threading
-import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from typing import NamedTuple
+from collections.abc import Sequence
 
+from evaluator.grading.compare import WorkerTask
 from evaluator.grading.extraction import after_thinking
-from evaluator.grading.types import CRASHED, NO_ANSWER, NO_GOLD, TIMEOUT, Grade, GradeCase, GradeValue
-from service.enclosure.inside import Limits
-from service.enclosure.running import Enclosure, ProgramResult, refusal
-from service.errors import PrerequisiteError
+from evaluator.grading.types import CRASHED, NO_ANSWER, NO_GOLD, Grade, GradeCase, GradeValue
+from service.enclosure.running import Enclosure, Limits, ProgramResult
 from service.program_gold import ProgramGold, read_gold
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})[ \t]*([\w+#.-]*)[^\n`]*$", re.MULTILINE)
@@ -30,56 +24,49 @@ _MOST = 100_000  # characters of a program
 _MOST_CANDIDATES = 6
 
 
-class Programs(NamedTuple):
-    """Programs that a response may mean, the likeliest first, and where they were, of `PROGRAM_SOURCES`."""
-
-    sources: tuple[str, ...]
-    source: str
-
-
-def find_programs(response: str, gold: ProgramGold) -> Programs | None:
-    """Return the programs of a response; None where there is none.
+def find_programs(response: str, gold: ProgramGold) -> tuple[Sequence[str], str]:
+    """Return programs that a response may mean, and where they were, of `PROGRAM_SOURCES`.
 
     The last fenced block that defines what is asked for comes first, after those before it that define what
     it uses; then earlier ones, and the last block. A block, or a response without any, that continues
     where the prompt ends is appended to it.
     """
-    text = after_thinking(response)
-    if text is None or not text.strip():
-        return None
-    text = text.replace("\r\n", "\n")
-    blocks = _blocks(text)
-    if blocks:
+    text = (after_thinking(response) or "").replace("\r\n", "\n")
+    if not text.strip():
+        return (), ""
+    if blocks := _blocks(text):
+        where = "code block"
         defined = [set(_DEFINED.findall(block)) for block in blocks]
         defining = [place for place in reversed(range(len(blocks))) if _defines(blocks[place], gold)]
         sources = [_with_used(blocks, defined, place) for place in defining[:_MOST_CANDIDATES]]
         if not defining and gold.prompt:
             sources += _completions(blocks[-1], gold)
         sources.append(blocks[-1])
-        return _programs(sources, "code block")
-    if _defines(text, gold) or not gold.prompt:
-        start = _CODE_LINE.search(text)
-        return _programs([text, *([text[start.start() :]] if start and start.start() else [])], "text")
-    return _programs(_completions(text, gold), "completion")
-
-
-def _programs(sources: list[str], source: str) -> Programs | None:
-    kept = [each for each in dict.fromkeys(sources) if each.strip() and len(each) <= _MOST]
-    return Programs(tuple(kept[:_MOST_CANDIDATES]), source) if kept else None
+    elif _defines(text, gold) or not gold.prompt:
+        where, sources = "text", [text]
+        if start := _CODE_LINE.search(text):
+            sources.append(text[start.start() :])
+    else:
+        where, sources = "completion", _completions(text, gold)
+    usable = [each for each in dict.fromkeys(sources) if each.strip() and len(each) <= _MOST]
+    return usable[:_MOST_CANDIDATES], where
 
 
 def _blocks(text: str) -> list[str]:
     """The fenced blocks in Python or in no named language; the last one may lack its end."""
     blocks: list[str] = []
     opened: re.Match[str] | None = None
-    for fence in _FENCE.finditer(text):
+    for fence in (*_FENCE.finditer(text), None):
         if opened is None:
             opened = fence
-        elif fence.group(1)[0] == opened.group(1)[0] and not fence.group(2):
-            _keep(blocks, opened, text[opened.end() : fence.start()])
+        elif fence is None or (fence.group(1)[0] == opened.group(1)[0] and not fence.group(2)):
+            content = text[opened.end() : fence and fence.start()].strip("\n")
+            if opened.group(2).lower() in _PYTHON and content.strip():
+                indent, lines = opened.group()[: opened.start(1) - opened.start()], content.split("\n")
+                if all(not line.strip() or line[: len(indent)].isspace() for line in lines):
+                    lines = [line[len(indent) :] for line in lines]
+                blocks.append("\n".join(lines))
             opened = None
-    if opened is not None:
-        _keep(blocks, opened, text[opened.end() :])
     return blocks
 
 
@@ -88,15 +75,6 @@ def _with_used(blocks: list[str], defined: list[set[str]], place: int) -> str:
     words = set(re.findall(r"\w+", blocks[place])) - defined[place]
     used = [blocks[earlier] for earlier in range(place) if not words.isdisjoint(defined[earlier])]
     return "\n\n".join([*used, blocks[place]])
-
-
-def _keep(blocks: list[str], opened: re.Match[str], content: str) -> None:
-    if opened.group(2).lower() in _PYTHON and content.strip():
-        indent = len(opened.group()) - len(opened.group().lstrip())
-        lines = content.strip("\n").split("\n")
-        if indent and all(not line.strip() or line[:indent].isspace() for line in lines):
-            lines = [line[indent:] for line in lines]
-        blocks.append("\n".join(lines))
 
 
 def _defines(source: str, gold: ProgramGold) -> bool:
@@ -130,68 +108,49 @@ _REASONS = {
     "too large": "too much memory",
 }
 """Reasons that have another name than the result of the enclosure."""
-_UNKNOWN = ("bad tests", "not run")
+_VALUES = {
+    "passed": GradeValue.CORRECT,
+    "bad tests": GradeValue.UNKNOWN,
+    "not run": GradeValue.UNKNOWN,
+}
+"""Grades by results of the enclosure; all others are wrong."""
 _NO_PYTHON = ("SyntaxError", "IndentationError")
 _MOST_TOLD = 200
 
 
-class ProgramGrader:
-    """Runs programs in enclosures, `workers` at a time; the time limit counts a program's CPU seconds."""
+class ProgramWorker:
+    """Grades one program at a time in an enclosure; the time limit counts a program's CPU seconds."""
 
-    def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int) -> None:
-        self._workers = workers
+    died = is_used_up = False
+
+    def __init__(self, time_limit_s: float, memory_limit_mb: int) -> None:
         seconds = max(1, math.ceil(time_limit_s))
         self._limits = Limits(seconds, 3.0 * seconds, min(memory_limit_mb, 1024))
-        self._begin()
+        self._enclosure = Enclosure()
 
-    def _begin(self) -> None:
-        self._process = os.getpid()
-        self._threads = ThreadPoolExecutor(self._workers, thread_name_prefix="programs")
-        self._of_thread = threading.local()
-        self._enclosures: list[Enclosure] = []
+    def receive(self, limit_s: float, task: WorkerTask | None = None) -> Grade | None:
+        """Return the grade of a program by the tests of its gold; None without a task."""
+        try:
+            return self._grade(task) if isinstance(task, GradeCase) else None
+        except Exception:
+            return CRASHED
 
-    def close(self) -> None:
-        """End the enclosures."""
-        if self._process == os.getpid():
-            self._threads.shutdown(wait=False, cancel_futures=True)
-            for enclosure in self._enclosures:
-                enclosure.close()
+    def stop(self) -> None:
+        """End the enclosure."""
+        self._enclosure.close()
 
-    def run(
-        self, cases: Sequence[GradeCase], report: Callable[[dict[GradeCase, Grade]], None], deadline: float
-    ) -> None:
-        """Grade programs by the tests of their golds; those that did not run by the deadline are unknown.
-
-        Raises PrerequisiteError if this machine cannot run programs.
-        """
-        if cases and (why := refusal()) is not None:
-            raise PrerequisiteError(" ".join(why))
-        if self._process != os.getpid():  # a fork has neither the threads nor their enclosures
-            self._begin()
-        futures = {self._threads.submit(self._grade, case, deadline): case for case in cases}
-        for future in as_completed(futures):
-            report({futures[future]: future.result() if future.exception() is None else CRASHED})
-
-    def _grade(self, case: GradeCase, deadline: float) -> Grade:
-        if time.monotonic() >= deadline:
-            return TIMEOUT
+    def _grade(self, case: GradeCase) -> Grade:
         if not case.gold.strip():
             return NO_GOLD
         gold = read_gold(case.gold)
-        programs = find_programs(case.response, gold)
-        if programs is None:
+        sources, where = find_programs(case.response, gold)
+        if not sources:
             return NO_ANSWER
-        enclosure = getattr(self._of_thread, "enclosure", None)
-        if enclosure is None:
-            enclosure = self._of_thread.enclosure = Enclosure()
-            self._enclosures.append(enclosure)
-        result = enclosure.run(programs.sources, gold, self._limits)
-        if programs.source != "code block" and result.text.startswith(_NO_PYTHON):
+        result = self._enclosure.run(sources, gold, self._limits)
+        if where != "code block" and result.text.startswith(_NO_PYTHON):
             return NO_ANSWER  # prose
-        value = GradeValue.CORRECT if result.value == "passed" else GradeValue.WRONG
-        if result.value in _UNKNOWN:
-            value = GradeValue.UNKNOWN
-        return Grade(value, describe(result, gold), _REASONS.get(result.value, result.value), programs.source)
+        value = _VALUES.get(result.value, GradeValue.WRONG)
+        return Grade(value, describe(result, gold), _REASONS.get(result.value, result.value), where)
 
 
 def describe(result: ProgramResult, gold: ProgramGold) -> str:

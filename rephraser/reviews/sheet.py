@@ -12,7 +12,7 @@ from rephraser.candidates import find_candidate
 from rephraser.reviews.audit import Audit
 from rephraser.reviews.store import Decision, ReviewItem, read_items
 from service.errors import InputError, NotFoundError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from service.writing import write_text
 
 

@@ -10,10 +10,16 @@ from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
 from rephraser.candidates import update_standings
-from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
+from rephraser.tables import (
+    AuditMemberRow,
+    CandidateRow,
+    QuestionRow,
+    ReviewRow,
+    ReviewWithdrawalRow,
+    StandingRow,
+)
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
-from service.questions.tables import QuestionRow
 
 DecisionWord = Literal["accepted", "rejected"]
 

@@ -6,10 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from evaluator.presets import PromptConfig
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, VerdictRule
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION
 from rephraser.proposing.strategies import Strategy, build_messages, load_strategy
+from rephraser.questions.store import load_question_set, usable_kinds
 from rephraser.run.rephrase import rephrase_run
 from rephraser.run.spec import (
     ANSWER,
@@ -29,13 +31,12 @@ from service.asks.request import prompt_request
 from service.asks.store import add_tasks
 from service.config import pick
 from service.database import Database
-from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
+from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
-from service.models.settings import PromptConfig, PromptSpec, Sampling
+from service.models.settings import PromptSpec, Sampling
 from service.questions.question import Question
-from service.questions.store import load_question_set, usable_kinds
 from service.runs.spending import hold_cap
 from service.runs.store import Run, keep_config, list_runs, open_run, run_question_ids
 from service.telling import TellStage
@@ -227,41 +228,41 @@ def estimate(config: RephraseConfig, db: Database) -> Estimate:
             count, _, trial = max(trials, key=lambda sized: sized[:2])
             return scaled(session, trial, count, len(ids), len(ids) / count)
         questions = load_question_set(session, spec.questions)[: config.limit]
-    models: list[Model] = [each for each in (config.proposer, *config.solver) if isinstance(each, Model)]
-    if config.premises is not None:
-        models.append(premise_model(config, config.premises))
-    return _from_questions(spec, questions, models)
+    return _from_questions(config, spec, questions)
 
 
-def _from_questions(spec: RunSpec, questions: Sequence[Question], models: Sequence[Model]) -> Estimate:
-    count, prices = len(questions), price_of(models)
+def _from_questions(config: RephraseConfig, spec: RunSpec, questions: Sequence[Question]) -> Estimate:
+    count = len(questions)
     images = sum(len(question.images) for question in questions)
     asked = tokens(sum(len(question.text) for question in questions))
     rounds = between(1, spec.rounds)
     stages = []
-    if spec.proposer == "llm":
-        strategies = len(spec.strategies)
-        around = sum(  # the questions in the prompts
+    if isinstance(config.proposer, LlmProposer):
+        wanted = [
+            (strategy, slots) for strategy, slots in zip(spec.strategies, spec.slots(), strict=True) if slots
+        ]
+        sent = sum(
             len(message.content)
-            for strategy, slots in zip(spec.strategies, spec.slots(), strict=True)
-            for message in build_messages(strategy, "", slots, structured=spec.output == "json")
+            for question in questions
+            for strategy, slots in wanted
+            for message in build_messages(strategy, question.text, slots, structured=spec.output == "json")
         )
         rewritten = asked * REWRITE_LENGTH * spec.n * rounds
-        requests = count * strategies * rounds
-        prompts = (tokens(around) * count + (asked + images * IMAGE_TOKENS) * strategies) * rounds
-        stages.append(priced(PROPOSE, spec.model, requests, prompts, rewritten, prices))
+        requests = count * len(wanted) * rounds
+        prompts = (tokens(sent) + images * len(wanted) * IMAGE_TOKENS) * rounds
+        stages.append(priced(PROPOSE, config.proposer, requests, prompts, rewritten))
     look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
-    for place, solver in enumerate(spec.solvers):
+    for place, (solver, model) in enumerate(zip(spec.solvers, config.solver, strict=True)):
         shares = [spec.shares(spec.rule.original_samples + drawn)[place] for drawn in look]
         samples = count * between(*shares)
         requests = np.ceil(samples / solver.samples_per_request)
         prompts = (asked + images * IMAGE_TOKENS) * requests / count
         longest = solver.sampling.max_tokens
         drawn_tokens = samples * between(min(SHORT_ANSWER, longest), longest)
-        stages.append(priced(ANSWER, solver.model, requests, prompts, drawn_tokens, prices))
-    if spec.premises is not None:
+        stages.append(priced(ANSWER, model, requests, prompts, drawn_tokens))
+    if spec.premises is not None and config.premises is not None:
         requests = count * spec.n * rounds
         prompts = 2 * asked * spec.n * rounds + requests * INSTRUCTIONS
         kept = requests * between(SHORT_ANSWER, spec.premises.sampling.max_tokens)
-        stages.append(priced(PREMISES, spec.premises.model, requests, prompts, kept, prices))
+        stages.append(priced(PREMISES, premise_model(config, config.premises), requests, prompts, kept))
     return Estimate(count, stages, images=images)

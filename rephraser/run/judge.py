@@ -14,6 +14,7 @@ from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, GradeCase,
 from rephraser.candidates import add_verdicts, read_candidates
 from rephraser.checks.premises import Premises
 from rephraser.checks.structure import CHECKS_VERSION
+from rephraser.questions.store import load_questions
 from rephraser.run.spec import RunSpec
 from rephraser.tables import VerdictRow
 from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, judge, rule_spec
@@ -23,7 +24,6 @@ from service.asks.request import Choice
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.questions.question import Question
-from service.questions.store import load_questions
 from service.runs.store import Run
 
 SHOWN_CLASS_LENGTH = 200

@@ -25,6 +25,7 @@ from rephraser.proposing.file import FileCandidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.rules import propose_by_rules
 from rephraser.proposing.strategies import RESPONSE_SCHEMA, Earlier, build_messages, failure_reason
+from rephraser.questions.store import load_questions
 from rephraser.run.judge import Answers, Case, cannot_read, extract_answer, judge_cases
 from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.verdict import Verdict
@@ -36,7 +37,6 @@ from service.database import Database
 from service.hashing import derive_seed
 from service.questions.images import Image, load_images
 from service.questions.question import Question
-from service.questions.store import load_questions
 from service.runs.store import Run
 from service.telling import TellStage
 

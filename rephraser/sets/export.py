@@ -13,10 +13,9 @@ from rephraser.sets.types import SetEntry, SetHeader, set_hash
 from rephraser.verdict.successes import COUNTS, solver_name
 from service.database import Database
 from service.errors import DatabaseError, InputError
-from service.parquet import write_rows
 from service.questions.images import Image, LoadImages, data_address, image_loader, parquet_cell
 from service.runs.store import package_versions
-from service.writing import check_file_target, check_folder_target, write_file, write_folder
+from service.writing import check_file_target, check_folder_target, write_file, write_folder, write_rows
 
 FORMAT = "tagrpo neighbor set"
 FORMAT_VERSION = 1

@@ -13,13 +13,13 @@ from evaluator.signal.rates import fit_rates
 from evaluator.signal.sources import load_runs
 from rephraser.candidates import PENDING, STATUSES, find_neighbor_run, status_query
 from rephraser.checks.text import choose_apart
+from rephraser.questions.store import load_questions
 from rephraser.sets.store import count_members, count_proposals, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
 from rephraser.tables import VerdictRow
 from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
-from service.questions.store import load_questions
 from service.runs.store import Run, check_name, package_versions, run_question_ids
 
 Preference = Literal["any", "easier", "harder", "level"]

@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_va
 from sqlalchemy.orm import Session
 
 from rephraser.candidates import candidate_id, candidate_row
+from rephraser.questions.store import load_questions, store_questions
 from rephraser.sets.export import FORMAT_VERSION, MANIFEST_KEY, MANIFEST_NAME, SPLIT_FILE, manifest_path
 from rephraser.sets.store import count_members, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
@@ -18,11 +19,10 @@ from service.answer_kinds import AnswerKind
 from service.database import Database, upsert
 from service.errors import InputError
 from service.hashing import canonical_text
-from service.json_lines import read_objects
 from service.questions import hub
+from service.questions.files import read_objects
 from service.questions.images import ImageProblem, RowImages, store_images
 from service.questions.question import Question, make_question
-from service.questions.store import load_questions, store_questions
 from service.runs.store import check_name
 
 Filled = Annotated[str, AfterValidator(canonical_text), Field(min_length=1)]

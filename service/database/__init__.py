@@ -8,6 +8,5 @@ from service.database.base import in_parts as in_parts
 from service.database.base import upsert as upsert
 from service.database.base import utc_now as utc_now
 from service.database.engine import Database as Database
-from service.database.place import DatabaseServer as DatabaseServer
 from service.database.place import Place as Place
 from service.database.place import locate_database as locate_database

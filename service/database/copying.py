@@ -1,4 +1,4 @@
-"""Moving all rows of a database to another one: from a file to a server, back, or between two of a kind."""
+"""Copy all rows of a database to another one: from a file to a server, back, or between two of a kind."""
 
 import json
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.database.base import Base
 from service.database.engine import Database
-from service.database.place import Place, parse_place
+from service.database.place import Place, absolute, parse_place
 from service.database.schema import load_tables
 from service.errors import DatabaseError
 from service.telling import TellStage
@@ -26,7 +26,7 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
     content.
     """
     source, target = parse_place(source), parse_place(target)
-    if source == target or source.absolute() == target.absolute():
+    if absolute(source) == absolute(target):
         raise DatabaseError(f"{target}: is the source database itself. Choose another target.")
     load_tables()
     # A set comes after its members: rows of a set that is there are refused.

@@ -12,7 +12,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.database import schema
-from service.database.place import DatabaseServer, Place, parse_place
+from service.database.place import Place, parse_place
 from service.errors import ConnectionLostError, DatabaseError
 
 R = TypeVar("R")
@@ -41,9 +41,9 @@ class Database(ABC):
 
         place = parse_place(place)
         database = (
-            PostgresDatabase(place, read_only=read_only)
-            if isinstance(place, DatabaseServer)
-            else SqliteDatabase(place, create=create, read_only=read_only)
+            SqliteDatabase(place, create=create, read_only=read_only)
+            if isinstance(place, Path)
+            else PostgresDatabase(place, read_only=read_only)
         )
         try:
             database._check_schema(create=create, upgrade=upgrade)
@@ -141,14 +141,10 @@ class Database(ABC):
                 "another one with --db."
             )
         if self.read_only or (revision is not None and not upgrade):
-            from service.database.sqlite import can_be_written
-
-            fixed = isinstance(self.place, Path) and not can_be_written(self.place)
-            copying = "Copy it to a folder where you have write access. " if fixed else ""
             raise DatabaseError(
                 f"{self.place}: the database is from an older tagrpo (schema {revision}, this version "
-                f"has {newest}). {copying}Back it up with `tagrpo db backup FILE`, then run `tagrpo "
-                "db upgrade`."
+                f"has {newest}). Back it up with `tagrpo db backup FILE`, then run `tagrpo db upgrade`, or "
+                "upgrade the copy with --db FILE if you cannot write the original."
             )
         with self._transaction(write=True) as connection:
             # Another process may have been quicker; the write lock is ours now, so look again.

@@ -2,7 +2,6 @@
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from sqlalchemy.engine import URL, make_url
@@ -16,33 +15,11 @@ _DRIVER = "postgresql+psycopg"
 _SERVERS = ("postgresql", "postgres", _DRIVER)
 
 
-@dataclass(frozen=True)
-class DatabaseServer:
-    """A database of a PostgreSQL server. Its text names no password, so that it can be printed."""
-
-    url: URL
-
-    def __repr__(self) -> str:
-        return f"Server({self})"
-
-    def __str__(self) -> str:
-        query = {key: value for key, value in self.url.query.items() if key != "password"}
-        return self.url._replace(password=None).set(query=query).render_as_string(hide_password=True)
-
-    @property
-    def whole(self) -> str:
-        """The URL with its password, to be given on and never to be shown."""
-        return self.url.render_as_string(hide_password=False)
-
-    def absolute(self) -> "DatabaseServer":
-        """The same place, seen from any folder."""
-        return self
+Place = Path | URL
+"""A file, or a database of a PostgreSQL server; `str` of it shows no password."""
 
 
-Place = Path | DatabaseServer
-
-
-def parse_place(text: str | Path | DatabaseServer) -> Place:
+def parse_place(text: str | Place) -> Place:
     """Return the place that a path or URL names."""
     if not isinstance(text, str):
         return text
@@ -58,11 +35,19 @@ def parse_place(text: str | Path | DatabaseServer) -> Place:
         url = make_url(text).set(drivername=_DRIVER)
     except (ArgumentError, ValueError):
         raise DatabaseError(f"--db {scheme}://...: not a database URL. Give {EXAMPLE}.") from None
+    # SQLAlchemy hides a password only before the host.
+    password = url.normalized_query.get("password", [None])[-1]
+    url = url.set(password=password).difference_update_query(["password"])
     if not url.database:
-        raise DatabaseError(f"{DatabaseServer(url)}: the URL names no database. Give {EXAMPLE}.")
-    return DatabaseServer(url)
+        raise DatabaseError(f"{url}: the URL names no database. Give {EXAMPLE}.")
+    return url
 
 
-def locate_database(option: str | Path | DatabaseServer | None) -> Place:
+def locate_database(option: str | Place | None) -> Place:
     """Return where the database is: the option, else `TAGRPO_DB`, else `./tagrpo.db`."""
     return parse_place(option or os.environ.get("TAGRPO_DB") or "tagrpo.db")
+
+
+def absolute(place: Place) -> Place:
+    """Return the same place, seen from any folder."""
+    return place.absolute() if isinstance(place, Path) else place

@@ -12,12 +12,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from importlib.util import find_spec
 from typing import Any
 
-from sqlalchemy import create_engine, event
+from sqlalchemy import URL, create_engine, event
 from sqlalchemy.engine import Connection
 from sqlalchemy.exc import DBAPIError, OperationalError
 
 from service.database.engine import Database
-from service.database.place import DatabaseServer
 from service.errors import ConnectionLostError, DatabaseError
 from service.hashing import whole_characters
 
@@ -56,14 +55,14 @@ class PostgresDatabase(Database):
     """A database on a server."""
 
     VACUUM = ("VACUUM (ANALYZE)",)
-    place: DatabaseServer
+    place: URL
 
-    def __init__(self, place: DatabaseServer, *, read_only: bool) -> None:
+    def __init__(self, place: URL, *, read_only: bool) -> None:
         if find_spec("psycopg") is None:
             raise DatabaseError(f"{place}: PostgreSQL requires psycopg: pip install 'tagrpo[postgresql]'.")
         self._reached = False
         engine = create_engine(
-            place.url,
+            place,
             isolation_level="READ COMMITTED",
             pool_size=8,
             max_overflow=56,
@@ -106,20 +105,19 @@ class PostgresDatabase(Database):
         """
         patience = time.monotonic() + RECONNECT_S
         while True:
-            with ExitStack() as opened:
-                try:
+            try:
+                with ExitStack() as opened:
                     connection = opened.enter_context(self.engine.connect())
                     if write:
                         connection.info["number"] = connection.exec_driver_sql(_TAKE_LOCK).scalar_one()
                     else:
                         connection.exec_driver_sql(_READ_ONE_STATE)
-                except ConnectionLostError:
-                    if not self._reached or time.monotonic() > patience:
-                        raise
-                else:
                     opened.pop_all()
-                    self._reached = True
-                    return connection
+                self._reached = True
+                return connection
+            except ConnectionLostError:
+                if not self._reached or time.monotonic() > patience:
+                    raise
             time.sleep(_PAUSE_S)
 
     def _was_committed(self, transaction: dict[str, Any]) -> bool:
@@ -154,31 +152,21 @@ class PostgresDatabase(Database):
 
     def _describe(self, error: DBAPIError) -> Exception | None:
         state: str | None = getattr(error.orig, "sqlstate", None)
-        lines = [line.strip() for line in str(error.orig).splitlines() if line.strip()]
-        text, whole = (lines[-1] if lines else type(error.orig).__name__), " ".join(lines)
-        reason = text.rpartition("FATAL:")[2].strip()
-        lost = error.connection_invalidated or (
-            isinstance(error, OperationalError) if state is None else state.startswith(_LOST)
-        )
-        name, role = self.place.url.database, self.place.url.username or ""
         if state == _NUMBER_TOO_LARGE:
             return OverflowError(str(error.orig))  # as SQLite's driver says it
-        if state in _DESCRIPTIONS:
-            message = _DESCRIPTIONS[state].format(text=text, role=role or "of this login")
-        elif "password" in whole and ("authentication failed" in whole or "no password supplied" in whole):
-            message = f"{reason}. Keep the password in ~/.pgpass or PGPASSWORD, not in the URL."
-        elif "does not exist" in whole and "database" in reason and state in (None, "3D000"):
-            message = f"{reason}. Create it: `createdb {name}`."
-        elif state is None and "role" in reason and "does not exist" in reason:
-            message = f"{reason}. Create it: `createuser {role}`."
-        elif lost:
+        lines = [line.strip() for line in str(error.orig).splitlines() if line.strip()]
+        text = (lines or [type(error.orig).__name__])[-1].rpartition("FATAL:")[2].strip()
+        role = self.place.username or "of this login"
+        for pattern, message in _DESCRIPTIONS.items():
+            if match := re.search(pattern, f"{state} {' '.join(lines)}"):
+                return DatabaseError(f"{self.place}: {message.format(*match.groups(), text=text, role=role)}")
+        without_state = state is None and isinstance(error, OperationalError)
+        if error.connection_invalidated or without_state or (state or "").startswith(_LOST):
             return ConnectionLostError(
-                f"{self.place}: the server cannot be reached, or closed the connection ({reason}). The last "
+                f"{self.place}: the server cannot be reached, or closed the connection ({text}). The last "
                 "step was not written. When the server is available, run the same command again to resume."
             )
-        else:
-            return None
-        return DatabaseError(f"{self.place}: {message}")
+        return None
 
     def integrity_report(self, *, whole: bool = False) -> list[str]:
         """Return nothing: a server checks its pages and indexes itself (`pg_amcheck`)."""
@@ -190,15 +178,19 @@ class PostgresDatabase(Database):
             return int(size.scalar_one())
 
 
-_DESCRIPTIONS: dict[str | None, str] = {
-    "25006": "the database cannot be written ({text}).",
-    "42501": "{text}. The role {role} lacks the permission. Ask the owner to grant it, or use another role "
+_DESCRIPTIONS = {
+    "^25006": "the database cannot be written ({text}).",
+    "^42501": "{text}. The role {role} lacks the permission. Ask the owner to grant it, or use another role "
     "in --db.",
-    "55P03": f"another process has locked the database for {LOCK_TIMEOUT_S} s. Try again.",
-    "53100": "the server's disk is full ({text}); the last step was not written. Free space there and run "
+    "^55P03": f"another process has locked the database for {LOCK_TIMEOUT_S} s. Try again.",
+    "^53100": "the server's disk is full ({text}); the last step was not written. Free space there and run "
     "the same command again to resume.",
+    "password authentication failed|no password supplied": "{text}. Keep the password in ~/.pgpass or "
+    "PGPASSWORD, not in the URL.",
+    '^(?:None|3D000) .*database "(.+)" does not exist': "{text}. Create it: `createdb {0}`.",
+    '^None .*role "(.+)" does not exist': "{text}. Create it: `createuser {0}`.",
 }
-"""What the server's errors mean and what to do, by the server's names of them."""
+"""What the server's errors mean and what to do, by the server's name of an error and words in it."""
 
 
 def to_json(value: Any) -> str:

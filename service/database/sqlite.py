@@ -133,8 +133,8 @@ _DESCRIPTIONS = {
     "malformed|corrupt": "the database is damaged ({text}). Keep a copy of the file and of its -wal "
     "file, and check the damage with `tagrpo db check`. Then restore a backup, or try "
     "`sqlite3 FILE .recover`.",
-    "unable to open": "the database cannot be opened ({text}). Check that its folder exists. If a -wal file "
-    "is next to the database, copy both to a folder where you have write access.",
+    "unable to open": "the database cannot be opened ({text}). Check that its folder is writable. "
+    "If a -wal file is next to the database, copy both to a folder where you have write access.",
     "locked|busy": f"another process has locked the database for {BUSY_TIMEOUT_S} s. Try again.",
 }
 """What SQLite's errors mean and what to do, by words in them."""
@@ -155,18 +155,13 @@ def check_file(path: Path, *, create: bool) -> None:
     """Refuse a path that cannot hold the database, before SQLite makes a file there."""
     if path.is_dir():
         raise DatabaseError(f"{path}: is a folder. Give a file with --db.")
-    if not path.exists():
-        if not create:
-            raise DatabaseError(
-                f"{path}: there is no database here. Create one with `tagrpo questions import`, or choose "
-                "another one with --db or TAGRPO_DB."
-            )
-        if not path.parent.exists():
-            raise DatabaseError(f"{path}: the folder {path.parent} does not exist. Create it first.")
-        if not os.access(path.parent, os.W_OK):
-            raise DatabaseError(
-                f"{path}: the folder {path.parent} is not writable. Choose another file with --db."
-            )
+    if not create and not path.exists():
+        raise DatabaseError(
+            f"{path}: there is no database here. Create one with `tagrpo questions import`, or choose "
+            "another one with --db or TAGRPO_DB."
+        )
+    if not path.parent.exists():
+        raise DatabaseError(f"{path}: the folder {path.parent} does not exist. Create it first.")
 
 
 def network_file_system(path: Path) -> str | None:

@@ -1,35 +1,42 @@
-"""Messages and values between the processes of an enclosure.
+"""Messages and values between the processes of an enclosure: one line of JSON per message.
 
-A value is sent as JSON: plain data by content, all else as a reference to an object of the program. Nothing
-that the program sends is ever executed.
+Plain data is sent by content, all else as a reference to an object of the program. Nothing that the program
+sends is ever executed.
 """
 
 import json
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from io import BufferedRWPair
+from typing import IO, Any
 
-_MAX_BYTES = 4 * 2**20
+Stream = IO[bytes] | BufferedRWPair
+MAX_BYTES = 4 * 2**20
 _MAX_BITS = 1000  # of an int as JSON has it; Python refuses to read very long decimals
-_BUILT_IN = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
-_TYPES: dict[str, Any] = {
-    each.__name__: each for each in (*_BUILT_IN, bytearray, frozenset, Decimal, Fraction)
+_PLAIN_TYPES = (bool, bytes, complex, dict, float, int, list, set, str, tuple, type(None))
+_COLLECTIONS: dict[str, Any] = {each.__name__: each for each in (list, tuple, set, frozenset)}
+_FORMS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
+    bytes: (bytes.hex, bytes.fromhex),
+    bytearray: (bytearray.hex, bytearray.fromhex),
+    complex: (str, complex),
+    Decimal: (str, Decimal),
+    Fraction: (str, Fraction),
+    range: (lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
 }
-_COLLECTIONS: tuple[Any, ...] = (list, tuple, set, frozenset)
-
-Encode = Callable[[object], int]
-"""Called with an object that is no plain data; returns its number."""
-Decode = Callable[[int], Any]
-"""Called with such a number; returns the object."""
-
-
-class Malformed(Exception):
-    """A message is too long or invalid."""
+"""What turns a value into JSON and back, by its type."""
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "int": lambda digits: int(digits, 16),
+    "type": {each.__name__: each for each in _PLAIN_TYPES}.__getitem__,
+    **{kind.__name__: read for kind, (_, read) in _FORMS.items()},
+}
 
 
-def encode(value: Any, refer: Encode) -> Any:
+def encode(value: Any, refer: Callable[[object], int]) -> Any:
     """Return a value as JSON has it; one of a subclass of a plain type is sent as this type.
+
+    Args:
+        refer: called with an object that is not plain data; returns its number.
 
     Raises:
         RecursionError: the value contains itself.
@@ -43,85 +50,69 @@ def encode(value: Any, refer: Encode) -> Any:
         return value if value.bit_length() < _MAX_BITS else {"int": hex(value)}
     if isinstance(value, float):
         return float.__float__(value)
-    for kind in _COLLECTIONS:
+    for name, kind in _COLLECTIONS.items():
         if isinstance(value, kind):
             items = [encode(each, refer) for each in kind.__iter__(value)]
-            return items if kind is list else {kind.__name__: items}
+            return items if kind is list else {name: items}
     if isinstance(value, dict):
         return {"dict": [[encode(key, refer), encode(each, refer)] for key, each in dict.items(value)]}
-    if type(value) is range:
-        return {"range": [encode(each, refer) for each in (value.start, value.stop, value.step)]}
-    if type(value) in (bytes, bytearray):
-        return {type(value).__name__: value.hex()}
-    if type(value) in (complex, Decimal, Fraction):
-        return {type(value).__name__: str(value)}
-    if isinstance(value, type) and value in _BUILT_IN:
+    if type(value) in _FORMS:
+        return {type(value).__name__: _FORMS[type(value)][0](value)}
+    if isinstance(value, type) and value in _PLAIN_TYPES:
         return {"type": value.__name__}
     return {"object": refer(value)}
 
 
-def decode(value: Any, known: Decode) -> Any:
-    """Return the value that `encode` gave. Raises `Malformed` if it gave none."""
+def decode(value: Any, resolve: Callable[[int], Any]) -> Any:
+    """Return the value that `encode` gave; `resolve` returns the object with a number.
+
+    Any exception may be raised for what `encode` did not give.
+    """
     if isinstance(value, list):
-        return [decode(each, known) for each in value]
+        return [decode(each, resolve) for each in value]
     if not isinstance(value, dict):
         return value
-    try:
-        ((name, content),) = value.items()
-        match name:
-            case "object":
-                return known(content)
-            case "type":
-                return _TYPES[content]
-            case "int":
-                return int(content, 16)
-            case "dict":
-                return {decode(key, known): decode(each, known) for key, each in content}
-            case "range":
-                return range(*decode(content, known))
-            case "bytes" | "bytearray":
-                return _TYPES[name].fromhex(content)
-            case "complex" | "Decimal" | "Fraction":
-                return _TYPES[name](content)
-            case "tuple" | "set" | "frozenset":
-                return _TYPES[name](decode(content, known))
-        raise ValueError(name)
-    except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise Malformed(f"not a valid value: {str(value)[:100]}") from error
+    ((name, content),) = value.items()
+    if name == "object":
+        return resolve(content)
+    if name == "dict":
+        return {decode(key, resolve): decode(each, resolve) for key, each in content}
+    if name in _COLLECTIONS:
+        return _COLLECTIONS[name](decode(content, resolve))
+    return _READERS[name](content)
 
 
 def pack(message: dict[str, Any]) -> bytes:
-    """Return a message as it is sent: its length, then JSON. Raises `Malformed` if it is too long."""
-    content = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass")
-    if len(content) > _MAX_BYTES:
-        raise Malformed(f"{len(content):,} bytes")
-    return len(content).to_bytes(4, "big") + content
+    """Return a message as it is sent. Raises `MemoryError` if it is too long."""
+    line = json.dumps(message, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+    if len(line) > MAX_BYTES:
+        raise MemoryError("the message is too long")
+    return line
 
 
-def receive(read: Callable[[int], bytes]) -> dict[str, Any] | None:
-    """Return the next message; None at the end. Raises `Malformed` if it is too long or no JSON object.
+def send(file: Stream, message: dict[str, Any]) -> None:
+    """Send a message. Raises `MemoryError`, and sends nothing, if it is too long."""
+    file.write(pack(message))
+    file.flush()
 
-    Args:
-        read: returns at most as many bytes as its argument, none at the end.
+
+def receive(file: Stream) -> dict[str, Any]:
+    """Return the next message.
+
+    Raises:
+        EOFError: there is none.
+        MemoryError: it is too long.
+        ValueError, RecursionError: it is not valid.
     """
-    size = int.from_bytes(head := _exactly(read, 4), "big")
-    if size > _MAX_BYTES:
-        raise Malformed(f"{size:,} bytes")
-    content = _exactly(read, size)
-    if len(head) < 4 or len(content) < size:
-        return None
-    try:
-        message = json.loads(content.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
-        raise Malformed("not valid JSON") from error
+    line = file.readline(MAX_BYTES)
+    if line.endswith(b"\n"):
+        return parse(line)
+    raise EOFError if len(line) < MAX_BYTES else MemoryError
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Return the message in a line. Raises `ValueError` or `RecursionError` if it is not valid."""
+    message = json.loads(line.decode("utf-8", "surrogatepass"))
     if not isinstance(message, dict):
-        raise Malformed("not a JSON object")
+        raise ValueError("not a JSON object")
     return message
-
-
-def _exactly(read: Callable[[int], bytes], size: int) -> bytes:
-    """Return so many bytes; fewer at the end."""
-    content = bytearray()
-    while len(content) < size and (part := read(min(size - len(content), 2**16))):
-        content += part
-    return bytes(content)

@@ -1,7 +1,7 @@
 """What runs in bubblewrap: a server that stays, and for each program a process of its tests and its own.
 
 The server reads programs with their limits. It forks the tests' process, which forks the program's process
-before it reads the tests, so that the program's memory never holds them. The program is alone in a process
+before the tests are sent, so that the program's memory never holds them. The program is alone in a process
 namespace: it can neither name another process nor signal it.
 """
 
@@ -15,11 +15,9 @@ import signal
 import socket
 import struct
 import sys
-import time
-from dataclasses import dataclass
-from typing import Any
+from typing import IO, Any
 
-from service.enclosure.channel import pack, receive
+from service.enclosure.channel import receive, send
 from service.enclosure.program import serve
 from service.enclosure.testing import run_tests
 
@@ -28,6 +26,10 @@ _NOSUID, _NODEV = 2, 4
 _CAPABILITY_VERSION = 0x20080522
 _NOBODY = 65534
 _OPEN_FILES = 64
+PROCESSES = 16
+"""Processes and threads that a program may have."""
+FILE_MB = 8
+"""Size of all its files, which are in memory."""
 
 # Isolation does not cover these system calls: memory that no limit counts, keys, other programs, parts of the
 # kernel that a program does not need.
@@ -41,39 +43,20 @@ _NOT_EQUAL, _ALL_BITS = 1, 7
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What a program may use.
-
-    Attributes:
-        seconds: CPU time of each of its processes.
-        wall_seconds: time from its start to the end of its tests.
-        memory_mb: memory of each of its processes, and of all of them together.
-        file_mb: size of all its files, which lie in memory.
-        processes: number of processes and threads.
-    """
-
-    seconds: int = 10
-    wall_seconds: float = 30.0
-    memory_mb: int = 1024
-    file_mb: int = 8
-    processes: int = 16
-
-
 def main() -> None:
-    """Run programs one after another, until standard input ends."""
+    """Run programs one after another. Raises EOFError when standard input ends."""
     _forbid_calls()
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    requests, results = os.dup(0), os.dup(1)
+    requests, results = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     for number in range(3):
         os.dup2(os.open("/dev/null", os.O_RDWR), number)
     sys.path.pop(0)  # the folder of this package
-    while (asked := receive(lambda size: os.read(requests, size))) is not None:
+    while True:
+        request = receive(requests)
         tests = os.fork()
         if tests == 0:
             with contextlib.suppress(BaseException):
-                limits = Limits(**asked["limits"])
-                os.write(results, pack(_run(requests, asked["program"], asked["user"], limits)))
+                _run(request, requests, results)
                 os._exit(0)
             os._exit(1)
         if os.waitpid(tests, 0)[1] != 0:
@@ -109,10 +92,10 @@ def _forbid_calls() -> None:
     assert failed == 0, f"seccomp: {os.strerror(-failed)}"
 
 
-def _run(requests: int, program: dict[str, Any], user: int, limits: Limits) -> dict[str, Any]:
-    """Confine this process, fork the program's, read the tests, run them and return the result."""
+def _run(request: dict[str, Any], requests: IO[bytes], results: IO[bytes]) -> None:
+    """Confine this process, fork the program's, read the tests, run them and send the result."""
     _check(_libc.unshare(_NEW_MOUNTS | _NEW_PROCESSES))
-    size = f"size={limits.file_mb}m,nr_inodes=2048,mode=1777".encode()
+    size = f"size={FILE_MB}m,nr_inodes=2048,mode=1777".encode()
     _check(_libc.mount(b"tmpfs", b"/tmp", b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), size))
     os.chdir("/tmp")
     for kind, value in (
@@ -120,8 +103,7 @@ def _run(requests: int, program: dict[str, Any], user: int, limits: Limits) -> d
         (resource.RLIMIT_MEMLOCK, 0),
         (resource.RLIMIT_MSGQUEUE, 0),
         (resource.RLIMIT_NOFILE, _OPEN_FILES),
-        (resource.RLIMIT_FSIZE, limits.file_mb * 2**20),
-        (resource.RLIMIT_AS, limits.memory_mb * 2**20),
+        (resource.RLIMIT_FSIZE, FILE_MB * 2**20),
     ):
         _lower(kind, value)
     random.seed(0)  # a program does the same each time
@@ -132,30 +114,33 @@ def _run(requests: int, program: dict[str, Any], user: int, limits: Limits) -> d
             os.dup2(other.detach(), 3)
             os.closerange(4, _OPEN_FILES)
             os.setsid()
-            _drop_privileges(user)
-            _lower(resource.RLIMIT_CPU, limits.seconds)
-            _lower(resource.RLIMIT_NPROC, limits.processes)
-            serve(socket.socket(fileno=3), **program)
+            _drop_privileges(request["user"], request["memory_mb"])
+            _lower(resource.RLIMIT_CPU, request["seconds"])
+            with socket.socket(fileno=3).makefile("rwb") as end:
+                serve(end, request["sources"], request["helpers"], request["names"])
         os._exit(0)
     other.close()
-    _drop_privileges(user)
-    _lower(resource.RLIMIT_NPROC, limits.processes)
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(child, signal.SIGKILL))
+    signal.setitimer(signal.ITIMER_REAL, request["wall_seconds"])
+    send(results, {})  # now the tests may come
+    _drop_privileges(request["user"], request["memory_mb"])
     sys.setrecursionlimit(2_000)
-    deadline = time.monotonic() + limits.wall_seconds
-    message = receive(lambda size: os.read(requests, size))
-    os.close(requests)
-    assert message is not None
+    message = receive(requests)
+    requests.close()
     token = message.pop("token")
-    result = run_tests(mine, **message, deadline=deadline)
+    with mine.makefile("rwb") as end:
+        result = run_tests(end, message["tests"], request["helpers"], request["names"])
+    in_time = signal.setitimer(signal.ITIMER_REAL, 0)[0] > 0
     if result["value"] == "ended":
         os.kill(child, signal.SIGKILL)  # it may only have closed its end or sent nonsense
         usage = os.wait4(child, 0)[2]
-        if usage.ru_utime + usage.ru_stime >= 0.9 * limits.seconds:
+        if not in_time or usage.ru_utime + usage.ru_stime >= 0.9 * request["seconds"]:
             result["value"] = "too slow"
-    return {**result, "token": token}
+    send(results, {**result, "token": token})
 
 
-def _drop_privileges(user: int) -> None:
+def _drop_privileges(user: int, memory_mb: int) -> None:
+    """Become a user without privileges, whose processes are few and small."""
     if os.geteuid() == 0:
         os.setgroups([])
         try:
@@ -165,6 +150,8 @@ def _drop_privileges(user: int) -> None:
             os.setresgid(_NOBODY, _NOBODY, _NOBODY)
             os.setresuid(_NOBODY, _NOBODY, _NOBODY)
     _check(_libc.capset(struct.pack("II", _CAPABILITY_VERSION, 0), bytes(24)))
+    _lower(resource.RLIMIT_AS, memory_mb * 2**20)
+    _lower(resource.RLIMIT_NPROC, PROCESSES)
 
 
 def _lower(kind: int, value: int) -> None:

@@ -7,40 +7,40 @@ import builtins
 import contextlib
 import itertools
 import operator
-import socket
 import symtable
 import sys
 import types
 from collections.abc import Iterator
 from typing import Any
 
-from service.enclosure.channel import Malformed, decode, encode, pack, receive
+from service.enclosure.channel import Stream, decode, encode, receive, send
 
 _MAX_TEXT = 300  # characters of an error's message
 _MAX_CUTS = 20
 _NAME = "program"
 
 
-def serve(end: socket.socket, candidates: list[str], helpers: str, names: list[str]) -> None:
-    """Run the helpers and a candidate as one module, send the names they define, and answer calls."""
+def serve(end: Stream, sources: list[str], helpers: str, names: list[str]) -> None:
+    """Run the helpers and a source as one module, send the names they define, and answer calls."""
     module = types.ModuleType(_NAME)
     sys.modules[_NAME] = module
     sys.argv = [_NAME]
     try:
-        for code in (_compiled(helpers), choose(candidates, names)):
+        for code in (_compiled(helpers), choose(sources, names)):
             exec(code, module.__dict__)
     except BaseException as error:
-        end.sendall(pack(_raised(error)))
+        send(end, _raised(error))
         return
     defined = [name for name in vars(module) if not name.startswith("__")]
     objects: list[Any] = []
-    end.sendall(pack({"names": defined}))
-    while (request := receive(end.recv)) is not None:
+    send(end, {"names": defined})
+    while True:
+        request = receive(end)
         objects[: len(defined)] = map(vars(module).get, defined)  # the program may have changed its globals
         try:
-            end.sendall(pack(_answer(request, objects)))
-        except Malformed:
-            end.sendall(pack(_raised(MemoryError("the result is too long"))))
+            send(end, _answer(request, objects))
+        except MemoryError as error:
+            send(end, _raised(error))
 
 
 def choose(candidates: list[str], names: list[str]) -> types.CodeType:

@@ -10,14 +10,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from glob import glob
 from pathlib import Path
-from typing import Any
 
-from service.enclosure.channel import Malformed, pack, receive
-from service.enclosure.inside import Limits
+from service.enclosure.channel import MAX_BYTES, pack, parse, send
 from service.program_gold import ProgramGold
 
 GRACE_S = 10.0
@@ -33,6 +32,21 @@ _ALLOW = (
     "elsewhere allow user namespaces (sysctl user.max_user_namespaces=10000, and on Ubuntu "
     "kernel.apparmor_restrict_unprivileged_userns=0)."
 )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a program may use.
+
+    Attributes:
+        seconds: CPU time of each of its processes.
+        wall_seconds: time from its start to the end of its tests.
+        memory_mb: memory of each of its processes, and of all of them together.
+    """
+
+    seconds: int = 10
+    wall_seconds: float = 30.0
+    memory_mb: int = 1024
 
 
 @dataclass(frozen=True)
@@ -70,7 +84,7 @@ class Enclosure:
         with self._running:
             self._end()
 
-    def run(self, sources: tuple[str, ...], gold: ProgramGold, limits: Limits | None = None) -> ProgramResult:
+    def run(self, sources: Sequence[str], gold: ProgramGold, limits: Limits | None = None) -> ProgramResult:
         """Run a program, and the gold's tests against it. Never raises for what a program does.
 
         Args:
@@ -78,29 +92,39 @@ class Enclosure:
                 else the first that is Python.
         """
         limits = limits or Limits()
-        shared = {"helpers": gold.helpers, "names": gold.names}
+        token = secrets.token_hex()  # tests cannot answer for those that follow them
         try:
-            token = secrets.token_hex()  # tests cannot answer for those that follow them
-            tests = pack({"tests": gold.tests, **shared, "token": token})
-        except Malformed:
+            tests = pack({"tests": gold.tests, "token": token})
+        except MemoryError:
             return ProgramResult("bad tests", text="the tests are too long")
         with self._running:
             if self._closed:
                 return ProgramResult("not run", text="closed")
-            process = self._process = self._process or _start()
-            asked = {
-                "program": {"candidates": sources, **shared},
-                "limits": vars(limits),
-                "user": _FIRST_USER + process.pid % 2**22,
-            }
+            if self._process is None:
+                pipe = subprocess.PIPE
+                self._process = subprocess.Popen(
+                    _command(), stdin=pipe, stdout=pipe, stderr=pipe, env={}, cwd="/", bufsize=0
+                )
+            process = self._process
+            assert process.stdin is not None
+            request = {"sources": sources, "helpers": gold.helpers, "names": gold.names, **vars(limits)}
+            deadline = time.monotonic() + limits.wall_seconds + GRACE_S
             try:
-                result = _ask(process, pack(asked) + tests, limits, token)
-            except Malformed:
-                return ProgramResult("too large", text="the program is too long")
-            if "token" not in result:
-                why = self._end()
-                result.setdefault("text", why)
-        return ProgramResult(result["value"], result.get("line"), result["text"])
+                send(process.stdin, {**request, "user": _FIRST_USER + process.pid % 2**22})
+                _read_line(process, limits, deadline)  # the program's process exists now
+                process.stdin.write(tests)
+                answer = parse(_read_line(process, limits, deadline))
+                if answer["token"] != token:
+                    raise ValueError
+                return ProgramResult(answer["value"], answer["line"], answer["text"])
+            except TimeoutError:
+                result = ProgramResult("bad tests", text="the tests did not finish")
+            except MemoryError:
+                result = ProgramResult("too large")
+            except Exception:  # whatever the tests may have answered
+                return ProgramResult("not run", text=self._end())
+            self._end()
+            return result
 
     def _end(self) -> str:
         """End bubblewrap, if it runs, and return the last line of its errors."""
@@ -129,11 +153,6 @@ def refusal() -> tuple[str, str] | None:
     return None
 
 
-def _start() -> "subprocess.Popen[bytes]":
-    pipe = subprocess.PIPE
-    return subprocess.Popen(_command(), stdin=pipe, stdout=pipe, stderr=pipe, env={}, cwd="/", bufsize=0)
-
-
 @cache
 def _command() -> list[str]:
     """Return bubblewrap's command line; a program sees only the standard library and its shared libraries."""
@@ -145,61 +164,52 @@ def _command() -> list[str]:
     stdlib = [line for line in bare.split("\n") if os.path.isdir(line)]
     libraries = {os.path.dirname(os.path.realpath(file)) for file in re.findall(r"/\S+\.so\S*$", bare, re.M)}
     libraries.difference_update(stdlib)
-    command = [shutil.which("bwrap") or "bwrap", "--as-pid-1", "--die-with-parent", "--new-session"]
-    command += ["--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    # Capabilities are for the server inside; it drops them before it loads a program.
-    command += ["--cap-drop", "ALL", "--cap-add", "CAP_SYS_ADMIN"]
-    if os.geteuid() == 0:
-        command += [word for name in ("SETUID", "SETGID", "KILL") for word in ("--cap-add", f"CAP_{name}")]
-    else:
-        command += ["--unshare-user", "--uid", "1000", "--gid", "1000"]
     visible = [*sorted(libraries), *stdlib, python, *glob("/lib*/ld-*.so*")]
     # Otherwise parent folders have the permissions that they have outside, such as those of /root.
-    for folder in sorted({folder for path in (*visible, "/dev/null") for folder in Path(path).parents}):
-        command += ["--dir", str(folder)]
-    for path in visible:
-        command += ["--ro-bind", path, path]
-    for path in (f"{folder}/{name}-packages" for folder in stdlib for name in ("site", "dist")):
-        if os.path.isdir(path):
-            command += ["--tmpfs", path, "--remount-ro", path]
-    for path in ("/dev/null", "/dev/urandom"):
-        command += ["--dev-bind", path, path]
-    command += ["--ro-bind", str(Path(__file__).parent), "/code/service/enclosure", "--dir", "/tmp"]
-    command += ["--remount-ro", "/", "--chdir", "/", "--setenv", "PYTHONPATH", "/code"]
-    command += ["--setenv", "PYTHONHASHSEED", "0"]  # a program does the same each time
-    command += ["--setenv", "LD_LIBRARY_PATH", ":".join(sorted(libraries))]
-    start = "from service.enclosure.inside import main; main()"
-    return [*command, python, "-s", "-S", "-P", "-c", start]
+    parents = sorted({str(folder) for path in (*visible, "/dev/null") for folder in Path(path).parents})
+    packages = [str(path) for folder in stdlib for path in Path(folder).glob("*-packages")]
+    # Capabilities are for the server inside; it drops them before it loads a program.
+    capabilities, user = ["SYS_ADMIN"], ["--unshare-user", "--uid", "1000", "--gid", "1000"]
+    if os.geteuid() == 0:
+        capabilities, user = ["SYS_ADMIN", "SETUID", "SETGID", "KILL"], []
+    return [
+        shutil.which("bwrap") or "bwrap",
+        *("--as-pid-1", "--die-with-parent", "--new-session"),
+        *("--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts", *user, "--cap-drop", "ALL"),
+        *(word for name in capabilities for word in ("--cap-add", f"CAP_{name}")),
+        *(word for folder in parents for word in ("--dir", folder)),
+        *(word for path in visible for word in ("--ro-bind", path, path)),
+        *(word for path in packages for word in ("--tmpfs", path, "--remount-ro", path)),
+        *(word for path in ("/dev/null", "/dev/urandom") for word in ("--dev-bind", path, path)),
+        *("--ro-bind", str(Path(__file__).parent), "/code/service/enclosure", "--dir", "/tmp"),
+        *("--remount-ro", "/", "--chdir", "/", "--setenv", "PYTHONPATH", "/code"),
+        *("--setenv", "PYTHONHASHSEED", "0"),  # a program does the same each time
+        *("--setenv", "LD_LIBRARY_PATH", ":".join(sorted(libraries))),
+        *(python, "-s", "-S", "-P", "-c", "from service.enclosure.inside import main; main()"),
+    ]
 
 
-def _ask(process: "subprocess.Popen[bytes]", content: bytes, limits: Limits, token: str) -> dict[str, Any]:
-    """Return what the enclosure answers; a result without a token if bubblewrap has to be ended."""
-    assert process.stdin is not None
+def _read_line(process: "subprocess.Popen[bytes]", limits: Limits, deadline: float) -> bytes:
+    """Return a line of the enclosure.
+
+    Raises:
+        TimeoutError: it did not come by the deadline.
+        MemoryError: all processes together hold too much.
+    """
     assert process.stdout is not None
     output, waiting = process.stdout.fileno(), select.poll()  # `select` fails for file numbers above 1,023
     waiting.register(output, select.POLLIN)
-    deadline = time.monotonic() + limits.wall_seconds + GRACE_S
-
-    def read(size: int) -> bytes:
-        while not waiting.poll(_POLL_MS):
-            if time.monotonic() > deadline:
-                raise TimeoutError
-            if _resident(process.pid) > limits.memory_mb * 2**20:
-                raise MemoryError
-        return os.read(output, size)
-
-    try:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(content)
-        if (result := receive(read)) is not None and result.get("token") == token:
-            return result
-    except TimeoutError:
-        return {"value": "bad tests", "text": "the tests did not finish"}
-    except MemoryError:
-        return {"value": "too large", "text": ""}
-    except (OSError, Malformed):
-        pass
-    return {"value": "not run"}
+    line = b""
+    while not line.endswith(b"\n") and len(line) < MAX_BYTES:
+        if time.monotonic() > deadline:
+            raise TimeoutError
+        if waiting.poll(_POLL_MS):
+            line += (part := os.read(output, 2**16))
+            if not part:
+                raise EOFError
+        elif _resident(process.pid) > limits.memory_mb * 2**20:
+            raise MemoryError
+    return line
 
 
 def _resident(process: int) -> int:

@@ -5,14 +5,12 @@ they expect, and none of its messages says how they went.
 """
 
 import builtins
-import socket
-import time
 import traceback
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
-from service.enclosure.channel import Malformed, decode, encode, pack, receive
+from service.enclosure.channel import Stream, decode, encode, receive, send
 
 _FILE = "<tests>"
 _MAX_TEXT = 300
@@ -21,7 +19,7 @@ _SINGLE, _CHUNK = 200, 256
 
 
 class _Ended(BaseException):
-    """The program no longer answers; the text is "ended", "too slow" or "too large"."""
+    """The program no longer answers; the text is "ended" or "too large"."""
 
 
 class _Unsendable(Exception):
@@ -32,42 +30,40 @@ class _Raised(Exception):
     """The program raised an error of a class that is not built in."""
 
 
-def run_tests(
-    end: socket.socket, tests: str, helpers: str, names: list[str], deadline: float
-) -> dict[str, Any]:
+def run_tests(end: Stream, tests: str, helpers: str, names: list[str]) -> dict[str, Any]:
     """Run the tests against the program at the other end and return a `ProgramResult` as a dict.
 
     Args:
         helpers: what the question itself defines, for the tests.
         names: functions that the question asks for; they hide built-in ones, the program's others do not.
-        deadline: the program's, of `time.monotonic()`.
     """
+    value, text = "passed", ""
+    line: int | None = None
     try:
-        session = _Session(end, deadline)
-        scope = _Scope(session, names)
-        scope["__name__"] = "tests"  # so that `if __name__ == "__main__"` is false
+        session = _Session(end)
+        scope: dict[str, Any] = {"__name__": "tests"}  # so that `if __name__ == "__main__"` is false
+        for name, remote in session.globals.items():  # from the program: never `__builtins__`
+            if name in names or not (name.startswith("__") or hasattr(builtins, name)):
+                scope[name] = remote
         for source in (helpers, tests):
             exec(compile(source, _FILE, "exec", dont_inherit=True), scope)
         if session.over is not None:
             raise session.over
-    except _Ended as error:
-        return {"value": str(error), "line": _line(error), "text": ""}
+        if session.calls == 0:
+            value, text = "bad tests", "the tests never call the program"
     except BaseException as error:
-        return {"value": _fault(error), "line": _line(error), "text": _text(error)}
-    if session.calls == 0:
-        return {"value": "bad tests", "line": None, "text": "the tests never call the program"}
-    return {"value": "passed", "line": None, "text": ""}
+        value, line, text = _fault(error), _line(error), _text(error)
+    return {"value": value, "line": line, "text": text}
 
 
 class _Session:
-    """Asks the program's process, until the deadline; counts the calls."""
+    """Asks the program's process and counts the calls."""
 
-    def __init__(self, end: socket.socket, deadline: float) -> None:
+    def __init__(self, end: Stream) -> None:
         self._end = end
-        self._deadline = deadline
         self.calls = 0
         self.over: BaseException | None = None  # tests may catch it
-        names = self._exchange(None).get("names")  # comes when the program is loaded
+        names = self._exchange().get("names")  # comes when the program is loaded
         if not isinstance(names, list):
             raise _Ended("ended")
         self.globals = {str(name): _Remote(self, number) for number, name in enumerate(names)}
@@ -86,38 +82,25 @@ class _Session:
                 value = decode(answer["value"], remote)
                 for place, now in answer.get("changed", {}).items():
                     _replace(args[int(place)], decode(now, remote))
-            except (Malformed, RecursionError, LookupError, TypeError, ValueError, AttributeError):
+            except Exception:
                 raise _Ended("ended") from None
         except (_Ended, _Unsendable) as error:
             self.over = error
             raise
         return value
 
-    def _exchange(self, request: dict[str, Any] | None) -> dict[str, Any]:
+    def _exchange(self, request: dict[str, Any] | None = None) -> dict[str, Any]:
         try:
             if request is not None:
-                self._set_timeout()
-                self._end.sendall(pack(request))
-            answer = receive(self._read)
-        except TimeoutError:
-            raise _Ended("too slow") from None
-        except (OSError, Malformed) as error:
-            raise _Ended("too large" if "bytes" in str(error) else "ended") from None
-        if answer is None:
-            raise _Ended("ended")
+                send(self._end, request)
+            answer = receive(self._end)
+        except MemoryError:
+            raise _Ended("too large") from None
+        except (OSError, EOFError, ValueError, RecursionError):
+            raise _Ended("ended") from None
         if "raised" in answer:
             raise _error(answer)
         return answer
-
-    def _read(self, size: int) -> bytes:
-        self._set_timeout()
-        return self._end.recv(size)
-
-    def _set_timeout(self) -> None:
-        left = self._deadline - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        self._end.settimeout(left)
 
 
 def _forward(do: str) -> Callable[..., Any]:
@@ -135,17 +118,6 @@ class _Remote:
     _number: int
     _session: _Session
     __hash__ = object.__hash__
-    __call__ = _forward("call")
-    __getattr__ = _forward("getattr")
-    __setattr__ = _forward("setattr")
-    __next__ = _forward("next")
-    __len__ = _forward("len")
-    __getitem__ = _forward("getitem")
-    __setitem__ = _forward("setitem")
-    __lt__ = _forward("lt")
-    __bool__ = _forward("bool")
-    __str__ = _forward("str")
-    __repr__ = _forward("repr")
 
     def __init__(self, session: _Session, number: int) -> None:
         object.__setattr__(self, "_session", session)
@@ -157,33 +129,19 @@ class _Remote:
         return self is other or self._session.ask("eq", (self, other), {}) is True
 
     def __iter__(self) -> Iterator[Any]:
-        return _items(self._session, self._session.ask("iter", (self,), {}))
+        session, items, number = self._session, [None], 1
+        iterator = session.ask("iter", (self,), {})
+        while len(items) == number:
+            number = 1 if session.calls < _SINGLE else _CHUNK
+            items = session.ask("take", (iterator, number), {})
+            yield from items
 
     def __contains__(self, value: Any) -> bool:
         return value in list(self)  # as data, not as the object says
 
 
-def _items(session: _Session, iterator: Any) -> Iterator[Any]:
-    """Yield what an iterator of the program gives."""
-    items, number = [None], 1
-    while len(items) == number:
-        number = 1 if session.calls < _SINGLE else _CHUNK
-        items = session.ask("take", (iterator, number), {})
-        yield from items
-
-
-class _Scope(dict[str, Any]):
-    """The names that tests see: their own, then those asked for, built-in ones, the program's others."""
-
-    def __init__(self, session: _Session, names: list[str]) -> None:
-        super().__init__()
-        self._globals = session.globals
-        self._names = frozenset(names)
-
-    def __missing__(self, name: str) -> Any:
-        if name not in self._names and hasattr(builtins, name):
-            raise KeyError(name)
-        return self._globals[name]
+for do in ("call", "getattr", "setattr", "next", "len", "getitem", "setitem", "lt", "bool", "str", "repr"):
+    setattr(_Remote, f"__{do}__", _forward(do))
 
 
 def _number(value: object) -> int:
@@ -216,13 +174,15 @@ def _error(answer: dict[str, Any]) -> BaseException:
 
 
 def _fault(error: BaseException) -> str:
+    if isinstance(error, _Ended):
+        return str(error)
     if getattr(error, "of_program", False):
         return "too large" if isinstance(error, MemoryError) else "raised"
     return "bad tests" if isinstance(error, SyntaxError | _Unsendable) else "failed"
 
 
 def _text(error: BaseException) -> str:
-    if type(error) is AssertionError and _fault(error) == "failed":
+    if isinstance(error, _Ended) or (type(error) is AssertionError and _fault(error) == "failed"):
         return ""
     name = "" if isinstance(error, _Raised | _Unsendable) else f"{type(error).__name__}: "
     return f"{name}{error}"[:_MAX_TEXT]

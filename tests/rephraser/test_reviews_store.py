@@ -76,12 +76,8 @@ def statuses(world: World) -> dict[str, Any]:
 
 
 def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(tmp_path):
-    world = World(
-        tmp_path,
-        make_spec(n=2, rounds=1, min_distance=0.0),
-        proposed=[proposals(scripted.GOOD[0], BAD_NUMBER)],
-        answers={"x + 8": "11", "": "12"},
-    )
+    spec, replies = make_spec(n=2, rounds=1, min_distance=0.0), [proposals(scripted.GOOD[0], BAD_NUMBER)]
+    world = World(tmp_path, spec, proposed=replies, answers={"x + 8": "11", "": "12"})
     world.work()
     assert statuses(world)[OLD].status == "rejected"
     before = statuses(world)[OLD]

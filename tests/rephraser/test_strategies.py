@@ -14,6 +14,7 @@ from rephraser.proposing.strategies import SHIPPED, Earlier, Strategy, build_mes
 from service.asks.remote import RemoteEndpoint
 from service.asks.request import Choice
 from service.errors import InputError
+from service.models.access import Model
 from service.questions.question import make_question
 
 
@@ -71,7 +72,8 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
 def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(monkeypatch, model, api_base, form):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
-    endpoint = RemoteEndpoint(model, [api_base] if api_base else [])
+    bases = (api_base,) if api_base else ()
+    endpoint = RemoteEndpoint(Model(model=model, sampler="remote", base_url=bases))
     assert endpoint.enforces_schema == (form == "json")
 
 

@@ -9,6 +9,7 @@ from sqlalchemy import text
 
 from rephraser import sets
 from rephraser.candidates import update_standings
+from rephraser.questions.store import Member, store_set
 from rephraser.views.questions import (
     QuestionFilters,
     count_questions,
@@ -20,7 +21,6 @@ from rephraser.views.runs import finding_counts
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions.question import make_question
-from service.questions.store import Member, store_set
 
 EVIDENCE = {"findings": [{"name": "unit_lost", "severity": "evidence", "detail": "km became m"}]}
 

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from postgres_cluster import Cluster
+from sqlalchemy import URL
 
-from service.database import Database, DatabaseServer
+from service.database import Database
 from service.database.place import parse_place
 from ui.pages.state import settings
 
@@ -70,7 +71,7 @@ def install_from_environment() -> None:
     install(Cluster(**{**described, **places}))
 
 
-def _server(cluster: Cluster, path: Path, *, schema: bool) -> DatabaseServer | None:
+def _server(cluster: Cluster, path: Path, *, schema: bool) -> URL | None:
     content = path.read_bytes() if path.exists() else b""
     if content and not content.startswith(_MARK.encode()):
         return None  # a file of SQLite, or of nothing
@@ -93,5 +94,5 @@ def _server(cluster: Cluster, path: Path, *, schema: bool) -> DatabaseServer | N
             finally:
                 made.unlink()
     place = parse_place(url)
-    assert isinstance(place, DatabaseServer)
+    assert isinstance(place, URL)
     return place

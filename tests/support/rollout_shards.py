@@ -6,9 +6,9 @@ from typing import Any
 
 from service.database import Database
 from service.errors import InputError
-from service.parquet import DamagedFileError
 from service.runs.store import Run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
+from trainer_adapter.record.parquet import DamagedFileError
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rollout import TEXTS
 from trainer_adapter.record.runs import register

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, create_engine, text
 
-from service.database import Database, DatabaseServer
+from service.database import Database
 
 
 @contextmanager
@@ -17,9 +17,9 @@ def past_tagrpo(database: Database | Path) -> Iterator[Connection]:
             yield connection
         return
     place = database.place
-    engine = create_engine(place.whole if isinstance(place, DatabaseServer) else f"sqlite:///{place}")
+    engine = create_engine(f"sqlite:///{place}" if isinstance(place, Path) else place)
     with engine.begin() as connection:
-        if isinstance(place, DatabaseServer):
+        if not isinstance(place, Path):
             connection.execute(text("SET LOCAL session_replication_role = replica"))
         else:
             names = connection.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'")).all()

@@ -7,9 +7,9 @@ from rollout_shards import make_record, make_step, read_rollouts, write_run
 
 from evaluator.signal.sources import file_source
 from service.errors import InputError
-from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutWriter
 from trainer_adapter.record.files import METRICS_FILE, read_headers, read_metrics, read_run
+from trainer_adapter.record.parquet import DamagedFileError
 from trainer_adapter.record.reading import Record
 
 

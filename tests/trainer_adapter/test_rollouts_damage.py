@@ -12,12 +12,12 @@ from rescues import RECIPE
 from rollout_shards import make_step, read_rollouts
 
 from service.errors import TagrpoError
-from service.parquet import DamagedFileError
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 from trainer_adapter.record.counting import current_counts
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.groups import GroupFilters
 from trainer_adapter.record.listing import RolloutFilters, list_rollouts
+from trainer_adapter.record.parquet import DamagedFileError
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import page_rescues, rescue_totals
 from trainer_adapter.record.rollout import token_ratios_text
@@ -111,10 +111,8 @@ def test_half_files_are_named_and_the_rest_answers(folder, tmp_path):
             (place / f"{kind}.parquet").write_bytes(content[:length])
             record = Record(place)
             assert [step.step for step in record.counts().page_steps()] == [1, 2, 3]
-            named = [
-                *record.problems(),
-                *list_rollouts(record, RolloutFilters(text="boxed"), limit=999).problems,
-            ]
+            searched = list_rollouts(record, RolloutFilters(text="boxed"), limit=999)
+            named = [*record.problems(), *searched.problems]
             assert any(f"{kind}.parquet" in problem for problem in named), (kind, length)
             assert record.rollout("1:0").response.startswith("Step 1")
             (place / f"{kind}.parquet").write_bytes(content)  # the copy ends

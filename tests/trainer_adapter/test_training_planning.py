@@ -6,14 +6,16 @@ import pytest
 from training_configs import composed as composed_on
 
 from service.errors import InputError
+from trainer_adapter.config import PlanAssumptions
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.plans.compute import Speed, dead_share, plan_compute, uncounted, warnings
 from trainer_adapter.plans.memory import GIB, plan_memory
+from trainer_adapter.plans.planning import dead_share, plan_compute, uncounted, warnings
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.model_sizes import MODELS, ModelShape, find_shape, read_shape
 
 # parameters 10*4 + 2*(2*16 + 2*8 + 3*32 + 8) + 4 = 348, 16 bytes of cache a token
 SMALL = ModelShape(10, 4, 2, 2, 1, 2, 8)
+SPEED = PlanAssumptions(tokens_per_second=2500.0, training_tflops=150.0, mean_tokens=900.0)
 
 
 def composed(recipe: str, gpus: int, *changes: str) -> Composition:
@@ -62,7 +64,7 @@ def test_a_folders_size_is_read_and_what_cannot_be_read_is_refused(tmp_path):
 
 def test_work_of_the_papers_training():
     """7,498 questions in batches of 256 are 29 steps an epoch; (N+1)G = 32 responses a question."""
-    plans = plan_compute(composed("ta_grpo", 4), MODELS["Qwen/Qwen3-4B"], 7498, Speed(2500.0, 150.0, 900.0))
+    plans = plan_compute(composed("ta_grpo", 4), MODELS["Qwen/Qwen3-4B"], 7498, SPEED)
     assert [plan.method for plan in plans] == [
         "ta_grpo",
         "grpo, equal epochs",
@@ -82,7 +84,7 @@ def test_work_of_the_papers_training():
     a_token = (12 + 2 * 3 / 4) * 4_022_468_096
     assert first.training_hours == pytest.approx(responses * 900 * a_token / (150e12 * 4) / 3600)
     plain = composed("ta_grpo", 4, "run.engine_correction=none")
-    [uncorrected, *_] = plan_compute(plain, MODELS["Qwen/Qwen3-4B"], 7498, Speed(2500.0, 150.0, 900.0))
+    [uncorrected, *_] = plan_compute(plain, MODELS["Qwen/Qwen3-4B"], 7498, SPEED)
     assert first.training_hours == pytest.approx((uncorrected.training_hours or 0) * 13.5 / 12)
     assert first.hours == pytest.approx(first.generation_hours + first.training_hours)
 
@@ -106,41 +108,41 @@ def test_the_forecast_knows_the_groups_of_every_recipe():
 
 def test_dynamic_sampling_draws_more_and_may_run_dry():
     composition = composed("grpo_ds", 1, "run.max_gen_batches=5")
-    [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.75)
+    [plan] = plan_compute(composition, SMALL, 512, PlanAssumptions(), lambda _: 0.75)
     assert plan.drawn == plan.responses * 4
     [warning] = warnings(composition, plan)
     assert warning == "at first, dynamic sampling will sample 4.0 times as many groups as it keeps"
-    [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 0.9)
+    [plan] = plan_compute(composition, SMALL, 512, PlanAssumptions(), lambda _: 0.9)
     assert warnings(composition, plan)[0].endswith(
         "it stops after 5 batches (run.max_gen_batches), so a step would have only about 50% of its groups"
     )
-    [plan] = plan_compute(composition, SMALL, 512, Speed(), lambda _: 1.0)
+    [plan] = plan_compute(composition, SMALL, 512, PlanAssumptions(), lambda _: 1.0)
     assert plan.drawn == plan.responses * 5
     # At equal responses those that are dropped count, where a pilot foresees them; else it is said.
     plain = composed("grpo", 1)
-    kept, more = plan_compute(plain, SMALL, 512, Speed(), lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
+    kept, more = plan_compute(
+        plain, SMALL, 512, PlanAssumptions(), lambda _: 0.5, compare=[RECIPES["grpo_ds"]]
+    )
     assert (kept.responses, more.responses, more.drawn) == (8192, 4096, 8192)
-    speed = Speed(tokens_per_second=1000.0)
+    speed = PlanAssumptions(tokens_per_second=1000.0)
     hours = plan_compute(plain, SMALL, 512, speed, lambda _: 0.5, compare=[RECIPES["grpo_ds"]])
     assert hours[0].generation_hours == hours[1].generation_hours
-    plans = plan_compute(plain, SMALL, 512, Speed(), compare=[RECIPES["grpo_ds"]])
+    plans = plan_compute(plain, SMALL, 512, PlanAssumptions(), compare=[RECIPES["grpo_ds"]])
     [note] = uncounted(plans)
     assert note.startswith("grpo_ds samples more responses than the 8,192 that it keeps. Pass --pilot")
     assert "sample inf times as many groups" in warnings(composition, plan)[0]
 
 
 def test_replayed_groups_are_not_drawn_and_cost_a_pass():
-    speed = Speed(training_tflops=100.0)
-    composition = composed("grpo_replay", 1)
+    speed = PlanAssumptions(training_tflops=100.0)
+    replay = composed("grpo_replay", 1)
     [plain] = plan_compute(composed("grpo", 1), SMALL, 512, speed, lambda _: 0.6)
-    [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.6)
+    [plan] = plan_compute(replay, SMALL, 512, speed, lambda _: 0.6)
     assert (plan.drawn, plan.responses) == (None, plain.responses)
     assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
-    assert warnings(composition, plan) == [
-        "mixed groups of the last 5 steps replace the 60% without a gradient"
-    ]
-    [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, plan)[0].endswith("; they are only 50% of a step")
+    assert warnings(replay, plan) == ["mixed groups of the last 5 steps replace the 60% without a gradient"]
+    [plan] = plan_compute(replay, SMALL, 512, speed, lambda _: 0.9)
+    assert warnings(replay, plan)[0].endswith("; they are only 50% of a step")
 
 
 def test_memory_by_hand():

@@ -108,25 +108,22 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
     inside = 2 * tokens * (6 * shape.hidden + 3 * shape.intermediate + queries + 2 * keys)
     logits = 8 * tokens * shape.vocabulary
 
-    def part(phase: Phase, what: str, size: float, formula: str) -> Part:
-        return Part(phase, what, size / GIB, formula)
-
     engine = share * gpu_gib * GIB
-    parts = [part("rollout", "vLLM: weights and cache", engine, "gpu_memory_utilization * GPU")]
-    if not weights_away:
-        parts.append(part("rollout", "weights", weights, f"4 {of_held} / n"))
-    if not optimizer_away:
-        parts.append(part("rollout", "optimizer", optimizer, f"8 {of_trained} / n (Adam)"))
-    parts += [
-        part("update", "weights", weights, f"4 {of_held} / n"),
-        part("update", "gradients", gradients, f"4 {of_trained} / n"),
-        part("update", "optimizer", optimizer, f"8 {of_trained} / n (Adam)"),
-        part("update", "gathered weights", gathered, "2 (V h + P of a layer)"),
-        part("update", "saved activations", saved, "2 T h L"),
-        part("update", "one layer, recomputed", inside, "2 T (6 h + 3 i + q + 2 k)"),
-        part("update", "logits", logits, "8 T V"),
-        part("update", "overhead", OVERHEAD_GIB * GIB, "a guess"),
+    sizes: list[tuple[Phase, str, float, str]] = [
+        ("rollout", "vLLM: weights and cache", engine, "gpu_memory_utilization * GPU"),
+        ("update", "weights", weights, f"4 {of_held} / n"),
+        ("update", "gradients", gradients, f"4 {of_trained} / n"),
+        ("update", "optimizer", optimizer, f"8 {of_trained} / n (Adam)"),
+        ("update", "gathered weights", gathered, "2 (V h + P of a layer)"),
+        ("update", "saved activations", saved, "2 T h L"),
+        ("update", "one layer, recomputed", inside, "2 T (6 h + 3 i + q + 2 k)"),
+        ("update", "logits", logits, "8 T V"),
+        ("update", "overhead", OVERHEAD_GIB * GIB, "a guess"),
     ]
+    if not optimizer_away:
+        sizes.insert(1, ("rollout", "optimizer", optimizer, f"8 {of_trained} / n (Adam)"))
+    if not weights_away:
+        sizes.insert(1, ("rollout", "weights", weights, f"4 {of_held} / n"))
     away: float = 4 * held * weights_away + 8 * trained * optimizer_away
     if composition.recipe.loss.kl_coef > 0 and not rank:
         # verl keeps a reference off the GPU; with an adapter it is the policy without it.
@@ -139,7 +136,7 @@ def plan_memory(composition: Composition, shape: ModelShape, gpu_gib: float) -> 
     cache = max(0, int(room / (shape.kv_bytes_per_token / parallel)))
     longest = sum(int(composition.value(f"data.max_{end}_length")) for end in ("prompt", "response"))
     return MemoryPlan(
-        tuple(parts),
+        tuple(Part(phase, what, size / GIB, formula) for phase, what, size, formula in sizes),
         gpu_gib,
         away / GIB,
         _checkpoint(composition, parameters, held, trained) / GIB,

@@ -8,7 +8,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from service.parquet import DamagedFileError, footer_hash, read_parquet
 from trainer_adapter.record.files import (
     COUNTS_FILE,
     about_file,
@@ -16,6 +15,7 @@ from trainer_adapter.record.files import (
     step_path,
     steps_there,
 )
+from trainer_adapter.record.parquet import DamagedFileError, footer_hash, read_parquet
 
 SUMS = (
     *("responses", "correct", "wrong", "unknown", "truncated", "timeouts", "tokens"),

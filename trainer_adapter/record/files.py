@@ -15,7 +15,7 @@ from typing import Any, get_args, get_type_hints
 
 from service.errors import InputError
 from service.hashing import canonical_json
-from service.parquet import read_parquet
+from trainer_adapter.record.parquet import read_parquet
 from trainer_adapter.record.rollout import RolloutHeader
 
 FORMAT = "3"

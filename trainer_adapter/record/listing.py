@@ -8,7 +8,7 @@ import numpy as np
 
 from evaluator.grading import GradeValue
 from service.errors import InputError, NotFoundError
-from service.parquet import DamagedFileError
+from trainer_adapter.record.parquet import DamagedFileError
 from trainer_adapter.record.reading import FoundRollout, Record, found_rollouts, place_of
 
 HEADERS_READ, TEXTS_READ = 200_000, 20_000

@@ -15,7 +15,6 @@ import numpy as np
 
 from evaluator.evals.samples import shorten_answer
 from service.errors import InputError, NotFoundError
-from service.parquet import DamagedFileError, footer_hash, read_parquet
 from trainer_adapter.record.counting import current_counts
 from trainer_adapter.record.files import (
     COUNTS_FILE,
@@ -34,6 +33,7 @@ from trainer_adapter.record.files import (
     texts_path,
 )
 from trainer_adapter.record.groups import RolloutGroup, TrainingCounts
+from trainer_adapter.record.parquet import DamagedFileError, footer_hash, read_parquet
 from trainer_adapter.record.rollout import TEXTS, RolloutHeader, RolloutRecord
 
 _MISSING = "is missing. Copy it again or restore it."

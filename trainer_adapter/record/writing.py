@@ -15,7 +15,6 @@ from typing import Any
 from service.database import utc_now
 from service.errors import InputError
 from service.hashing import whole_characters
-from service.parquet import footer_hash, write_parquet
 from service.writing import write_file, write_text
 from trainer_adapter.record.counting import (
     count_prompts,
@@ -34,6 +33,7 @@ from trainer_adapter.record.files import (
     step_path,
     texts_path,
 )
+from trainer_adapter.record.parquet import footer_hash, write_parquet
 from trainer_adapter.record.rollout import TEXTS, RolloutRecord
 
 MakeRecords = Callable[[], Iterable[RolloutRecord]]

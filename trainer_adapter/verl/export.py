@@ -21,10 +21,9 @@ from service.database import Database
 from service.errors import InputError
 from service.hashing import content_hash as hash_of
 from service.hashing import file_sha256
-from service.parquet import write_rows
 from service.questions.images import LoadImages, image_loader
 from service.runs.store import package_versions
-from service.writing import check_folder_target, write_folder
+from service.writing import check_folder_target, write_folder, write_rows
 from trainer_adapter.verl.export_config import DATA_SOURCE, SetRows, VerlExportConfig
 from trainer_adapter.verl.prompts import Message, PromptTemplate, prompt_counter
 

@@ -33,7 +33,7 @@ def check() -> None:
             for number, header in enumerate(headers):
                 bar(f"set {header.ref}", number, len(headers))
                 problems += [f"set {header.ref}: {what}" for what in sets.verify(session, header.id).problems]
-    record = {"database": db.place, "revision": schema.HEAD_REVISION, "sets": len(headers)}
+    record = {"database": str(db.place), "revision": schema.HEAD_REVISION, "sets": len(headers)}
     terminal.show(record | {"problems": problems}, None if problems else "no problems found")
     if problems:
         way_back = "a set that differs from its published content was changed outside tagrpo; restore a dump"
@@ -92,7 +92,7 @@ def upgrade(vacuum: bool = False) -> None:
     Args:
         vacuum: Also release the disk space of removed rows. Other processes cannot write meanwhile.
     """
-    record: dict[str, object] = {"database": db.place, "revision": schema.HEAD_REVISION}
+    record: dict[str, object] = {"database": str(db.place), "revision": schema.HEAD_REVISION}
     with engine.Database.open(db.place, create=False, upgrade=True) as database:
         if vacuum:
             record["bytes_before"], record["bytes_after"] = database.vacuum()

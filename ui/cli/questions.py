@@ -13,10 +13,10 @@ from ui.cli.settings import BenchmarkRows, Limit, db
 with lazy_imports():
     from evaluator import grading
     from rephraser import candidates
-    from rephraser import contamination as overlaps
+    from rephraser.questions import contamination as overlaps
+    from rephraser.questions import importing, mixing, store
     from rephraser.views import questions as question_views
     from service.questions import columns as question_columns
-    from service.questions import importing, mixing, reading, store
     from service.runs import store as runs
 
 
@@ -62,7 +62,7 @@ def import_(
         runs.check_name(name)  # before a new database is made
     columns = question_columns.Columns.parse(column or [])
     with terminal.progress("import") as bar:
-        rows = reading.read_source(
+        rows = importing.read_source(
             source,
             columns=columns,
             limits=question_columns.RowLimits(max_characters, strip_control),

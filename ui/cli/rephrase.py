@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, BadParameter, Option
 
 from rephraser.config import RephraseConfig, VerdictRule
-from service.config import Reading
+from service.config.reading import Reading
 from service.errors import NotFoundError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
@@ -20,13 +20,13 @@ from ui.cli.settings import db, resume_command
 
 with lazy_imports():
     from rephraser import candidates, verdict
+    from rephraser.questions import store as question_store
     from rephraser.reviews import audit as audits
     from rephraser.reviews import sheet as sheets
     from rephraser.reviews import store as review_store
     from rephraser.run import execution, judge, spec
     from rephraser.views import candidates as views
     from rephraser.views import runs
-    from service.questions import store as question_store
 
 FLAGS = "--name --solver --n --limit --max-usd"
 Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]

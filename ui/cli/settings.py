@@ -63,6 +63,9 @@ class Db:
 
 db = Db()
 
+METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
+"""Placeholders for the values of options in help, by type."""
+
 DB_HELP = "Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db."
 EVERYWHERE: dict[str, tuple[Any, Any]] = {
     "db_file": (Annotated[str | None, Option("--db", envvar="TAGRPO_DB", help=DB_HELP)], None),
@@ -147,7 +150,7 @@ def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> i
 
 def resume_command(run: str, *options: str) -> str:
     """Return the command that resumes a run, in backquotes, with `--db` if necessary."""
-    if db.name is not None and db.place.absolute() != places.locate_database(None).absolute():
+    if db.name is not None and places.absolute(db.place) != places.absolute(places.locate_database(None)):
         options = (*options, "--db", str(db.place))
     return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
 

@@ -1,8 +1,8 @@
 """Runs grading tasks in worker processes that can be killed, each task within its own limits.
 
-Threads hand the tasks out, each to a process of its own. There are two lanes. In the quick one a task has
-little time; what exceeds it or ends its process goes to the careful one: few workers of low priority, where a
-task has all the time it may take. So hostile answers cannot hold up honest ones for long.
+Threads hand the tasks out, each to a process of its own. In the quick lane a task has little time; what
+exceeds it or ends its process goes to the careful one: few workers of low priority, where a task has all the
+time it may take. So hostile answers cannot hold up honest ones for long. Programs have a lane of enclosures.
 """
 
 import math
@@ -19,6 +19,7 @@ from multiprocessing import resource_tracker
 from typing import Any, Literal
 
 from evaluator.grading.compare import WorkerTask
+from evaluator.grading.programs import ProgramWorker
 from evaluator.grading.types import CRASHED, MEMORY, TIMEOUT, Grade
 from evaluator.grading.workers import worker
 from service.errors import PrerequisiteError
@@ -33,21 +34,23 @@ _STARTS = 3
 _START_S = 60.0
 _QUICK_LIMIT_S = 1.0
 
-Lane = Literal["quick", "careful"]
+Lane = Literal["quick", "careful", "programs"]
 
 
 class WorkerPool:
-    """Two lanes of killable workers, each started at first use; safe to share between threads.
+    """Lanes of killable workers, each started at first use; safe to share between threads.
 
-    The quick lane has `workers` processes, the careful one half as many (at least two, so that an honest case
-    that takes long need not wait for a hostile one).
+    The careful lane has half as many processes as the others (at least two, so that an honest case that takes
+    long need not wait for a hostile one).
     """
 
     def __init__(self, workers: int, time_limit_s: float, memory_limit_mb: int, own: str | None) -> None:
-        self._sizes: dict[Lane, int] = {"quick": workers, "careful": max(2, workers // 2)}
+        careful = max(2, workers // 2)
+        self._sizes: dict[Lane, int] = {"quick": workers, "careful": careful, "programs": workers}
         self._limits_s: dict[Lane, float] = {
             "quick": min(_QUICK_LIMIT_S, time_limit_s / 4),
             "careful": time_limit_s,
+            "programs": time_limit_s,
         }
         self._settings = memory_limit_mb, own
         self._closed = False
@@ -56,7 +59,7 @@ class WorkerPool:
     def _begin(self) -> None:
         self._lock = threading.Lock()
         self._mine = threading.local()  # the worker of a thread
-        self._workers: set[_Worker] = set()
+        self._workers: set[_Worker | ProgramWorker] = set()
         self._lanes = {
             lane: ThreadPoolExecutor(size, thread_name_prefix=f"grading-{lane}")
             for lane, size in self._sizes.items()
@@ -68,6 +71,7 @@ class WorkerPool:
         tasks: Iterator[WorkerTask],
         report: Callable[[dict[WorkerTask, Grade]], None],
         deadline: float = math.inf,
+        first: Lane = "quick",
     ) -> None:
         """Take tasks as workers become free, until there are no more, and report grades as they come.
 
@@ -81,7 +85,7 @@ class WorkerPool:
         try:
             while True:
                 killed = (careful.popleft() for _ in range(len(careful)))
-                lanes: dict[Lane, Iterator[WorkerTask]] = {"quick": tasks, "careful": killed}
+                lanes: dict[Lane, Iterator[WorkerTask]] = {first: tasks, "careful": killed}
                 for lane, source in lanes.items():
                     room = 2 * self._sizes[lane] - sum(each == lane for each, _ in running.values())
                     for task in islice(source, max(0, room)):  # few at a time, so that callers take turns
@@ -136,9 +140,9 @@ class WorkerPool:
             self._end(mine)
         return None if mine.died and lane == "quick" else grade
 
-    def _own_worker(self, lane: Lane) -> "_Worker":
+    def _own_worker(self, lane: Lane) -> "_Worker | ProgramWorker":
         """Return the worker of this thread, started if it has none."""
-        mine: _Worker | None = getattr(self._mine, "worker", None)
+        mine: _Worker | ProgramWorker | None = getattr(self._mine, "worker", None)
         if mine is not None:
             if not mine.is_used_up:
                 return mine
@@ -146,14 +150,17 @@ class WorkerPool:
         for _ in range(_STARTS):
             with self._lock:
                 self.check_open()
-                mine = self._mine.worker = _Worker(lane, *self._settings)
+                is_program = lane == "programs"
+                limits = self._limits_s[lane], self._settings[0]
+                mine = ProgramWorker(*limits) if is_program else _Worker(lane, *self._settings)
+                self._mine.worker = mine
                 self._workers.add(mine)
             if mine.receive(_START_S) is None:
                 return mine
             self._end(mine)
         raise PrerequisiteError(_CANNOT_START)
 
-    def _end(self, ended: "_Worker") -> None:
+    def _end(self, ended: "_Worker | ProgramWorker") -> None:
         ended.stop()
         self._workers.discard(ended)
 

@@ -2,8 +2,9 @@
 
 import shlex
 from dataclasses import dataclass
+from pathlib import Path
 
-from service.database import DatabaseServer, Place, locate_database
+from service.database import Place, locate_database
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class PageSettings:
     def place_name(self) -> str:
         """The database's name, without its path."""
         place = self.database
-        return str(place.url.database) if isinstance(place, DatabaseServer) else place.name
+        return place.name if isinstance(place, Path) else str(place.database)
 
 
 _current: PageSettings | None = None

@@ -1,6 +1,6 @@
-"""Parquet files: rows for other tools, and tables whose damage never goes unnoticed.
+"""Parquet files whose damage never goes unnoticed.
 
-Such tables have checksums of all values in the footer, and of pages. Those of pages do not cover page headers
+They have checksums of all values in the footer, and of pages. Those of pages do not cover page headers
 and the footer, so a flipped bit there could change a value. The checksum of each column of each row group in
 the footer is compared with what was read.
 """
@@ -9,7 +9,6 @@ import json
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,24 +16,10 @@ from service.errors import InputError, first_line
 
 DIGESTS = b"tagrpo.digests"
 ZSTD_LEVEL = 3
-ROWS_PER_GROUP = 500
-PICTURED_PER_GROUP = 50  # rows with images of up to 20 MB
 
 
 class DamagedFileError(InputError):
     """A parquet file that is empty, cut short, altered, or of another form than expected."""
-
-
-def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Write rows in groups, smaller ones if they have `images`."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    at_once = PICTURED_PER_GROUP if "images" in schema.names else ROWS_PER_GROUP
-    rest = iter(rows)
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-        while group := list(islice(rest, at_once)):
-            writer.write_table(pa.Table.from_pylist(group, schema=schema))
 
 
 def write_parquet(
