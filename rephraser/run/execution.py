@@ -238,18 +238,15 @@ def _from_questions(config: RephraseConfig, spec: RunSpec, questions: Sequence[Q
     rounds = between(1, spec.rounds)
     stages = []
     if isinstance(config.proposer, LlmProposer):
-        wanted = [
-            (strategy, slots) for strategy, slots in zip(spec.strategies, spec.slots(), strict=True) if slots
-        ]
-        sent = sum(
+        around = sum(  # the questions; the spec has no more strategies than slots
             len(message.content)
-            for question in questions
-            for strategy, slots in wanted
-            for message in build_messages(strategy, question.text, slots, structured=spec.output == "json")
+            for strategy, slots in zip(spec.strategies, spec.slots(), strict=True)
+            for message in build_messages(strategy, "", slots, structured=spec.output == "json")
         )
         rewritten = asked * REWRITE_LENGTH * spec.n * rounds
-        requests = count * len(wanted) * rounds
-        prompts = (tokens(sent) + images * len(wanted) * IMAGE_TOKENS) * rounds
+        requests = count * len(spec.strategies) * rounds
+        asking = (asked + images * IMAGE_TOKENS) * len(spec.strategies)
+        prompts = (tokens(around) * count + asking) * rounds
         stages.append(priced(PROPOSE, config.proposer, requests, prompts, rewritten))
     look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
     for place, (solver, model) in enumerate(zip(spec.solvers, config.solver, strict=True)):
