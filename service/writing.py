@@ -53,19 +53,16 @@ def write_folder(target: Path, write: Callable[[Path], None], *, overwrite: bool
         os.replace(made, target)
 
 
-def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> int:
-    """Write rows to a parquet file; return their size in memory."""
+def write_rows(path: Path, schema: Any, rows: Iterable[Mapping[str, Any]]) -> None:
+    """Write rows to a parquet file."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     at_once = 50 if "images" in schema.names else 500  # rows of a group; an image has up to 20 MB
-    rest, size = iter(rows), 0
+    rest = iter(rows)
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         while group := list(islice(rest, at_once)):
-            table = pa.Table.from_pylist(group, schema=schema)
-            writer.write_table(table)
-            size += int(table.nbytes)
-    return size
+            writer.write_table(pa.Table.from_pylist(group, schema=schema))
 
 
 def check_file_target(target: Path, *, overwrite: bool | None) -> None:
