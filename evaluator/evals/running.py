@@ -5,7 +5,7 @@ A task is a block of samples of a problem, stored with their grades.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,7 +15,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
-from evaluator.config import EvalConfig, SamplingSettings
+from evaluator.config import EvalConfig
 from evaluator.evals.counts import Block, read_block, samples_missing
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, read_problems
@@ -28,6 +28,7 @@ from evaluator.grading.workers.own import own_version
 from service.asks import request as kinds
 from service.asks.ask import BUDGET, FAILING, INTERRUPTED, REQUESTS, Asker, Models, Outcome
 from service.asks.request import prompt_request
+from service.asks.servers import Endpoint
 from service.asks.store import Grouped, add_tasks
 from service.asks.tables import TaskRow
 from service.asks.work import work_on_run
@@ -94,14 +95,10 @@ async def evaluate(
         _require_golds(config, problem_sets, rules, note)
         async with OpenModels(engine_logs(db), config) as models:
             endpoint = await models.open(config)
-            at_once = AT_ONCE if endpoint.takes("n") else 1
-            specs = [_spec(config, problems, endpoint.description, at_once) for problems in problem_sets]
             if config.seed is None:
                 note("no seed is sent, so the run cannot be repeated exactly")
-            for problems, spec in zip(problem_sets, specs, strict=True):
-                text = problems.placed[0].problem.text
-                endpoint.check(prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
-            runs = _open_runs(config, db, problem_sets, specs, note)
+            with db.write() as session:  # all before the first is worked on: no clash comes after hours
+                runs = [_open_run(session, config, problems, endpoint, note) for problems in problem_sets]
             hold_cap(db, runs, config.max_usd, note)
             options = models.models()
             for run in runs:
@@ -196,12 +193,11 @@ def _require_golds(
         require_golds(first, grader, note, allow=config.allow_bad_golds)
 
 
-def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_once: int) -> EvalSpec:
+def _spec(config: EvalConfig, problems: ProblemSet, engine: Mapping[str, Any], at_once: int) -> EvalSpec:
     kinds = {str(place.problem.kind) for place in problems.placed}
     prompt = config.prompt(choice=kinds == {"choice"}, programs=kinds == {"code"})
     if prompt.form == "raw" and any(place.problem.images for place in problems.placed):
         raise InputError(NO_RAW_IMAGES)
-    sampling: SamplingSettings = config.drawing(at_once=at_once)
     return EvalSpec(
         problems=problems.loaded.name,
         problems_hash=placed_hash(problems.placed),
@@ -210,7 +206,7 @@ def _spec(config: EvalConfig, problems: ProblemSet, engine: dict[str, Any], at_o
         model=config.model,
         engine=engine,
         prompt=prompt,
-        sampling=sampling,
+        sampling=config.drawing(at_once=at_once),
         answers=config.answers,
         grader=own_version(config.grader) if config.grader else "",
     )
@@ -220,29 +216,24 @@ def _run_name(config: EvalConfig, label: str) -> str:
     return f"{config.name or model_slug(config.model)}.{label.replace('@', '-')}"
 
 
-def _open_runs(
-    config: EvalConfig,
-    db: Database,
-    problem_sets: Sequence[ProblemSet],
-    specs: Sequence[EvalSpec],
-    note: Note,
-) -> list[Run]:
-    """Return the runs, all made before the first is worked on, so that no clash comes after hours."""
-    runs = []
-    with db.write() as session:
-        for problems, spec in zip(problem_sets, specs, strict=True):
-            name = _run_name(config, problems.loaded.name)
-            if problems.loaded.benchmark is not None:  # else the database has the images
-                ids = (id for place in problems.taken for id in place.problem.images)
-                store_images(session, problems.loaded.images.read(ids))
-            opened, before = open_eval_run(session, name, spec, problems.taken)
-            keep_config(session, opened.id, config.stored())
-            if before:
-                note(f"resuming run {name}")
-            if 0 < before < len(problems.taken):
-                note(f"run {name} grows from {before:,} to {len(problems.taken):,} problems")
-            runs.append(opened)
-    return runs
+def _open_run(
+    session: Session, config: EvalConfig, problems: ProblemSet, endpoint: Endpoint, note: Note
+) -> Run:
+    """Return the run over these problems, made if there is none yet."""
+    name, taken = _run_name(config, problems.loaded.name), problems.taken
+    spec = _spec(config, problems, endpoint.description, AT_ONCE if endpoint.takes("n") else 1)
+    text = problems.placed[0].problem.text
+    endpoint.check(prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
+    if problems.loaded.benchmark is not None:  # else the database has the images
+        ids = (id for place in taken for id in place.problem.images)
+        store_images(session, problems.loaded.images.read(ids))
+    run, before = open_eval_run(session, name, spec, taken)
+    keep_config(session, run.id, config.stored())
+    if before:
+        note(f"resuming run {name}")
+    if 0 < before < len(taken):
+        note(f"run {name} grows from {before:,} to {len(taken):,} problems")
+    return run
 
 
 async def run_eval(

@@ -272,7 +272,7 @@ def test_a_users_function_grades_a_run_and_settings_are_shown(cli, server, tmp_p
     cli.ok(*run)
     shown = words(cli.ok("runs", "show", "b.sums").out)
     for expected in (
-        *("grader own grader strict_sums:grade; sha256", "engine=vllm, version=0.11.0"),
+        *("grader own grader strict_sums:grade; sha256", "engine=vllm", "version=0.11.0"),
         *("temperature=0.6", "truncated share 1", "tagrpo"),
     ):
         assert expected in shown
