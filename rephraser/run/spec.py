@@ -24,8 +24,6 @@ REQUEST_VERSION = "2"
 PROPOSE, ANSWER, PREMISES = "propose", "answer", "premises"
 """The kinds of asks."""
 
-ROUND_STRIDE, ATTEMPT_STRIDE, STRATEGY_STRIDE = 1_000_000, 10_000, 100
-
 SOLVING = Sampling(temperature=0.7, top_p=0.95, max_tokens=3072)
 ASKING_PREMISES = Sampling(temperature=0.3, top_p=1.0, max_tokens=4096)
 """How models are drawn from where the user says nothing else."""
@@ -186,4 +184,4 @@ def _deal(number: int, among: int) -> tuple[int, ...]:
 
 def proposal_ordinal(round_number: int, strategy: int, attempt: int, index: int) -> int:
     """Return a candidate's place among its question's: by round, attempt, strategy, then as written."""
-    return round_number * ROUND_STRIDE + attempt * ATTEMPT_STRIDE + strategy * STRATEGY_STRIDE + index
+    return ((round_number * 100 + attempt) * 100 + strategy) * 100 + index
