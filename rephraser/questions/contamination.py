@@ -248,8 +248,8 @@ def check_contamination(
         sides.append((published.header.ref, published.header.content_hash, texts))
     checks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
-    for against, (name, content_hash, texts) in product(benchmarks, sides):
-        problems = _texts(enumerate(against.problems))
+    sources = ((against, _texts(enumerate(against.problems))) for against in benchmarks)
+    for (against, problems), (name, content_hash, texts) in product(sources, sides):
         tell = partial(progress, f"{name} and {against.name}")
         overlaps = find_overlaps(texts, problems, settings, equal=equal, progress=tell)
         by_measure = Counter(overlap.measure for overlap in overlaps)

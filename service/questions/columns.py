@@ -39,6 +39,7 @@ _BELONGS_TO_A_QUESTION = frozenset(
 )
 """Columns that a question may not make sense without, where its own column is another."""
 _OPTION_COLUMN = re.compile(r"[A-J]|(?:[Oo]p(?:tion)?|[Cc]hoice)[ _]?(?:[A-Ja-j]|1?[0-9])")
+_OPTION_MARKS = (ascii_uppercase, [*map(str, range(20))], [*map(str, range(1, 20))])
 _CONTROL = re.compile(r"[^\n\t\r -~\xa0-\ud7ff\ue000-\U0010ffff]")
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
@@ -126,6 +127,10 @@ def resolve(
     chosen = choose_columns(named, usual, needed, present, source, setting)
     if programs and ("images" in chosen or columns.further):
         raise InputError(f"{source}: programming questions have one question column and no images.")
+    options = option_columns(columns.further)
+    marks = [re.findall(r"\d+$|.$", name)[0].upper() for name in options]
+    if options and not any([*order][: len(marks)] == marks for order in _OPTION_MARKS):
+        raise InputError(f"{source}: give all columns of options, in order: {', '.join(sorted(options))}.")
     if "answer" in chosen and not columns.solution and not programs:
         chosen.pop("solution", None)
     return Columns(**chosen, further=columns.further)

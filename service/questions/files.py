@@ -151,7 +151,7 @@ def _parse_lines(
             why = "nested too deeply"
             if isinstance(error, ValueError):
                 why = f"{error.msg}, column {error.colno}"
-            cut = "" if line.endswith(b"\n") else "; its last line has no end, so the file may be cut off"
+            cut = "" if line.endswith(b"\n") else "; its last line is not terminated: the file may be cut off"
             yield number, f"not valid JSON ({why}){cut}"
         except ValueError as error:
             yield number, str(error)

@@ -104,8 +104,8 @@ def fetch_files(source: str, names: Sequence[str], revision: str | None) -> Path
 def _unavailable(name: str, error: Exception, outage: str) -> PrerequisiteError:
     reason = outage or f"{type(error).__name__}: {first_line(error)}"
     return PrerequisiteError(
-        f"{name}: there is no such file, and the Hub dataset cannot be loaded or is not in the "
-        f"cache ({reason}). Check the network and HF_ENDPOINT, or give a local file."
+        f"{name}: there is no such file, and no dataset of this name can be loaded from the Hub ({reason}). "
+        "Check the network and HF_ENDPOINT, or give a local file."
     )
 
 

@@ -241,9 +241,7 @@ class RowImages:
             raise ImageProblem(f"{name[:60]!r} {problem}") from problem
         except (OSError, RuntimeError, ValueError):  # too long, a link to itself, a NUL, not readable
             pass
-        raise ImageProblem(
-            f"names {name[:60]!r}, which is not a file inside the folder {self._folder} or not readable"
-        )
+        raise ImageProblem(f"names {name[:60]!r}, which is not a readable file inside {self._folder}")
 
 
 def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -266,7 +264,7 @@ def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]
 def _entries(value: Any) -> Iterator[Any]:
     """Yield the images of a cell, which may be a list."""
     if isinstance(value, Mapping) and not {"bytes", "path"}.isdisjoint(value):
-        value = value.get("path") if value.get("bytes") is None else value["bytes"]
+        value = value.get("bytes") or value.get("path")
     if isinstance(value, list):
         for entry in value:
             if isinstance(entry, list):

@@ -242,17 +242,17 @@ def test_rows_of_a_file_name_images_beside_it(folder, tmp_path):
         ),
         ("file:///etc/passwd", "is an address"),
         ("//host/share.png", "is an address"),
-        ("../secret.png", "which is not a file inside the folder"),
-        ("pictures/../../secret.png", "which is not a file inside the folder"),
-        ("..\\secret.png", "which is not a file inside the folder"),
-        ("/etc/hostname", "which is not a file inside the folder"),
-        ("red.png\0.txt", "which is not a file inside the folder"),
-        ("link.png", "which is not a file inside the folder"),
-        ("missing.png", "which is not a file inside the folder"),
-        ("loop.png", "which is not a file inside the folder"),
-        ("p" * 5_000, "which is not a file inside the folder"),
-        ("pictures", "which is not a file inside the folder"),
-        ("pipe.png", "which is not a file inside the folder"),
+        ("../secret.png", "which is not a readable file inside"),
+        ("pictures/../../secret.png", "which is not a readable file inside"),
+        ("..\\secret.png", "which is not a readable file inside"),
+        ("/etc/hostname", "which is not a readable file inside"),
+        ("red.png\0.txt", "which is not a readable file inside"),
+        ("link.png", "which is not a readable file inside"),
+        ("missing.png", "which is not a readable file inside"),
+        ("loop.png", "which is not a readable file inside"),
+        ("p" * 5_000, "which is not a readable file inside"),
+        ("pictures", "which is not a readable file inside"),
+        ("pipe.png", "which is not a readable file inside"),
         ("huge.png", "is larger than 20 MB"),
         ("bomb.png", "exceeds limit"),
         ("drawn.svg", "is not a PNG"),
@@ -295,5 +295,5 @@ def test_a_cell_holds_a_path_a_list_or_nothing(folder):
     assert images.take("pictures/red.png") == (RED_ID,)
     assert images.take(["pictures/red.png", "blue.wrong"]) == (RED_ID, BLUE_ID)
     assert images.take("") == images.take(float("nan")) == images.take(None) == ()
-    with pytest.raises(ImageProblem, match=r"names '\[\"pictures/red.png\"\]', which is not a file"):
+    with pytest.raises(ImageProblem, match=r"names '\[\"pictures/red.png\"\]', which is not a readable file"):
         images.take('["pictures/red.png"]')

@@ -85,6 +85,11 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli, mine):
     assert "questions may lack the content of A, B, C: in 2 rows, these columns contain text" in err
     named = "--column question=question --column question=A --column question=B --column question=C"
     assert named in err
+    for odd in (
+        "--column question=question --column question=B --column question=A",
+        named.replace("=B", "=C"),
+    ):
+        assert "give all columns of options, in order: A" in cli.refused("import", str(mine), *odd.split())
     err = cli.ok("import", str(mine), "--name", "whole", *named.split()).err
     members = cli.json("list", "whole")["questions"]
     assert [member["question"] for member in members] == [
