@@ -294,10 +294,10 @@ def test_a_key_is_refused_and_never_repeated(tmp_path, monkeypatch, name):
 
 
 def test_the_file_of_profiles_holds_nothing_else(tmp_path):
-    says = "tagrpo.toml: n: this file may contain profiles only"
+    says = "tagrpo.toml: n: not a profile"
     assert says in refused(tmp_path, EvalConfig, EVAL, profiles="n = 3\n" + LAB)
     wrong = refused(tmp_path, EvalConfig, EVAL, profiles="[endpoint]\nlab = 1\n")
-    assert "endpoint.lab is not a table" in wrong
+    assert "endpoint.lab: not a profile" in wrong
     unknown = refused(tmp_path, EvalConfig, [*EVAL, "endpoint=lab"], profiles=LAB.replace("max", "mx"))
     assert "tagrpo.toml:4: mx_concurrency: unknown setting. Did you mean max_concurrency?" in unknown
     with pytest.raises(InputError, match=r"absent\.toml: cannot be read"):
