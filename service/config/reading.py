@@ -92,12 +92,8 @@ class Reading(Generic[C]):
         if isinstance(value, str):
             value = _parse(setting, value)
         at = tuple(int(part) if part.isdigit() else part for part in key.split("."))
-        self._sources = {
-            each: source
-            for each, source in self._sources.items()
-            if each[0] == PROFILES or at not in (each[: len(at)], _plain(each)[: len(at)])
-        }
-        self._sources[at] = source
+        others = (each for each in self._sources if each[0] == PROFILES or not _is_within(each, at))
+        self._sources = {each: self._sources[each] for each in others} | {at: source}
         self._take(at, value)
 
     def _take(self, at: Place, value: Any) -> None:
@@ -137,8 +133,7 @@ class Reading(Generic[C]):
                 self._drop(each for each in self._given if each[: len(at) - 1] == at[:-1])
         if setting.free:
             value = [*self._given.get(at, ()), *(value if isinstance(value, list) else [value])]
-        within = {each for each in self._given if at in (each[: len(at)], _plain(each)[: len(at)])}
-        self._drop(within | {each for each in self._given if each == at[: len(each)]})
+        self._drop(each for each in self._given if _is_within(each, at) or each == at[: len(each)])
         self._given[at] = value
 
     def _find(self, at: Place) -> Setting | None:
@@ -200,7 +195,7 @@ class Reading(Generic[C]):
             size = len(place)
             within = {at[size:]: value for at, value in self._given.items() if at[:size] == place}
             given |= {at: value for at, value in within.items() if at and isinstance(at[0], str)}
-        if isinstance(name := given.get((PROFILES,)), str):
+        if isinstance(name := given.get((PROFILES,)), str) and name != "none":
             profile = self.profile(name)
             for key in (key for key in profile if (key,) not in given):
                 self._sources[*places[-1], key] = self._source((PROFILES, name, key))
@@ -233,6 +228,11 @@ class Reading(Generic[C]):
 def _plain(at: Place) -> Place:
     """Return a place without list indices: that of the same setting for all tables of a list."""
     return tuple(part for part in at if isinstance(part, str))
+
+
+def _is_within(place: Place, at: Place) -> bool:
+    """Return whether a place is another one or within it; without indices that is within all items."""
+    return at in (place[: len(at)], _plain(place)[: len(at)])
 
 
 def _problem(kind: type[Config], at: Place, error: Any) -> str:
