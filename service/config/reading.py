@@ -5,12 +5,12 @@
     reading.add_words(["solver.max_tokens=2048"])
     config = reading.build()
 
-Later values win. A text where a table is expected gives the table's leading field: `solver=MODEL` is
+Later values win. A text in place of a table is the value of its leading field: `solver=MODEL` is
 `solver.model=MODEL`, and `proposer=rules` is `proposer.kind=rules`. In a list of tables, `[solver]` and
-`solver.max_tokens` speak of every table and `solver.0.max_tokens` of the first. `none` unsets what may be
-unset. A field marked `FREE` collects settings of another program: `verl.trainer.save_freq=5` adds the text
-`trainer.save_freq=5` to the field `verl`. A config with a `rest` reads a key that it lacks as one of that
-table: `anchor=own` is `recipe.anchor=own`.
+`solver.max_tokens` apply to every table and `solver.0.max_tokens` to the first. `none` unsets an optional
+setting. A field marked `FREE` collects settings of another program: `verl.trainer.save_freq=5` adds the text
+`trainer.save_freq=5` to the field `verl`. A config with a `rest` reads unknown keys as keys of that table:
+`anchor=own` is `recipe.anchor=own`.
 """
 
 import json
@@ -189,7 +189,7 @@ class Reading(Generic[C]):
         return nested
 
     def _table(self, *places: Place) -> dict[Any, Any]:
-        """Return the values of a table from these places, later ones first, and below them its profile's."""
+        """Return the values of a table: its profile's, then those at these places; later ones win."""
         given: dict[Place, Any] = {}
         for place in places:
             size = len(place)
