@@ -56,6 +56,7 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path):
     assert built('endpoint = "lab"') == ("served", ("http://lab/v1",), 8, 3072)
     assert built(own, 'endpoint = "lab"\nmax_concurrency = 16') == ("own", ("http://lab/v1",), 16, 5)
     assert built(own, "max_tokens = 6", words=("endpoint=lab", "model=w")) == ("w", ("http://lab/v1",), 8, 6)
+    assert built('endpoint = "lab"', words=("endpoint=none", "model=w")) == ("w", (), None, 3072)
     two = '[endpoint.lab]\nbase_url = ["http://a/v1", "http://b/v1/"]\n'
     assert built(own, two, words=("endpoint=lab",))[1] == ("http://a/v1", "http://b/v1")
 
@@ -227,6 +228,13 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             '[proposer]\nmodel = "m"\nprice = [1.0]',
             [],
             "0.toml:3: proposer.price.1 is missing. USD per million prompt tokens",
+        ),
+        (TrainConfig, "", ["0=5"], "0: unknown setting. See `tagrpo config`."),
+        (
+            TrainConfig,
+            "",
+            ["settings.k=x"],
+            "settings.k: 'x' cannot be used (Input should be a valid integer)",
         ),
         (TrainConfig, "", ["loss=none"], "loss is 'none'; give a table."),
         (
