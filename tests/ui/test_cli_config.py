@@ -230,12 +230,6 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             "0.toml:3: proposer.price.1 is missing. USD per million prompt tokens",
         ),
         (TrainConfig, "", ["0=5"], "0: unknown setting. See `tagrpo config`."),
-        (
-            TrainConfig,
-            "",
-            ["settings.k=x"],
-            "settings.k: 'x' cannot be used (Input should be a valid integer)",
-        ),
         (TrainConfig, "", ["loss=none"], "loss is 'none'; give a table."),
         (
             TrainConfig,
