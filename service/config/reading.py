@@ -133,6 +133,9 @@ class Reading(Generic[C]):
                 self._drop(each for each in self._given if each[: len(at) - 1] == at[:-1])
         if setting.free:
             value = [*self._given.get(at, ()), *(value if isinstance(value, list) else [value])]
+        for each in (each for each in self._given if each == at[: len(each)] and each != at):
+            if self._given[each] is not None and (table := self._find(each)) is not None and table.tables:
+                self._report(each, {"type": "model_type", "input": self._given[each]})
         self._drop(each for each in self._given if _is_within(each, at) or each == at[: len(each)])
         self._given[at] = value
 
@@ -207,7 +210,8 @@ class Reading(Generic[C]):
                 table[part] = table.get(part) if isinstance(table.get(part), dict) else {}
                 table = table[part]
             setting = self._find((*places[-1], *at))
-            if setting is not None and value == "none" and setting.takes_none:
+            is_whole = setting is not None and setting.path == ".".join(map(str, _plain((*places[-1], *at))))
+            if setting is not None and is_whole and value == "none" and setting.takes_none:
                 value = None
             elif setting is not None and isinstance(value, str) and tuple[str, ...] in setting.types:
                 value = [value]
@@ -301,7 +305,7 @@ def read_stored(
         key, _, text = word.partition("=")
         if key.rpartition(".")[2] == PROFILES:  # over what is stored
             for field, value in reading.profile(text).items():
-                reading.set(f"{key.removesuffix(PROFILES)}{field}", value)
+                reading.set(f"{key.removesuffix(PROFILES)}{field}", value, f"{word}: ")
         else:
             reading.add_words([word])
     return reading.build()

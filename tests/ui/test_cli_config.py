@@ -85,6 +85,7 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path):
         ("chat_template_kwargs.d=infinity", {"d": "infinity"}),
         ("chat_template_kwargs.d=\uff11\uff12", {"d": "\uff11\uff12"}),
         ("chat_template_kwargs.d=12", {"d": 12}),
+        ("chat_template_kwargs.effort=none", {"effort": "none"}),
     ],
 )
 def test_words_are_read_as_the_type_of_their_field(tmp_path, word, value):
@@ -220,6 +221,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         (RephraseConfig, BOTH, ["solver.foo=1"], "solver.foo: unknown setting. Did you mean solver.form?"),
         (RephraseConfig, "", ["verdict=3"], "verdict is 3; give a table."),
         (RephraseConfig, "verdict = 3", [], "0.toml:1: verdict is 3; give a table."),
+        (RephraseConfig, "verdict = 3", ["verdict.accept=9"], "0.toml:1: verdict is 3; give a table."),
         (RephraseConfig, "premises = []", [], "0.toml:1: premises is []; give a table."),
         (RephraseConfig, "proposer = 3", [], "0.toml:1: proposer is 3; give a table."),
         (RephraseConfig, "", ["proposer=none"], "proposer is 'none'; give one of: 'llm', 'rules', 'file'."),
@@ -348,6 +350,10 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path):
     assert addresses("solver.1.base_url=http://x/v1") == [(), ("http://x/v1",)]
     with pytest.raises(InputError, match=r"\[endpoint\.lab\] does not exist\. Available: none\."):
         addresses("solver.endpoint=lab")
+    profiles = tmp_path / "tagrpo.toml"
+    profiles.write_text("[endpoint.lab]\nbase_ur = 'x'\n")
+    with pytest.raises(InputError, match=r"^solver.endpoint=lab: solver.base_ur: unknown setting"):
+        read_stored(RephraseConfig, stored, ["solver.endpoint=lab"], profiles=profiles)
 
 
 @pytest.mark.parametrize(
