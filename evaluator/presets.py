@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from service.config import Config
 from service.errors import InputError
 from service.models.settings import PromptSpec
+from service.writing import read_text
 
 _THINKING = {"temperature": 0.6, "top_p": 0.95, "top_k": 20, "min_p": 0.0, "max_tokens": 32_768}
 
@@ -106,7 +107,9 @@ class PromptConfig(Config):
         if programs and template != "{question}":
             template = PROGRAM
         if self.prompt_file is not None:
-            template = _read_template(self.prompt_file)
+            template = read_text(self.prompt_file).removesuffix("\n")
+            if "{question}" not in template:
+                raise InputError(f"{self.prompt_file}: add {{question}}, the placeholder for the problem.")
         form = self.form or preset.form
         if form == "raw" and (self.system or self.chat_template_kwargs):
             raise InputError("a system prompt and chat-template arguments need form=chat, not raw text.")
@@ -114,13 +117,3 @@ class PromptConfig(Config):
         if kwargs is None:
             kwargs = {} if form == "raw" else dict(preset.chat_template_kwargs)
         return PromptSpec(template=template, form=form, system=self.system, chat_template_kwargs=kwargs)
-
-
-def _read_template(path: Path) -> str:
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: the prompt cannot be read: {error}.") from error
-    if "{question}" not in text:
-        raise InputError(f"{path}: the prompt must contain {{question}}, the placeholder for the problem.")
-    return text.removesuffix("\n")

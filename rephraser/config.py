@@ -35,6 +35,8 @@ class ProposerSampling(PublishedSampling, Sampling):
 class LlmProposer(ProposerSampling, Model):
     """A model rephrases the questions."""
 
+    leading: ClassVar[str] = "kind"
+
     kind: Literal["llm"] = Field("llm", description="Source of candidates: a model, rules, or a file.")
     strategies: tuple[str, ...] = ()
     """Built-in strategies (perspectives, paraphrase, rename, format, programs) or text files; by default

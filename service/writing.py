@@ -1,4 +1,7 @@
-"""Write files and folders atomically: into a hidden path next to the target, renamed when complete."""
+"""Read texts of the user's; write files and folders atomically.
+
+What is written goes into a hidden path next to the target, which is renamed when complete.
+"""
 
 import os
 import tempfile
@@ -9,6 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from service.errors import InputError
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8, without a byte order mark; an error names the file."""
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: byte {error.start} is not valid UTF-8. Save the file as UTF-8.") from error
 
 
 def write_file(target: Path, write: Callable[[Path], object], *, overwrite: bool | None) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from service.errors import InputError
+from service.writing import read_text
 
 
 @dataclass(frozen=True)
@@ -47,10 +48,7 @@ def read_secret(variable: str, file: Path | None) -> str | None:
     """
     if file is None:
         return os.environ.pop(variable, None) or None
-    try:
-        line = file.read_text(encoding="utf-8").partition("\n")[0].rstrip("\r")
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: cannot be read ({error}).") from error
+    line = read_text(file).partition("\n")[0].rstrip("\r")
     if not line:
         raise InputError(f"{file}: the first line is empty. Write the password or token there.")
     return line

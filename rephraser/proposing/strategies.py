@@ -15,6 +15,7 @@ from service.asks.request import Message, message_with_images
 from service.errors import InputError
 from service.hashing import content_hash
 from service.questions.images import Image
+from service.writing import read_text
 
 SHIPPED = ("perspectives", "paraphrase", "rename", "format", "programs")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
@@ -49,12 +50,7 @@ def load_strategy(reference: str) -> Strategy:
     path = Path(reference)
     if not path.is_file():
         raise InputError(f"{reference!r} is neither a built-in strategy ({', '.join(SHIPPED)}) nor a file.")
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: byte {error.start} is not valid UTF-8. Save the file as UTF-8.") from error
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+    text = read_text(path)
     control = _CONTROL.search(text)
     if control:
         line = text.count("\n", 0, control.start()) + 1

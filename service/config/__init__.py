@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.errors import InputError
+from service.writing import read_text
 
 OPERATIONAL: dict[str, Any] = {"operational": True}
 """`json_schema_extra` of a field that shapes no result: another invocation of a run may change it."""
@@ -47,10 +48,8 @@ def pick(config: Config, part: type[Config]) -> dict[str, Any]:
 
 def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
     """Return the text of a TOML file and its content; an error names the file and the line."""
+    text = read_text(path)
     try:
-        text = path.read_text(encoding="utf-8-sig")
         return text, tomllib.loads(text)
-    except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except tomllib.TOMLDecodeError as error:
         raise InputError(f"{path}: not valid TOML ({error}).") from error

@@ -25,7 +25,6 @@ class Setting:
 
     @property
     def types(self) -> list[Any]:
-        """The types of its values: the members of a union."""
         return _members(self.info.annotation)
 
     @property
@@ -36,12 +35,10 @@ class Setting:
 
     @property
     def is_list(self) -> bool:
-        """Whether it takes a list of tables."""
         return bool(self.tables) and get_origin(self.info.annotation) is tuple
 
     @property
     def literals(self) -> list[str]:
-        """The words that it takes."""
         return [str(each) for kind in self.types if get_origin(kind) is Literal for each in get_args(kind)]
 
     @property
@@ -51,7 +48,6 @@ class Setting:
 
     @property
     def operational(self) -> bool:
-        """Whether it has no effect on results."""
         return self._is_marked("operational")
 
     @property
@@ -95,7 +91,6 @@ class Setting:
 
     @property
     def type_words(self) -> str:
-        """The type of its values, in words."""
         for member in self.types:
             if get_origin(member) is tuple and Ellipsis not in get_args(member):
                 return f"a list of {len(get_args(member))} values"

@@ -5,12 +5,12 @@
     reading.add_words(["solver.max_tokens=2048"])
     config = reading.build()
 
-Later values win. A text where a table is expected gives the table's leading field: `solver=MODEL` is
+Later values win. A text in place of a table is the value of its leading field: `solver=MODEL` is
 `solver.model=MODEL`, and `proposer=rules` is `proposer.kind=rules`. In a list of tables, `[solver]` and
-`solver.max_tokens` speak of every table and `solver.0.max_tokens` of the first. `none` unsets what may be
-unset. A field marked `FREE` collects settings of another program: `verl.trainer.save_freq=5` adds the text
-`trainer.save_freq=5` to the field `verl`. A config with a `rest` reads a key that it lacks as one of that
-table: `anchor=own` is `recipe.anchor=own`.
+`solver.max_tokens` apply to every table and `solver.0.max_tokens` to the first. `none` unsets an optional
+setting. A field marked `FREE` collects settings of another program: `verl.trainer.save_freq=5` adds the text
+`trainer.save_freq=5` to the field `verl`. A config with a `rest` reads unknown keys as keys of that table:
+`anchor=own` is `recipe.anchor=own`.
 """
 
 import json
@@ -60,12 +60,11 @@ class Reading(Generic[C]):
         text, tables = read_toml(path)
         self._sources |= {at: f"{path}:{line}: " for at, line in _lines(text).items()}
         profiles = tables.pop(PROFILES) if isinstance(tables.get(PROFILES), dict) else {}
-        if wrong := [name for name, profile in profiles.items() if not isinstance(profile, dict)]:
-            raise InputError(f"{path}: {PROFILES}.{wrong[0]} is not a table. Write [{PROFILES}.{wrong[0]}].")
-        if profiles_only and tables:
+        wrong = [f"{PROFILES}.{name}" for name, profile in profiles.items() if not isinstance(profile, dict)]
+        if wrong := [*wrong, *(tables if profiles_only else ())]:
             raise InputError(
-                f"{path}: {', '.join(tables)}: this file may contain profiles only, as [{PROFILES}.NAME]. "
-                "Put other settings into another file and pass it with -c FILE."
+                f"{path}: {', '.join(wrong)}: not a profile, which is a table [{PROFILES}.NAME]. Put other "
+                "settings into another file and pass it with -c FILE."
             )
         self._profiles |= profiles
         self.add(tables)
@@ -93,31 +92,32 @@ class Reading(Generic[C]):
         if isinstance(value, str):
             value = _parse(setting, value)
         at = tuple(int(part) if part.isdigit() else part for part in key.split("."))
-        self._sources = {
-            each: source
-            for each, source in self._sources.items()
-            if each[0] == PROFILES or at not in (each[: len(at)], _plain(each)[: len(at)])
-        }
-        self._sources[at] = source
+        others = (each for each in self._sources if each[0] == PROFILES or not _is_within(each, at))
+        self._sources = {each: self._sources[each] for each in others} | {at: source}
         self._take(at, value)
 
     def _take(self, at: Place, value: Any) -> None:
-        """Put the plain values within a value; texts and lists may stand for tables."""
+        """Put the plain values within a value."""
         setting = self._find(at)
-        is_item, tables = isinstance(at[-1], int), setting.tables if setting is not None else []
-        if setting is not None and value == "none" and setting.takes_none:
-            value = None
-        if setting is not None and setting.is_list and not is_item and not isinstance(value, dict):
-            self._drop(each for each in self._given if each[: len(at)] == at and isinstance(each[1], int))
-            items = [] if value in ("none", None) else [value]
-            value = dict(enumerate(value if isinstance(value, list) else items))
-        elif tables and isinstance(value, str) and (leading := _leading(tables)):
-            value = {leading: value}
-        if isinstance(value, dict) and not (setting is not None and setting.free) and (value or tables):
+        is_table = setting is not None and bool(setting.tables)
+        if setting is not None and is_table and not isinstance(value, dict):
+            value = self._as_table(at, setting, value)
+        if isinstance(value, dict) and not (setting is not None and setting.free) and (value or is_table):
             for name in sorted(value, key=lambda name: name != "kind"):  # which drops what is of another kind
                 self._take((*at, name), value[name])
         else:
             self._put(at, value)
+
+    def _as_table(self, at: Place, setting: Setting, value: Any) -> Any:
+        """Return what a text or a list stands for where tables are expected."""
+        leading = setting.tables[0].leading
+        if setting.is_list and isinstance(at[-1], str):
+            self._drop(each for each in self._given if each[: len(at)] == at and isinstance(each[1], int))
+            items = [] if value in ("none", None) else [value]
+            return dict(enumerate(value if isinstance(value, list) else items))
+        if not leading or not isinstance(value, str):
+            return value
+        return None if value == "none" and setting.takes_none else {leading: value}
 
     def _put(self, at: Place, value: Any) -> None:
         """Replace what was given at this place."""
@@ -131,12 +131,12 @@ class Reading(Generic[C]):
             kind = self._given.get(at, kind_of(union.tables[0]))
             if value != kind:
                 self._drop(each for each in self._given if each[: len(at) - 1] == at[:-1])
-        if isinstance(value, str) and tuple[str, ...] in setting.types:
-            value = [value]
         if setting.free:
             value = [*self._given.get(at, ()), *(value if isinstance(value, list) else [value])]
-        within = {each for each in self._given if at in (each[: len(at)], _plain(each)[: len(at)])}
-        self._drop(within | {each for each in self._given if each == at[: len(each)]})
+        for each in (each for each in self._given if each == at[: len(each)] and each != at):
+            if self._given[each] is not None and (table := self._find(each)) is not None and table.tables:
+                self._report(each, {"type": "model_type", "input": self._given[each]})
+        self._drop(each for each in self._given if _is_within(each, at) or each == at[: len(each)])
         self._given[at] = value
 
     def _find(self, at: Place) -> Setting | None:
@@ -148,8 +148,6 @@ class Reading(Generic[C]):
 
     def build(self) -> C:
         """Return the config."""
-        self._share_with_items()
-        self._add_profiles()
         kinds = {each.choice[1] for each in fields_of(self._kind) if each.choice}
         try:
             values = to_json(self._nested(), fallback=str)
@@ -166,33 +164,6 @@ class Reading(Generic[C]):
         count = [f"{len(problems)} settings are invalid:"] if len(problems) > 1 else []
         raise InputError("\n  ".join([*count, *problems]))
 
-    def _share_with_items(self) -> None:
-        """Give every table of a list what was given for all of them."""
-        for field in (each for each in fields_of(self._kind) if each.is_list):
-            given = {at: value for at, value in self._given.items() if at[0] == field.path}
-            common = {at[1:]: value for at, value in given.items() if isinstance(at[1], str)}
-            numbers = [at[1] for at in given if isinstance(at[1], int)]
-            count = max(numbers) + 1 if numbers else int((field.tables[0].leading,) in common)
-            self._drop(at for at in given if isinstance(at[1], str))
-            for number in range(count):
-                self._put_below((field.path, number), common)
-
-    def _add_profiles(self) -> None:
-        for at, name in [*self._given.items()]:
-            if at[-1] == PROFILES and isinstance(name, str):
-                table, profile = at[:-1], self.profile(name)
-                for key in (key for key in profile if (*table, key) not in self._given):
-                    self._sources[*table, key] = self._source((PROFILES, name, key))
-                self._put_below(table, {(key,): value for key, value in profile.items()})
-                self._given[at] = None
-
-    def _put_below(self, table: Place, values: Mapping[Place, Any]) -> None:
-        """Put values of a table below those that were given for it."""
-        own = {at: value for at, value in self._given.items() if at[: len(table)] == table}
-        self._drop(own)
-        for at, value in ({(*table, *at): values[at] for at in values} | own).items():
-            self._take(at, value)
-
     def profile(self, name: str) -> Mapping[str, Any]:
         """Return the values of a profile."""
         if name not in self._profiles:
@@ -202,24 +173,49 @@ class Reading(Generic[C]):
 
     def _nested(self) -> dict[str, Any]:
         """Return the values for pydantic. A table without its leading field is left out if it may be."""
+        nested = self._table(())
+        for field in (each for each in fields_of(self._kind) if each.tables and "." not in each.path):
+            name, table = field.path, field.tables[0]
+            if field.info.is_required():
+                nested.setdefault(name, {})
+            if not isinstance(nested.get(name), dict):
+                continue
+            values = self._table((name,))
+            if field.is_list:
+                numbers = [at[1] for at in self._given if at[0] == name and isinstance(at[1], int)]
+                count = max(numbers) + 1 if numbers else int(table.leading in values)
+                nested[name] = [self._table((name,), (name, number)) for number in range(count)]
+            elif len(field.tables) > 1:
+                nested[name] = {"kind": kind_of(table), **values}
+            else:  # settings of what is not there
+                nested[name] = None if field.takes_none and table.leading not in values else values
+        return nested
+
+    def _table(self, *places: Place) -> dict[Any, Any]:
+        """Return the values of a table: its profile's, then those at these places; later ones win."""
+        given: dict[Place, Any] = {}
+        for place in places:
+            size = len(place)
+            within = {at[size:]: value for at, value in self._given.items() if at[:size] == place}
+            given |= {at: value for at, value in within.items() if at and isinstance(at[0], str)}
+        if isinstance(name := given.get((PROFILES,)), str) and name != "none":
+            profile = self.profile(name)
+            for key in (key for key in profile if (key,) not in given):
+                self._sources[*places[-1], key] = self._source((PROFILES, name, key))
+            given = {(key,): value for key, value in profile.items()} | given | {(PROFILES,): None}
         nested: dict[Any, Any] = {}
-        for at, value in self._given.items():
+        for at, value in given.items():
             table = nested
             for part in at[:-1]:
-                table = table.setdefault(part, {})
+                table[part] = table.get(part) if isinstance(table.get(part), dict) else {}
+                table = table[part]
+            setting = self._find((*places[-1], *at))
+            is_whole = setting is not None and setting.path == ".".join(map(str, _plain((*places[-1], *at))))
+            if setting is not None and is_whole and value == "none" and setting.takes_none:
+                value = None
+            elif setting is not None and isinstance(value, str) and tuple[str, ...] in setting.types:
+                value = [value]
             table[at[-1]] = value
-        for field in (each for each in fields_of(self._kind) if each.tables and "." not in each.path):
-            if field.info.is_required():
-                nested.setdefault(field.path, {})
-            values = nested.get(field.path)
-            if not isinstance(values, dict):
-                continue
-            if field.is_list:
-                nested[field.path] = [values.get(number, {}) for number in range(max(values) + 1)]
-            elif len(field.tables) > 1:
-                values.setdefault("kind", kind_of(field.tables[0]))
-            elif field.takes_none and _leading(field.tables) not in values:
-                nested[field.path] = None  # settings of what is not there
         return nested
 
     def _report(self, at: Place, error: Any) -> None:
@@ -238,9 +234,9 @@ def _plain(at: Place) -> Place:
     return tuple(part for part in at if isinstance(part, str))
 
 
-def _leading(tables: Sequence[type[Config]]) -> str:
-    """Return the field that a text gives in place of a table, or of one of several kinds."""
-    return tables[0].leading if len(tables) == 1 else "kind"
+def _is_within(place: Place, at: Place) -> bool:
+    """Return whether a place is another one or within it; without indices that is within all items."""
+    return at in (place[: len(at)], _plain(place)[: len(at)])
 
 
 def _problem(kind: type[Config], at: Place, error: Any) -> str:
@@ -309,7 +305,7 @@ def read_stored(
         key, _, text = word.partition("=")
         if key.rpartition(".")[2] == PROFILES:  # over what is stored
             for field, value in reading.profile(text).items():
-                reading.set(f"{key.removesuffix(PROFILES)}{field}", value)
+                reading.set(f"{key.removesuffix(PROFILES)}{field}", value, f"{word}: ")
         else:
             reading.add_words([word])
     return reading.build()
@@ -323,16 +319,12 @@ def _parse(setting: Setting | None, text: str) -> Any:
     if str in types or Path in types:
         return text
     numbers: list[Callable[[str], Any]] = [kind for kind in (int, float) if kind in types]
-    for parse in (*numbers, json.loads, _parse_toml, _split_list):
+    for parse in (*numbers, json.loads, lambda text: tomllib.loads(f"value = {text}")["value"], _split_list):
         with suppress(ValueError, RecursionError):
             value = parse(text.lower() if bool in types else text)
             TypeAdapter(annotation).validate_json(to_json(value), strict=True)
             return value
     return text
-
-
-def _parse_toml(text: str) -> Any:
-    return tomllib.loads(f"value = {text}")["value"]
 
 
 def _split_list(text: str) -> list[str]:

@@ -83,9 +83,9 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path):
     with pytest.raises(InputError, match="is empty"):
         read_words(file)
     file.write_bytes(b"\xff\xfe\xfa")
-    with pytest.raises(InputError, match="not UTF-8"):
+    with pytest.raises(InputError, match="not valid UTF-8"):
         read_words(file)
-    with pytest.raises(InputError, match="Give a text file"):
+    with pytest.raises(InputError, match="cannot be read"):
         read_words(tmp_path / "none")
 
 

@@ -56,6 +56,7 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path):
     assert built('endpoint = "lab"') == ("served", ("http://lab/v1",), 8, 3072)
     assert built(own, 'endpoint = "lab"\nmax_concurrency = 16') == ("own", ("http://lab/v1",), 16, 5)
     assert built(own, "max_tokens = 6", words=("endpoint=lab", "model=w")) == ("w", ("http://lab/v1",), 8, 6)
+    assert built('endpoint = "lab"', words=("endpoint=none", "model=w")) == ("w", (), None, 3072)
     two = '[endpoint.lab]\nbase_url = ["http://a/v1", "http://b/v1/"]\n'
     assert built(own, two, words=("endpoint=lab",))[1] == ("http://a/v1", "http://b/v1")
 
@@ -84,6 +85,7 @@ def test_later_files_win_over_profiles_and_words_over_files(tmp_path):
         ("chat_template_kwargs.d=infinity", {"d": "infinity"}),
         ("chat_template_kwargs.d=\uff11\uff12", {"d": "\uff11\uff12"}),
         ("chat_template_kwargs.d=12", {"d": 12}),
+        ("chat_template_kwargs.effort=none", {"effort": "none"}),
     ],
 )
 def test_words_are_read_as_the_type_of_their_field(tmp_path, word, value):
@@ -219,6 +221,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         (RephraseConfig, BOTH, ["solver.foo=1"], "solver.foo: unknown setting. Did you mean solver.form?"),
         (RephraseConfig, "", ["verdict=3"], "verdict is 3; give a table."),
         (RephraseConfig, "verdict = 3", [], "0.toml:1: verdict is 3; give a table."),
+        (RephraseConfig, "verdict = 3", ["verdict.accept=9"], "0.toml:1: verdict is 3; give a table."),
         (RephraseConfig, "premises = []", [], "0.toml:1: premises is []; give a table."),
         (RephraseConfig, "proposer = 3", [], "0.toml:1: proposer is 3; give a table."),
         (RephraseConfig, "", ["proposer=none"], "proposer is 'none'; give one of: 'llm', 'rules', 'file'."),
@@ -228,6 +231,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             [],
             "0.toml:3: proposer.price.1 is missing. USD per million prompt tokens",
         ),
+        (TrainConfig, "", ["0=5"], "0: unknown setting. See `tagrpo config`."),
         (TrainConfig, "", ["loss=none"], "loss is 'none'; give a table."),
         (
             TrainConfig,
@@ -294,10 +298,10 @@ def test_a_key_is_refused_and_never_repeated(tmp_path, monkeypatch, name):
 
 
 def test_the_file_of_profiles_holds_nothing_else(tmp_path):
-    says = "tagrpo.toml: n: this file may contain profiles only"
+    says = "tagrpo.toml: n: not a profile"
     assert says in refused(tmp_path, EvalConfig, EVAL, profiles="n = 3\n" + LAB)
     wrong = refused(tmp_path, EvalConfig, EVAL, profiles="[endpoint]\nlab = 1\n")
-    assert "endpoint.lab is not a table" in wrong
+    assert "endpoint.lab: not a profile" in wrong
     unknown = refused(tmp_path, EvalConfig, [*EVAL, "endpoint=lab"], profiles=LAB.replace("max", "mx"))
     assert "tagrpo.toml:4: mx_concurrency: unknown setting. Did you mean max_concurrency?" in unknown
     with pytest.raises(InputError, match=r"absent\.toml: cannot be read"):
@@ -346,6 +350,10 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path):
     assert addresses("solver.1.base_url=http://x/v1") == [(), ("http://x/v1",)]
     with pytest.raises(InputError, match=r"\[endpoint\.lab\] does not exist\. Available: none\."):
         addresses("solver.endpoint=lab")
+    profiles = tmp_path / "tagrpo.toml"
+    profiles.write_text("[endpoint.lab]\nbase_ur = 'x'\n")
+    with pytest.raises(InputError, match=r"^solver.endpoint=lab: solver.base_ur: unknown setting"):
+        read_stored(RephraseConfig, stored, ["solver.endpoint=lab"], profiles=profiles)
 
 
 @pytest.mark.parametrize(

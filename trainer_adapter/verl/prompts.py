@@ -8,6 +8,7 @@ from typing import Any
 from rephraser.run.spec import PROGRAM_INSTRUCTION
 from service.answer_kinds import AnswerKind
 from service.errors import InputError, PrerequisiteError, first_line
+from service.writing import read_text
 
 Message = dict[str, str]
 CountPrompts = Callable[[Sequence[list[Message]]], list[int]]
@@ -77,14 +78,7 @@ def without_thinking(template: PromptTemplate) -> PromptTemplate:
 
 def read_words(path: Path) -> str:
     """Return the words of a prompt from a text file, without white space around them."""
-    try:
-        words = path.read_text(encoding="utf-8-sig").strip()
-    except OSError as error:
-        raise InputError(
-            f"{path}: {error.strerror}. Give a text file that contains the prompt's instruction."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: not UTF-8 text ({error.reason}).") from error
+    words = read_text(path).strip()
     if not words:
         raise InputError(f"{path}: is empty. Write the instruction into the file, or remove prompt_file.")
     return words
