@@ -181,18 +181,17 @@ class RemoteEndpoint(ServedEndpoint):
         extra = settings.pop("extra_body", None) or {}
         return json.dumps({"model": self.name, "messages": chat_messages(request), **settings, **extra})
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
+    async def complete(self, request: Request, server: Server) -> Answer:
         """Send one attempt, and again without an optional field that the server refuses."""
         while True:
-            without, settings = set(self._lacks), self._settings(request)
+            settings = self._settings(request)
             try:
                 reply = await self._send(request, settings, server.base)
             except Exception as error:
-                if not self.learn_refused(request, without, classify(error)):
+                if not self.learn_refused(classify(error), settings):
                     raise
             else:  # pydantic's own JSON cannot hold half of a surrogate pair
-                body = json.dumps(reply.model_dump(mode="json"), ensure_ascii=False)
-                return self.read(body, seeded=self.takes("seed"))
+                return self.read(json.dumps(reply.model_dump(mode="json"), ensure_ascii=False))
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
@@ -201,7 +200,7 @@ class RemoteEndpoint(ServedEndpoint):
             return await litellm.acompletion(**self._fixed, api_base=base, messages=messages, **settings)
         # litellm's own function makes a session per call that nothing closes, and knows no page for raw text
         # at hosted_vllm.
-        client = self._client.with_options(base_url=base)
+        client = self.client.with_options(base_url=base)
         return await client.completions.create(
             model=self.name, prompt=request.prompt, timeout=NO_TIMEOUT_S, **settings
         )
@@ -221,13 +220,12 @@ class RemoteEndpoint(ServedEndpoint):
         given |= {name: value for name, value in optional.items() if self.takes(name)}
         return given | ({"extra_body": extra} if extra else {})
 
-    def read(self, body: str, *, seeded: bool) -> Answer:
+    def read(self, body: str) -> Answer:
         """Read a reply without keys of the environment and without half characters."""
-        return read_reply(remove_secrets(whole_characters(body)), seeded=seeded)
+        return read_reply(remove_secrets(whole_characters(body)), seeded=self.takes("seed"))
 
-    def learn_refused(self, request: Request, without: Collection[str], fault: Fault) -> bool:
+    def learn_refused(self, fault: Fault, sent: Collection[str] = tuple(_COMPLAINTS)) -> bool:
         """Remember the optional fields that a server complains about; return whether some were sent."""
-        sent = optional_fields(request).keys() - without
         refused = {
             name
             for name, (words, _) in _COMPLAINTS.items()
@@ -240,19 +238,16 @@ class RemoteEndpoint(ServedEndpoint):
         return True
 
     @cached_property
-    def _client(self) -> openai.AsyncOpenAI:
-        return self.openai_client()
-
-    def openai_client(self) -> openai.AsyncOpenAI:
-        """Return a client of OpenAI's protocol without retries; close it."""
+    def client(self) -> openai.AsyncOpenAI:
+        """A client of OpenAI's protocol without retries, for raw text and batch jobs."""
         return openai.AsyncOpenAI(
             api_key=self.key or NO_KEY, base_url=self.base, timeout=120.0, max_retries=0
         )
 
     async def close(self) -> None:
         """Close the connections; the last open endpoint also closes those that litellm keeps for all."""
-        if "_client" in vars(self):
-            await self._client.close()
+        if "client" in vars(self):
+            await self.client.close()
         self._in_use.discard(self)
         if not self._in_use:
             await litellm.close_litellm_async_clients()

@@ -165,7 +165,7 @@ class ServedEndpoint(Endpoint):
         """Return what a server serves, or the fault that a request would get."""
 
     @abstractmethod
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
+    async def complete(self, request: Request, server: Server) -> Answer:
         """Send one attempt; any exception says what went wrong."""
 
     @asynccontextmanager
@@ -205,7 +205,7 @@ class ServedEndpoint(Endpoint):
                 raise fault
             # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
             async with asyncio.timeout(timeout_s):
-                answer = await self.complete(request, server, timeout_s)
+                answer = await self.complete(request, server)
         except Exception as error:
             raise self._note_failure(server, classify(error), began) from None
         server.grow()

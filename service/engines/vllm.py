@@ -163,7 +163,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         return f"Its log {self._log} ends with:\n" + "\n".join(lines)
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
+    async def complete(self, request: Request, server: Server) -> Answer:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(kinds.SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
