@@ -80,9 +80,6 @@ class BatchJobs(Endpoint):
         """One for each job."""
         self._maker = asyncio.create_task(self._make_jobs())
 
-    async def open(self) -> None:
-        """Do nothing: the endpoint is open."""
-
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[None]:
         return nullcontext()
 

@@ -19,7 +19,6 @@ from service.asks.faults import classify, shorten
 from service.asks.money import Price
 from service.asks.request import Answer, Fault, Request
 from service.errors import PrerequisiteError
-from service.models.settings import SHORTEST_TIMEOUT_S
 
 _LOG = logging.getLogger("tagrpo.servers")
 
@@ -30,7 +29,7 @@ REST_S = 10.0
 LONGEST_PAUSE_S = 300.0
 START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
-LOOK_TIMEOUT_S = 15.0
+SHORTEST_TIMEOUT_S, LOOK_TIMEOUT_S = 120.0, 15.0
 
 Serving = dict[str, Any]
 """A server's description of itself, as far as it gives one.
@@ -87,6 +86,7 @@ class Endpoint(Protocol):
 
     async def open(self) -> None:
         """Load and check everything that the first request needs."""
+        return
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
         """Wait for a free slot in order of arrival and hold it; yield the server to use.

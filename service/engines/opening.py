@@ -70,10 +70,8 @@ class OpenModels(AsyncExitStack):
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
-        endpoint = RemoteEndpoint(
-            config,
-            price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
-        )
+        price = find_price(config.model, config.price, required=self._budget.max_usd is not None)
+        endpoint = RemoteEndpoint(config, price)
         if config.has_batch_jobs:
             check_batch(endpoint)
             self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
