@@ -19,10 +19,10 @@ from service.asks.request import (
     Fault,
     Request,
     chat_messages,
-    optional_fields,
     read_reply,
+    request_fields,
 )
-from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
+from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.errors import PrerequisiteError
 from service.hashing import whole_characters
 from service.models.access import Model
@@ -85,12 +85,15 @@ class RemoteEndpoint(ServedEndpoint):
         # litellm reads these variables too.
         variables = [f"{self.provider}_API_BASE".upper()] + ["OPENAI_BASE_URL"] * (self.provider == "openai")
         self.base = self.base or next(filter(None, map(os.environ.get, variables)), None)
-        known = litellm.get_supported_openai_params(model=self.name, custom_llm_provider=self.provider)
-        self._known = frozenset(known or ())
-        self._lacks, self._left_out = _COMPLAINTS.keys() - self._known, set[str]()
+        params = litellm.get_supported_openai_params(model=self.name, custom_llm_provider=self.provider)
+        known = frozenset(params or ())
+        self._lacks, self._left_out = _COMPLAINTS.keys() - known, set[str]()
         # litellm's map does not know the models of an own server; those are tried until the server refuses.
         if self.base is None and not litellm.supports_response_schema(model=self.model):
             self._lacks.add("response_format")
+        # vLLM gets neutral settings too, as it would take others from the model.
+        sent = {*_DEFAULTS} if self.provider == OWN_SERVER else {"temperature", "top_p"} & known
+        self._neutral = {name: value for name, value in _DEFAULTS.items() if name not in sent}
         # OpenAI's own models enforce it; elsewhere a schema is a wish.
         self.enforces_schema = self.provider == "openai" and not self.base and self.takes("response_format")
         # An own server with OpenAI's protocol gets the fields that only such servers know.
@@ -207,17 +210,14 @@ class RemoteEndpoint(ServedEndpoint):
 
     def _settings(self, request: Request) -> dict[str, Any]:
         """Return the fields next to the model and the messages, without those that the server refuses."""
-        given = vllm_settings(request.sampling)
-        if self.provider != OWN_SERVER:
-            given = {
-                name: value
-                for name, value in given.items()
-                if request.sampling[name] != (NEUTRAL if name in self._known else _DEFAULTS).get(name)
-            }
+        fields = request_fields(request)
+        self._left_out |= fields.keys() & self._lacks
+        given = {
+            name: value
+            for name, value in fields.items()
+            if self.takes(name) and request.sampling.get(name, name) != self._neutral.get(name)
+        }
         extra = {name: given.pop(name) for name in _BEYOND_OPENAI if name in given} | dict(request.extra)
-        optional = optional_fields(request)
-        self._left_out |= optional.keys() & self._lacks
-        given |= {name: value for name, value in optional.items() if self.takes(name)}
         return given | ({"extra_body": extra} if extra else {})
 
     def read(self, body: str) -> Answer:

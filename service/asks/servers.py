@@ -284,16 +284,6 @@ class ServedEndpoint(Endpoint):
         )
 
 
-def vllm_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """Return decoding settings as vLLM spells them, neutral ones too: it would take others from the model."""
-    sent = {name: value for name, value in sampling.items() if value is not None}
-    if sent.get("top_k") == 0:
-        sent["top_k"] = -1  # all tokens, in every version of vLLM
-    if stop := sent.pop("stop", None):
-        sent["stop"] = list(stop)
-    return sent
-
-
 async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
     """Query what a server serves, at no cost; return the fault that a request would also get."""
     import httpx

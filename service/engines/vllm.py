@@ -19,8 +19,8 @@ import aiohttp
 
 from service.asks import request as kinds
 from service.asks.faults import fault_of_status
-from service.asks.request import Answer, Fault, Request, chat_messages, optional_fields, read_reply
-from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
+from service.asks.request import Answer, Fault, Request, chat_messages, read_reply, request_fields
+from service.asks.servers import ServedEndpoint, Server, Serving, look_at
 from service.engines.checkpoint import CheckpointEndpoint, open_thought
 from service.errors import PrerequisiteError
 from service.models.access import Model
@@ -168,8 +168,8 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(kinds.SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
         prompt, room = self.checkpoint.fit(request, self.serving.get("max_model_len"))
-        settings = vllm_settings({**request.sampling, "max_tokens": room})
-        body = {"model": self.config.model, **settings, **optional_fields(request), **request.extra}
+        fields = request_fields(request) | {"max_tokens": room}
+        body = {"model": self.config.model, **fields, **request.extra}
         if prompt.images:
             page, body["messages"] = "chat/completions", chat_messages(request)
         else:
