@@ -52,7 +52,7 @@ _LOG = logging.getLogger("tagrpo.asks")
 
 def check_batch(endpoint: "RemoteEndpoint") -> None:
     """Refuse an endpoint that takes no batch jobs."""
-    if len(endpoint.bases) > 1 or (endpoint.base is None and endpoint.provider != "openai"):
+    if len(endpoint.servers) > 1 or (endpoint.base is None and endpoint.provider != "openai"):
         raise InputError(
             f"{endpoint.model}: batch jobs need OpenAI, or one server that supports its batch API. Remove "
             "batch=true, or give one base_url."

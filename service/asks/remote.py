@@ -22,7 +22,7 @@ from service.asks.request import (
     read_reply,
     request_fields,
 )
-from service.asks.servers import ServedEndpoint, Server, Serving, look_at
+from service.asks.servers import START, ServedEndpoint, Server, Serving, look_at
 from service.errors import PrerequisiteError
 from service.hashing import whole_characters
 from service.models.access import Model
@@ -70,7 +70,7 @@ class RemoteEndpoint(ServedEndpoint):
 
     def __init__(self, config: Model, price: Price | None = None) -> None:
         """Find the provider; nothing is sent."""
-        self.model, self.price, self.bases = config.model, price, config.base_url
+        self.model, self.price = config.model, price
         self.base = next(iter(config.base_url), None)
         try:
             self.name, self.provider, _, _ = litellm.get_llm_provider(model=self.model, api_base=self.base)
@@ -111,7 +111,8 @@ class RemoteEndpoint(ServedEndpoint):
         if config.api_key_env or (config.base_url and self._missing):
             self._fixed["api_key"], self._missing = self.key or NO_KEY, []
         most = config.max_concurrency or AT_ONCE_PER_SERVER
-        servers = [Server(each, redact(each or self.model), most) for each in self.bases or (self.base,)]
+        bases = config.base_url or (self.base,)
+        servers = [Server(each, redact(each or self.model), most, min(START, most)) for each in bases]
         super().__init__(servers, config.timeout_s, config.tokens_per_s)
         self.where = " and ".join(server.where for server in servers)
 

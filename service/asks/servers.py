@@ -127,9 +127,6 @@ class Server:
     paused_until: float = -math.inf
     _halved_at: float = -math.inf
 
-    def __post_init__(self) -> None:
-        self.limit = min(self.limit, self.max_concurrency)
-
     def grow(self) -> None:
         if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
             never_halved = self._halved_at < 0
