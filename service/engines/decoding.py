@@ -35,7 +35,7 @@ class Decoder:
         never = sorted(image_tokens(model.config))
         self._never = torch.tensor(never, dtype=torch.long, device=model.device)
         self._accepted = inspect.signature(model.forward).parameters
-        self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
+        self._requests: dict[asyncio.Future[None], Sequence[Row]] = {}
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[Row] = []
         self._running: list[Row] = []
@@ -57,20 +57,20 @@ class Decoder:
     async def draw(self, rows: Sequence[Row]) -> None:
         """Wait until all rows are finished, or dropped by `end`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.requests[done] = rows
+        self._requests[done] = rows
         self._waiting += rows
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
             await done
         finally:
-            del self.requests[done]
+            del self._requests[done]
             for row in rows:
                 row.stop_reason = row.stop_reason or DROPPED
 
     def end(self, error: Exception | None = None) -> None:
         """Drop all unfinished requests."""
-        for done in self.requests:
+        for done in self._requests:
             if not done.done():
                 done.set_result(None) if error is None else done.set_exception(error)
 
@@ -84,9 +84,9 @@ class Decoder:
         """Decode until no request is left; requests join and finish between two turns."""
         await asyncio.sleep(_ARRIVAL_S)
         try:
-            while self.requests:
+            while self._requests:
                 await asyncio.to_thread(self._turn, self._pick())
-                for done, rows in self.requests.items():
+                for done, rows in self._requests.items():
                     if not done.done() and all(row.stop_reason for row in rows):
                         done.set_result(None)
         except Exception as error:
