@@ -37,7 +37,6 @@ class Decoder:
         self._accepted = inspect.signature(model.forward).parameters
         self._requests: dict[asyncio.Future[None], Sequence[Row]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._waiting: list[Row] = []
         self._running: list[Row] = []
         self._cache = DynamicCache()  # of the running rows, padded on the left
         self.generated_tokens = 0
@@ -58,7 +57,6 @@ class Decoder:
         """Wait until all rows are finished, or dropped by `end`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._requests[done] = rows
-        self._waiting += rows
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
@@ -96,24 +94,22 @@ class Decoder:
                     "a smaller model, a smaller dtype or another GPU."
                 )
             self.end(error)
-        self._waiting, self._running, self._cache = [], [], DynamicCache()
+        self._running, self._cache = [], DynamicCache()
 
     def _pick(self) -> list[Row]:
         """Take the waiting rows that fit into the batch: the longest first, equal prompts side by side."""
-        waiting = (row for row in self._waiting if not row.stop_reason)
-        self._waiting = sorted(waiting, key=lambda row: (len(row.prompt), row.read_with))
         free = self._batch_size - len(self._running)
         if self._running and free * _REFILL_SHARE < self._batch_size:
             return []
-        picked: list[Row] = []
+        rows = (row for rows in self._requests.values() for row in rows)
+        waiting = [row for row in rows if not (row.tokens or row.stop_reason)]
+        waiting.sort(key=lambda row: (len(row.prompt), row.read_with), reverse=True)
         longest = max((row.longest for row in self._running), default=0)
-        while self._waiting and len(picked) < free:
-            longest = max(longest, self._waiting[-1].longest)
-            rows = len(self._running) + len(picked)
-            if rows and (rows + 1) * longest > self._places:
-                break
-            picked.append(self._waiting.pop())
-        return picked
+        for place, row in enumerate(waiting[:free]):
+            longest, batch = max(longest, row.longest), len(self._running) + place
+            if batch and (batch + 1) * longest > self._places:
+                return waiting[:place]
+        return waiting[:free]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _turn(self, joining: Sequence[Row]) -> None:
