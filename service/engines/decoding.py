@@ -116,15 +116,16 @@ class Decoder:
         """Let rows join the batch, then decode until a row finishes or `_TURN_S` has passed."""
         if joining:
             groups = groupby(joining, key=lambda row: row.read_with)
-            caches = [self._start(list(rows)) for _, rows in groups]
+            caches, logits = zip(*(self._read(list(rows)) for _, rows in groups), strict=True)
             self._cache = _join([self._cache, *caches] if self._running else caches)
             self._running += joining
+            self._choose(torch.cat(logits), joining)
         until = time.monotonic() + _TURN_S
         while not self._drop_finished() and self._running and time.monotonic() < until:
             self._decode()
 
-    def _start(self, rows: Sequence[Row]) -> Cache:
-        """Read a prompt, draw the first token of each of its rows, and return their cache."""
+    def _read(self, rows: Sequence[Row]) -> tuple[Cache, torch.Tensor]:
+        """Read the prompt of rows; return their cache and logits."""
         model, images = self._model, rows[0].images
         ids = torch.tensor([rows[0].prompt], device=model.device)
         inputs = {
@@ -142,9 +143,7 @@ class Decoder:
             for row in rows:
                 row.shift = int(model.model.rope_deltas)
         cache.batch_repeat_interleave(len(rows))
-        choose(logits.expand(len(rows), -1), rows)
-        self.generated_tokens += len(rows)
-        return cache
+        return cache, logits.expand(len(rows), -1)
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
@@ -153,8 +152,11 @@ class Decoder:
         width = self._cache.get_seq_length()
         mask = (torch.arange(width + 1, device=ids.device) >= width - lengths).long()
         logits = self._forward(ids, self._cache, attention_mask=mask, position_ids=lengths + shifts)
-        choose(logits, self._running)
-        self.generated_tokens += len(self._running)
+        self._choose(logits, self._running)
+
+    def _choose(self, logits: torch.Tensor, rows: Sequence[Row]) -> None:
+        choose(logits, rows)
+        self.generated_tokens += len(rows)
 
     def _forward(self, ids: torch.Tensor, cache: Cache, **inputs: torch.Tensor) -> torch.Tensor:
         """Return the logits (rows, vocabulary) after the last of `ids` (rows, tokens)."""
