@@ -87,10 +87,7 @@ class TransformersEndpoint(CheckpointEndpoint):
 
     def _rows(self, request: Request, prompt: Prompt, room: int) -> list[Row]:
         if request.response_schema is not None:
-            raise Fault(
-                SETTINGS,
-                "transformers cannot enforce a JSON schema. Set reply=tags, or use vLLM.",
-            )
+            raise Fault(SETTINGS, "transformers cannot enforce a JSON schema. Set reply=tags, or use vLLM.")
         sampling = Sampling(**request.sampling)
         ends = partial(self._ends_with, sampling.stop) if sampling.stop else None
         encode = partial(self.checkpoint.encode_images, prompt, return_tensors="pt")
