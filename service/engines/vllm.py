@@ -18,9 +18,9 @@ from typing import Any
 import aiohttp
 
 from service.asks import request as kinds
-from service.asks.faults import fault_of_status
+from service.asks.faults import classify, fault_of_status
 from service.asks.request import Answer, Fault, Request, chat_messages, read_reply, request_fields
-from service.asks.servers import ServedEndpoint, Server, Serving, look_at
+from service.asks.servers import ServedEndpoint, Server, Serving
 from service.engines.checkpoint import CheckpointEndpoint, open_thought
 from service.errors import PrerequisiteError
 from service.models.access import Model
@@ -110,7 +110,12 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         self._closing.callback(asyncio.create_task(self._count()).cancel)
 
     async def look(self, server: Server) -> Serving | Fault:
-        return await look_at(f"{server.where}/v1", self.config.model, None)
+        try:
+            async with self._session.get("/v1/models", raise_for_status=True) as response:
+                (served,) = (await response.json(content_type=None))["data"]
+        except aiohttp.ClientError as error:
+            return classify(error)
+        return {"max_model_len": served.get("max_model_len")}
 
     async def _count(self) -> None:
         """Read the number of generated tokens from the server's metrics from time to time."""
@@ -150,7 +155,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
                     if not isinstance(look, Fault):
                         self.serving = look
                         return
-                    await asyncio.sleep(1.0)
+                    await asyncio.sleep(0.2)
             how = f"ended with exit code {self._process.returncode} before it was ready"
         except TimeoutError:
             how = f"was not ready after {_START_S:g} s"
