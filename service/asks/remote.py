@@ -6,15 +6,17 @@ import logging
 import os
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from service.asks.faults import classify
+from service.asks.faults import classify, shorten
 from service.asks.money import Price
 from service.asks.redaction import redact, remove_secrets
 from service.asks.request import (
     BAD_REQUEST,
+    UNKNOWN_MODEL,
     Answer,
     Fault,
     Request,
@@ -22,7 +24,7 @@ from service.asks.request import (
     read_reply,
     request_fields,
 )
-from service.asks.servers import START, ServedEndpoint, Server, Serving, look_at
+from service.asks.servers import START, ServedEndpoint, Server, Serving
 from service.errors import PrerequisiteError
 from service.hashing import whole_characters
 from service.models.access import Model
@@ -31,6 +33,7 @@ from service.models.settings import NEUTRAL
 # litellm reads this when it is imported: the price map comes from the package, not from the network.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
+import httpx
 import litellm
 import openai  # a dependency of litellm
 from litellm._internal_context import is_internal_call
@@ -38,6 +41,7 @@ from litellm._internal_context import is_internal_call
 AT_ONCE_PER_SERVER = 64
 OWN_SERVER = "hosted_vllm"
 NO_KEY = "no-key-needed"  # own servers need none, but the OpenAI client insists on one
+LOOK_TIMEOUT_S = 15.0
 NO_TIMEOUT_S = 1e6  # the endpoint has its own
 _OPENAI = "https://api.openai.com/v1"
 _WITH_COMPLETIONS = ("hosted_vllm", "openai", "text-completion-openai")
@@ -148,7 +152,30 @@ class RemoteEndpoint(ServedEndpoint):
             await self.survey()
 
     async def look(self, server: Server) -> Serving | Fault:
-        return await look_at((server.base or _OPENAI).rstrip("/"), self.name, self.key)
+        """Query what a server serves, at no cost; return the fault that a request would also get."""
+        base = (server.base or _OPENAI).rstrip("/")
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        try:
+            async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
+                response = await http.get(f"{base}/models")
+                described = await http.get(f"{base.removesuffix('/v1')}/version")
+            has_list = response.status_code != 404  # 404: a server without this page
+            listed = response.raise_for_status().json()["data"] if has_list else []
+            entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            fault = classify(error)
+            return replace(fault, message=f"{base}/models cannot be used: {fault}")
+        except (ValueError, KeyError, TypeError):
+            words = f"{base} does not speak OpenAI's protocol: {shorten(response.text)}"
+            return Fault(UNKNOWN_MODEL, words)
+        if entries and self.name not in entries:
+            names = ", ".join(list(entries)[:10])
+            return Fault(UNKNOWN_MODEL, f"{base} does not serve the model {self.name!r}. It serves: {names}")
+        fields = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
+        serving = {name: entries.get(self.name, {}).get(field) for name, field in fields.items()}
+        with contextlib.suppress(ValueError, AttributeError):  # a server without this page
+            serving["version"] = described.json().get("version")
+        return {name: value for name, value in serving.items() if value and isinstance(value, str | int)}
 
     def check(self, request: Request) -> None:
         if request.prompt is not None and self.provider not in _WITH_COMPLETIONS:

@@ -10,12 +10,12 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from service.asks import request as kinds
-from service.asks.faults import classify, shorten
+from service.asks.faults import classify
 from service.asks.money import Price
 from service.asks.request import Answer, Fault, Request
 from service.errors import PrerequisiteError
@@ -29,7 +29,7 @@ REST_S = 10.0
 LONGEST_PAUSE_S = 300.0
 START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
-SHORTEST_TIMEOUT_S, LOOK_TIMEOUT_S = 120.0, 15.0
+SHORTEST_TIMEOUT_S = 120.0
 
 Serving = dict[str, Any]
 """A server's description of itself, as far as it gives one.
@@ -279,31 +279,3 @@ class ServedEndpoint(Endpoint):
             for server in self.servers
             if server.in_flight
         )
-
-
-async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
-    """Query what a server serves, at no cost; return the fault that a request would also get."""
-    import httpx
-
-    url, headers = f"{base}/models", {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
-            response = await http.get(url)
-            described = await http.get(f"{base.removesuffix('/v1')}/version")
-        lists = response.status_code != 404  # 404: a server without this page
-        listed = response.raise_for_status().json()["data"] if lists else []
-        entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        fault = classify(error)
-        return replace(fault, message=f"{url} cannot be used: {fault}")
-    except (ValueError, KeyError, TypeError):
-        reply = shorten(response.text)
-        return Fault(kinds.UNKNOWN_MODEL, f"{url} does not speak OpenAI's protocol: {reply}")
-    if entries and model not in entries:
-        others = ", ".join(list(entries)[:10])
-        return Fault(kinds.UNKNOWN_MODEL, f"{base} does not serve the model {model!r}. It serves: {others}")
-    names = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
-    serving = {name: entries.get(model, {}).get(field) for name, field in names.items()}
-    with suppress(ValueError, AttributeError):  # a server without this page
-        serving["version"] = described.json().get("version")
-    return {name: value for name, value in serving.items() if value and isinstance(value, str | int)}
