@@ -102,6 +102,7 @@ class RemoteEndpoint(ServedEndpoint):
         self.enforces_schema = self.provider == "openai" and not self.base and self.takes("response_format")
         # An own server with OpenAI's protocol gets the fields that only such servers know.
         self._takes_extra = self.provider in _WITH_COMPLETIONS and self.base is not None
+        self._beyond = [name for name in _BEYOND_OPENAI if self._takes_extra or name not in known]
         self.key = os.environ.get(config.api_key_env or f"{self.provider}_API_KEY".upper()) or None
         self._fixed: dict[str, Any] = {
             "model": self.model,
@@ -245,7 +246,7 @@ class RemoteEndpoint(ServedEndpoint):
             for name, value in fields.items()
             if self.takes(name) and request.sampling.get(name, name) != self._neutral.get(name)
         }
-        extra = {name: given.pop(name) for name in _BEYOND_OPENAI if name in given} | dict(request.extra)
+        extra = {name: given.pop(name) for name in self._beyond if name in given} | dict(request.extra)
         return given | ({"extra_body": extra} if extra else {})
 
     def read(self, body: str) -> Answer:

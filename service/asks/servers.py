@@ -143,7 +143,7 @@ class Server:
 
 
 class ServedEndpoint(Endpoint):
-    """A model at servers; each request goes to the least loaded one. One event loop only.
+    """A model at servers; each request goes to the least loaded one. One event loop and one run at a time.
 
     A failing server rests if there are others; a single server never does.
     """

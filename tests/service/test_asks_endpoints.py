@@ -187,6 +187,12 @@ def test_parts_that_a_provider_would_drop_are_refused(model, fields, words):
         endpoint.check(question(**fields))
 
 
+def test_a_setting_that_only_some_providers_take_is_sent_to_those():
+    endpoint, asked = remote([], "fireworks_ai/llama-v3p1-8b-instruct"), question(sampling={"top_k": 20})
+    endpoint.check(asked)
+    assert json.loads(endpoint.batch_body(asked))["top_k"] == 20
+
+
 def test_a_neutral_setting_that_the_model_does_not_take_is_not_sent():
     asked = question(sampling={"temperature": 1.0, "top_p": 1.0})
     body = json.loads(remote([], "gpt-5").batch_body(asked))
