@@ -126,7 +126,8 @@ class Asker:
         if task is None:
             task = asyncio.create_task(self._ask(request))
             self._under_way[request.key] = task
-            task.add_done_callback(lambda done: self._forget(request.key, done))
+            task.add_done_callback(lambda _: self._under_way.pop(request.key))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a caller may be gone
         return await asyncio.shield(task)
 
     async def once(self, name: str, compute: Callable[[], Awaitable[Any]]) -> Any:
@@ -161,25 +162,10 @@ class Asker:
         for task in self._under_way.values():
             task.cancel()
 
-    async def find(self, request: Request) -> Answer | None:
-        """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
-        row = await self.store.read_together(rows.find, request.key)
-        if row is None:
-            return None
-        if row.state == FINAL:
-            kind, _, message = row.error.partition(": ")
-            raise Failed(kind, message, final=True)
-        return replace(read_reply(row.reply, seeded=row.seeded), ask_id=row.id, body="")
-
-    def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
-        del self._under_way[key]
-        if not done.cancelled():
-            done.exception()  # the callers have it
-
     async def _ask(self, request: Request) -> Answer:
         """Look up, or send until there is an answer."""
         faults, looks = list[Fault](), 0
-        while (stored := await self.find(request)) is None:
+        while (stored := await self.store.read_together(rows.find, request.key)) is None:
             sent = await self._attempt(request, faults)
             if isinstance(sent, Answer):
                 return sent
@@ -187,7 +173,10 @@ class Asker:
                 sent = ELSEWHERE_POLL_S * 2.0**looks
                 looks = min(looks + 1, 6)
             await self.pause(sent)
-        return stored
+        if stored.state == FINAL:
+            kind, _, message = stored.error.partition(": ")
+            raise Failed(kind, message, final=True)
+        return replace(read_reply(stored.reply, seeded=stored.seeded), ask_id=stored.id, body="")
 
     async def _attempt(self, request: Request, faults: list[Fault]) -> Answer | float | None:
         """Reserve, send once, store; the slot is free again as soon as the reply has come.
@@ -215,10 +204,10 @@ class Asker:
                 raise
         self._failed_in_a_row[request.model], self.last_answer_s = 0, time.monotonic()
         seconds = self.last_answer_s - began
-        answer = await self.keep(request.model, ask_id, answer, sender.price, seconds)
+        await self.settle(ask_id, answer, sender.price, seconds=seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
-        return answer
+        return replace(answer, ask_id=ask_id, body="")
 
     async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
         """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up.
@@ -247,7 +236,7 @@ class Asker:
                 self.stop(FAILING, words)
         then = "not retried" if pause is None else f"retrying in {pause:.1f} s"
         _LOG.info("%s request to %s, id %d: %s; %s", request.kind, model, ask_id, fault, then)
-        await self.end_failed(ask_id, fault, final=final)
+        await self.settle(ask_id, fault, None, final=final)
         if pause is None:
             raise Failed(fault.kind, fault.message, final=final)
         return pause
@@ -277,26 +266,27 @@ class Asker:
         self.outcome.sent -= not isinstance(begun, int)
         return begun
 
-    async def keep(self, model: str, ask_id: int, answer: Answer, price: Any, seconds: float = 0.0) -> Answer:
-        """Store an answer and its cost before anyone can use it; return it with its id."""
-        tokens = answer.prompt_tokens, answer.completion_tokens
-        cost = cost_pico(price, *tokens) if any(tokens) else None
-        await self._end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, answer.seeded, answer.body))
-        self.outcome.answered += 1
-        self.outcome.completion_tokens += answer.completion_tokens
-        self.outcome.pico_usd += cost or 0
-        return replace(answer, ask_id=ask_id, body="")
+    async def settle(
+        self, ask_id: int, outcome: Answer | Fault, price: Any, *, final: bool = False, seconds: float = 0.0
+    ) -> None:
+        """Store the outcome of an attempt and its cost before anyone can use it.
 
-    async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
-        """Store a failed attempt; a possible bill counts at its worst case."""
-        state = FINAL if final else FAILED
-        await self._end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
-
-    async def _end(self, ended: Ended) -> None:
+        A possible bill of a failed one counts at its worst case.
+        """
+        if isinstance(outcome, Fault):
+            cost, state = None if outcome.billed else 0, FINAL if final else FAILED
+            ended = Ended(ask_id, state, cost, error=str(outcome))
+        else:
+            tokens = outcome.prompt_tokens, outcome.completion_tokens
+            cost = cost_pico(price, *tokens) if any(tokens) else None
+            ended = Ended(ask_id, ANSWERED, cost, *tokens, seconds, outcome.seeded, outcome.body)
         try:
             await self.store.write_together(rows.end, ended)
         finally:
-            await self.land(ended.ask_id)
+            await self.land(ask_id)
+        self.outcome.answered += ended.state == ANSWERED
+        self.outcome.completion_tokens += ended.completion_tokens
+        self.outcome.pico_usd += cost or 0
 
     async def land(self, ask_id: int) -> None:
         """Note that an attempt is no longer in flight."""

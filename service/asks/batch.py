@@ -175,6 +175,8 @@ class BatchJobs(Endpoint):
                 await self._collect(ended, keys)
         except Exception as error:
             self._refuse_all(error)
+            for ask_id in keys:  # who waits for their money stops
+                await self._asker.land(ask_id)
 
     async def _put_back(self, tag: str, keys: Mapping[int, bytes]) -> None:
         """Have the requests of a job that was not carried out wait for another one."""
@@ -229,10 +231,9 @@ class BatchJobs(Endpoint):
         _, done = self._waiting.get(key, (None, None))
         if done is not None and not done.done():
             done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
-        elif isinstance(outcome, Answer):
-            await self._asker.keep(self.model, ask_id, outcome, self.price)
         else:
-            await self._asker.end_failed(ask_id, outcome, final=outcome.kind in FINAL)
+            final = isinstance(outcome, Fault) and outcome.kind in FINAL
+            await self._asker.settle(ask_id, outcome, self.price, final=final)
 
     def _refuse_all(self, error: Exception | None) -> None:
         self._error = error
