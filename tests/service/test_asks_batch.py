@@ -183,6 +183,25 @@ async def test_another_run_collects_the_job_of_a_stopped_one(db):
         assert set(session.scalars(select(AskRow.run_id))) == {first.id}
 
 
+async def test_the_money_of_a_job_is_waited_for_until_the_run_stops(db):
+    run = make_run(db, cap_pico=6 * WORST)
+    async with OpenAIServer(batch_polls=10**6) as server:
+        async with asking(db, server, run) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: any(server.batches.asked.values()))
+            asker.stop("interrupted", "interrupted")
+            await asks
+        async with asking(db, server, run) as later:
+            waiting = asyncio.create_task(ask_all(later, [question(20, OPENAI)]))
+            await until(later._at_cap.locked)
+            await asyncio.sleep(0.05)
+            later.stop("interrupted", "interrupted")
+            [stopped] = await waiting
+    assert isinstance(stopped, Stopped)
+    assert stopped.kind == "interrupted"
+    assert states(db) == ["sent"] * 6
+
+
 async def test_what_another_process_sends_does_not_use_up_the_budget(db):
     run = make_run(db, cap_pico=4 * WORST + 3 * USED)
     async with (
