@@ -24,9 +24,6 @@ from service.runs.spending import read_account
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
 
-IN_A_JOB = "batch job"
-"""Why a request fails that only a process with batch jobs can collect."""
-
 ATTEMPTS = 6
 LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 60.0, 300.0
 TIME_OUTS = 2
@@ -164,14 +161,13 @@ class Asker:
 
     async def _ask(self, request: Request) -> Answer:
         """Look up, or send until there is an answer."""
-        faults, looks = list[Fault](), 0
+        faults, look_again_s = list[Fault](), ELSEWHERE_POLL_S
         while (stored := await self.store.read_together(rows.find, request.key)) is None:
             sent = await self._attempt(request, faults)
             if isinstance(sent, Answer):
                 return sent
             if sent is None:
-                sent = ELSEWHERE_POLL_S * 2.0**looks
-                looks = min(looks + 1, 6)
+                sent, look_again_s = look_again_s, min(2 * look_again_s, LONGEST_PAUSE_S)
             await self.pause(sent)
         if stored.state == FINAL:
             kind, _, message = stored.error.partition(": ")
@@ -190,7 +186,7 @@ class Asker:
             ask_id = await self._begin((request, worst, UNSENT if backend else None))
             if ask_id is None:
                 if backend is None and await self.store.read(rows.is_in_idle_job, request.key):
-                    raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
+                    raise Failed("in a batch job", "resume with batch=true", final=False)
                 return None
             self.in_flight.add(ask_id)
             began = time.monotonic()

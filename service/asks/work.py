@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 
 from service.asks import store as rows
-from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
+from service.asks.ask import INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.database import Database
@@ -119,8 +119,6 @@ async def _do(asker: Asker, do_task: Work, item: str) -> tuple[str, str | None]:
         return OPEN, None
     except Failed as failed:
         outcome.failed += failed.final
-        if failed.kind == IN_A_JOB:
-            return OPEN, None
         return (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
     outcome.done += 1
     return DONE, None
