@@ -79,21 +79,30 @@ async def work_on_run(
 
 async def _do_tasks(asker: Asker, do_task: Work) -> None:
     """Do each open task once, many at a time; at the end wait for other processes' tasks, as they may die."""
-    store, run, at_once = asker.store, (asker.run_id, asker.worker), asker.models.at_once
-    places, left_open = asyncio.Semaphore(at_once), set[int]()
+    store, outcome, at_once = asker.store, asker.outcome, asker.models.at_once
+    run, places, left_open = (asker.run_id, asker.worker), asyncio.Semaphore(at_once), set[int]()
 
     async def do(position: int, item: str) -> None:
+        state, error = OPEN, None
         try:
-            state, error = await _do(asker, do_task, item)
-            if state == OPEN:  # noted before it can be claimed again
-                left_open.add(position)
-            row = {"of_run": asker.run_id, "place": position, "holder": asker.worker}
-            await store.write_together(rows.finish, {**row, "state": state, "error": error})
+            await do_task(asker, item)
+            state = DONE
+        except Stopped as stopped:
+            if outcome.stopped is None:
+                outcome.stopped, outcome.message = stopped.kind, str(stopped)
+        except Failed as failed:
+            state, error = FAILED_TASK if failed.final else OPEN, f"{failed.kind}: {failed}"
         finally:
             places.release()
+        outcome.done += state == DONE
+        outcome.failed += state == FAILED_TASK
+        if state == OPEN:  # noted before it can be claimed again
+            left_open.add(position)
+        row = {"of_run": asker.run_id, "place": position, "holder": asker.worker}
+        await store.write_together(rows.finish, {**row, "state": state, "error": error})
 
     def goes_on() -> bool:
-        return asker.outcome.stopped is None and not asker.stopping.is_set()
+        return outcome.stopped is None and not asker.stopping.is_set()
 
     async with asyncio.TaskGroup() as tasks:
         while goes_on():
@@ -108,22 +117,6 @@ async def _do_tasks(asker: Asker, do_task: Work) -> None:
                 await asyncio.sleep(OTHERS_POLL_S)
 
 
-async def _do(asker: Asker, do_task: Work, item: str) -> tuple[str, str | None]:
-    """Do a task; return its state and what went wrong."""
-    outcome = asker.outcome
-    try:
-        await do_task(asker, item)
-    except Stopped as stopped:
-        if outcome.stopped is None:
-            outcome.stopped, outcome.message = stopped.kind, str(stopped)
-        return OPEN, None
-    except Failed as failed:
-        outcome.failed += failed.final
-        return (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
-    outcome.done += 1
-    return DONE, None
-
-
 async def _beat(asker: Asker) -> None:
     """Show that this process is alive, and say what it waits for after a long time without an answer."""
     stall_s, warned = asker.models.budget.stall_s, 0.0
@@ -132,7 +125,7 @@ async def _beat(asker: Asker) -> None:
         await asker.store.write(rows.beat, asker.worker)
         silent_s = time.monotonic() - asker.last_answer_s
         waits = [each.waits_for for each in asker.models.endpoints.values() if each.waits_for]
-        if waits and silent_s >= stall_s and warned != asker.last_answer_s:
+        if asker.in_flight and waits and silent_s >= stall_s and warned != asker.last_answer_s:
             warned = asker.last_answer_s
             _LOG.warning("no answer for %.0f s; in flight: %s", silent_s, "; ".join(waits))
 
