@@ -146,8 +146,12 @@ class BatchJobs(Endpoint):
         ids = await asker.store.write(rows.open_job, asker.run_id, asker.worker, self.model, tag, keys)
         for key in keys:
             self._pending.pop(key, None)
-        remote = await self._submit(tag, {ids[key]: body for key, body in zip(keys, bodies, strict=False)})
-        self._start(tag, {ask_id: key for key, ask_id in ids.items()}, remote.id)
+            if key not in ids:  # this process was silent for so long that another one has it
+                self._deliver(key, Fault(SERVER_ERROR, "another process sends it"))
+        sent = {ids[key]: body for key, body in zip(keys, bodies, strict=False) if key in ids}
+        if sent:
+            remote = await self._submit(tag, sent)
+            self._start(tag, {ask_id: key for key, ask_id in ids.items()}, remote.id)
 
     def _start(self, tag: str, keys: Mapping[int, bytes], remote_id: str | None) -> None:
         task = asyncio.create_task(self._carry_out(tag, keys, remote_id))
@@ -228,12 +232,17 @@ class BatchJobs(Endpoint):
             outcome = self._endpoint.read(json.dumps(body), seeded=self._endpoint.takes("seed"))
         except Fault as fault:
             outcome = fault
-        _, done = self._waiting.get(key, (None, None))
-        if done is not None and not done.done():
-            done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
-        else:
+        if not self._deliver(key, outcome):
             final = isinstance(outcome, Fault) and outcome.kind in FINAL
             await self._asker.settle(ask_id, outcome, self.price, final=final)
+
+    def _deliver(self, key: bytes, outcome: Answer | Fault) -> bool:
+        """Give an outcome to who waits for it; return whether somebody does."""
+        _, done = self._waiting.get(key, (None, None))
+        if done is None or done.done():
+            return False
+        done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
+        return True
 
     def _refuse_all(self, error: Exception | None) -> None:
         self._error = error

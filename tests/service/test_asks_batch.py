@@ -22,6 +22,7 @@ from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Budget
+from service.process import this_process
 from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)
@@ -164,7 +165,33 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
     assert committed(db) == 6 * USED
     with db.read() as session:
         assert set(session.scalars(select(JobRow.collected))) == {True}
-        assert set(session.scalars(select(AskRow.state))) == {"answered"}
+    lost = ["lost"] * 6 * (moment in MOMENTS[:2])  # at no cost
+    assert states(db) == lost + ["answered"] * 6
+
+
+async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeypatch):
+    run, make = make_run(db, cap_pico=12 * WORST), BatchJobs._make_job
+    held, worker = asyncio.Event(), update(WorkerRow).where(WorkerRow.process.startswith("lost"))
+
+    async def make_later(jobs: BatchJobs) -> None:
+        await held.wait()
+        await make(jobs)
+
+    async with OpenAIServer(batch_polls=2) as server, asking(db, server, run) as near:
+        with monkeypatch.context() as patch:
+            patch.setattr(BatchJobs, "_make_job", make_later)
+            first = asyncio.create_task(ask_all(near))
+            await until(lambda: states(db) == ["sent"] * 6)
+        with db.write() as session:
+            session.execute(update(WorkerRow).values(seen_at=0.0, process="lost|1|machine|1|1.00"))
+        async with asking(db, server, run) as far:
+            assert all_answered(await ask_all(far))
+        with db.write() as session:
+            session.execute(worker.values(process=this_process(), seen_at=1e12))
+        held.set()
+        assert all_answered(await first)
+        assert (server.batches.lines, server.stats["paid_again"]) == (6, 0)
+    assert (states(db), committed(db)) == (["lost"] * 6 + ["answered"] * 6, 6 * USED)
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db):
