@@ -111,7 +111,7 @@ class Asker:
         self.in_flight: set[int] = set()  # attempts that wait for a reply
         self._begin_rows = partial(rows.begin, run_id, worker)
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
-        self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
+        self._at_cap, self._settled = asyncio.Lock(), asyncio.Event()
         self._backends = {model: make(self) for model, make in models.backends.items()}
 
     async def ask(self, request: Request) -> Answer:
@@ -141,6 +141,7 @@ class Asker:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
+        self._settled.set()
         for sender in (*self.models.endpoints.values(), *self._backends.values()):
             sender.wake()
 
@@ -196,7 +197,7 @@ class Asker:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
             except Exception:  # a crash: who waits for money goes on, and stops
-                await self.land(ask_id)
+                self.land(ask_id)
                 raise
         self._failed_in_a_row[request.model], self.last_answer_s = 0, time.monotonic()
         seconds = self.last_answer_s - began
@@ -240,15 +241,17 @@ class Asker:
     async def _begin(self, attempt: tuple[Request, int | None, str | None]) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
         if (begun := await self._try(attempt)) == NO_ROOM:
-            async with self._at_cap, self._settled:  # one at a time tries again
-                while (begun := await self._try(attempt)) == NO_ROOM:
-                    if not self.in_flight:
-                        cap_usd, spent_usd = await self.store.read(read_account, self.run_id)
-                        spent = f"${spent_usd:.4f} of --max-usd {cap_usd} is spent"
-                        raise Stopped(
-                            BUDGET, f"{spent}, and the next request might cost more than what is left"
-                        )
-                    await self._settled.wait()
+            async with self._at_cap:  # one at a time tries again
+                others = True
+                while others and begun == NO_ROOM:
+                    self._settled.clear()
+                    others = bool(self.in_flight)
+                    if (begun := await self._try(attempt)) == NO_ROOM and others:
+                        await self._settled.wait()
+        if begun == NO_ROOM:
+            cap_usd, spent_usd = await self.store.read(read_account, self.run_id)
+            spent = f"${spent_usd:.4f} of --max-usd {cap_usd} is spent"
+            raise Stopped(BUDGET, f"{spent}, and the next request might cost more than what is left")
         return begun if isinstance(begun, int) else None
 
     async def _try(self, attempt: tuple[Request, int | None, str | None]) -> int | str:
@@ -279,16 +282,15 @@ class Asker:
         try:
             await self.store.write_together(rows.end, ended)
         finally:
-            await self.land(ask_id)
+            self.land(ask_id)
         self.outcome.answered += ended.state == ANSWERED
         self.outcome.completion_tokens += ended.completion_tokens
         self.outcome.pico_usd += cost or 0
 
-    async def land(self, ask_id: int) -> None:
+    def land(self, ask_id: int) -> None:
         """Note that an attempt is no longer in flight."""
-        async with self._settled:  # who waits for room sees the money and the attempt change together
-            self.in_flight.discard(ask_id)
-            self._settled.notify()
+        self.in_flight.discard(ask_id)
+        self._settled.set()
 
     async def pause(self, seconds: float) -> None:
         """Wait; raise `Stopped` if the run stops meanwhile."""

@@ -179,8 +179,6 @@ class BatchJobs(Endpoint):
                 await self._collect(ended, keys)
         except Exception as error:
             self._refuse_all(error)
-            for ask_id in keys:  # who waits for their money stops
-                await self._asker.land(ask_id)
 
     async def _put_back(self, tag: str, keys: Mapping[int, bytes]) -> None:
         """Have the requests of a job that was not carried out wait for another one."""
@@ -189,7 +187,7 @@ class BatchJobs(Endpoint):
             if key in self._waiting:
                 self._pending[key], _ = self._waiting[key]
             else:  # a dead process had it sent
-                await self._asker.land(ask_id)
+                self._asker.land(ask_id)
 
     def _shrink(self, size: int, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
