@@ -104,7 +104,7 @@ class Asker:
         """Set up; `run_id` pays, `worker` is this process as `store.enter` numbered it."""
         self.store, self.run_id, self.worker, self.models = store, run_id, worker, models
         self.stopping = asyncio.Event()
-        self.stopped: Stopped | None = None
+        self.stopped: Exception | None = None
         self.outcome = Outcome()
         self.last_answer_s = time.monotonic()
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
@@ -139,11 +139,20 @@ class Asker:
 
     def stop(self, kind: str, message: str) -> None:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
-        self.stopped = self.stopped or Stopped(kind, message)
+        self.end(Stopped(kind, message))
+
+    def end(self, error: Exception) -> None:
+        """Stop as `stop` does; whatever would be sent from now on raises this error."""
+        self.stopped = self.stopped or error
         self.stopping.set()
         self._settled.set()
         for sender in (*self.models.endpoints.values(), *self._backends.values()):
             sender.wake()
+
+    @property
+    def at_cap(self) -> int:
+        """The number of requests under way, if some of them wait at the cap; otherwise 0."""
+        return len(self._under_way) if self._at_cap.locked() else 0
 
     async def finish(self) -> None:
         """Wait for everything in flight."""
@@ -196,7 +205,7 @@ class Asker:
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
-            except Exception:  # a crash: who waits for money goes on, and stops
+            except Exception:  # requests that wait at the cap must not wait for this one
                 self.land(ask_id)
                 raise
         self._failed_in_a_row[request.model], self.last_answer_s = 0, time.monotonic()
@@ -219,7 +228,8 @@ class Asker:
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
         final = is_final or time_outs >= TIME_OUTS
         gives_up = final or self.stopping.is_set()
-        pause = None if gives_up else pause_s(fault, len(faults), self.models.retry_s)
+        attempts = len(faults) * (2 if model in self._backends else 1)  # a batch job may take a day
+        pause = None if gives_up else pause_s(fault, attempts, self.models.retry_s)
         if pause is None:
             self.outcome.failures[fault.kind] += 1
             self._failed_in_a_row[model] += not is_final

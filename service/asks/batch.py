@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.asks import store as rows
-from service.asks.ask import ATTEMPTS, Asker, pause_s
+from service.asks.ask import ATTEMPTS, BUDGET, Asker, Stopped, pause_s
 from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.request import BAD_REQUEST, FINAL, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
 from service.asks.servers import Endpoint
@@ -36,10 +36,12 @@ BYTES_PER_JOB = 150_000_000  # and 200 MB
 LINE_BYTES = 120
 """What a line of a job has next to the request's body."""
 JOBS_AT_ONCE = 4
+LEAST_SHARE = 0.01
+"""At the cap, a smaller share of the requests makes no job: days would pass for a few answers."""
 QUIET_S = 30.0
 """A job is made after so long without a new request: then all coroutines wait for answers."""
 OUTAGE_S = 86_400.0
-"""A job is paid for and takes up to a day, so tagrpo waits through an outage of a day."""
+"""A job is paid for and takes up to a day, so tagrpo asks for it through an outage of a day."""
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 ENDED = ("completed", "failed", "expired", "cancelled")
@@ -75,7 +77,6 @@ class BatchJobs(Endpoint):
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiting: dict[bytes, tuple[Request, asyncio.Future[Answer]]] = {}
         self._pending: dict[bytes, Request] = {}  # those of them that are in no job
-        self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         """One for each job."""
         self._maker = asyncio.create_task(self._make_jobs())
@@ -93,8 +94,8 @@ class BatchJobs(Endpoint):
         """
         if request.prompt is not None:
             raise Fault(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true")
-        if self._error is not None:
-            raise self._error
+        if self._asker.stopped is not None:
+            raise self._asker.stopped
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[request.key], self._pending[request.key] = (request, done), request
         try:
@@ -109,7 +110,8 @@ class BatchJobs(Endpoint):
 
     def wake(self) -> None:
         """Let go of all requests, as the run stops."""
-        self._refuse_all(self._asker.stopped)
+        for key in self._waiting:
+            self._deliver(key, self._asker.stopped)
 
     async def close(self) -> None:
         """End the tasks and close the connections; the provider's jobs continue."""
@@ -128,13 +130,17 @@ class BatchJobs(Endpoint):
                     asker.in_flight |= keys.keys()  # who waits for money waits for them
                     self._start(tag, keys, remote_id)
                 before, size = size, len(self._pending)
-                is_due = size >= self._largest or 0 < size == before
-                if is_due and len(self._tasks) < self._at_once:
+                is_due, most = size >= self._largest or 0 < size == before, asker.at_cap
+                if is_due and size < LEAST_SHARE * most and not self._tasks:
+                    words = f"the remaining budget (--max-usd) covers {size:,} of {most:,} requests"
+                    for key in self._pending:
+                        self._deliver(key, Stopped(BUDGET, words))
+                elif is_due and size >= LEAST_SHARE * most and len(self._tasks) < self._at_once:
                     await self._make_job()
-                else:
-                    await asker.pause(self._quiet_s)
+                    continue
+                await asker.pause(self._quiet_s)
         except Exception as error:
-            self._refuse_all(error)
+            self._asker.end(error)
 
     async def _make_job(self) -> None:
         """Send the first pending requests as one job."""
@@ -178,10 +184,10 @@ class BatchJobs(Endpoint):
             else:
                 await self._collect(ended, keys)
         except Exception as error:
-            self._refuse_all(error)
+            self._asker.end(error)
 
     async def _put_back(self, tag: str, keys: Mapping[int, bytes]) -> None:
-        """Have the requests of a job that was not carried out wait for another one."""
+        """Put the requests of a job that was not carried out back among the pending ones."""
         await self._asker.store.write(rows.empty_job, tag)
         for ask_id, key in keys.items():
             if key in self._waiting:
@@ -204,7 +210,7 @@ class BatchJobs(Endpoint):
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
     async def _collect(self, ended: Any, keys: Mapping[int, bytes]) -> None:
-        """Hand out what a job brought for each of its requests; a second time gives the same."""
+        """Read the results of a job and deliver one for each of its requests."""
         reason = _error_message(ended) or f"the batch job {ended.status} without answering this request"
         entries: dict[str, Any] = {str(ask_id): {"error": {"message": reason}} for ask_id in keys}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
@@ -219,7 +225,7 @@ class BatchJobs(Endpoint):
         )
 
     async def _hand_out(self, ask_id: int, key: bytes, entry: Mapping[str, Any]) -> None:
-        """Give an answer or a refusal to who waits for it; store that of a dead process's request."""
+        """Deliver an answer or a refusal; store it if the request is from a dead process."""
         response = entry.get("response") or {}
         status, body = int(response.get("status_code") or 0), response.get("body") or {}
         outcome: Answer | Fault
@@ -234,19 +240,13 @@ class BatchJobs(Endpoint):
             final = isinstance(outcome, Fault) and outcome.kind in FINAL
             await self._asker.settle(ask_id, outcome, self.price, final=final)
 
-    def _deliver(self, key: bytes, outcome: Answer | Fault) -> bool:
-        """Give an outcome to who waits for it; return whether somebody does."""
+    def _deliver(self, key: bytes, outcome: Answer | Exception | None) -> bool:
+        """Give an outcome to the coroutine that waits for it; return whether there is one."""
         _, done = self._waiting.get(key, (None, None))
-        if done is None or done.done():
+        if outcome is None or done is None or done.done():
             return False
         done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
         return True
-
-    def _refuse_all(self, error: Exception | None) -> None:
-        self._error = error
-        for _, done in self._waiting.values():
-            if error is not None and not done.done():
-                done.set_exception(error)
 
     # Calls to the provider
 
@@ -257,7 +257,7 @@ class BatchJobs(Endpoint):
             for ask_id, body in bodies.items()
         )
         content = (f"{tag}.jsonl", text.encode())
-        file = await self._call(partial(self._client.files.create, file=content, purpose="batch"))
+        file = await self._call(partial(self._client.files.create, file=content, purpose="batch"), tag)
         create = partial(
             self._client.batches.create,
             completion_window="24h",
@@ -265,7 +265,7 @@ class BatchJobs(Endpoint):
             input_file_id=file.id,
             metadata={TAG: tag},
         )
-        return await self._call(create, partial(self._find, tag))
+        return await self._call(create, tag)
 
     async def _find(self, tag: str) -> Any:
         """Return the provider's job with this tag, None if it has none."""
@@ -283,12 +283,10 @@ class BatchJobs(Endpoint):
                 return remote
         return None
 
-    async def _call(
-        self, call: Callable[[], Awaitable[Any]], find: Callable[[], Awaitable[Any]] | None = None
-    ) -> Any:
-        """Call until there is an answer, through an outage of a day.
+    async def _call(self, call: Callable[[], Awaitable[Any]], new_tag: str | None = None) -> Any:
+        """Call until there is an answer, about a job that was sent through an outage of a day.
 
-        A call that must not be repeated has a `find` for what it did if the reply was lost.
+        `new_tag` is that of a job that is to be sent: it is looked for after a lost reply.
         """
         began, attempt = time.monotonic(), 0
         while True:
@@ -297,15 +295,20 @@ class BatchJobs(Endpoint):
                 return await call()
             except Exception as error:
                 fault = classify(error)
-            may_have_arrived = fault.billed or fault.kind == SERVER_ERROR
-            if find is not None and may_have_arrived and (result := await find()) is not None:
-                return result
-            if fault.kind not in RETRIED or time.monotonic() - began >= OUTAGE_S:
+            may_have_arrived = new_tag is not None and (fault.billed or fault.kind == SERVER_ERROR)
+            if may_have_arrived and (remote := await self._find(str(new_tag))) is not None:
+                return remote
+            pause = pause_s(fault, attempt, self._asker.models.retry_s)
+            is_patient = new_tag is None and time.monotonic() - began < OUTAGE_S
+            if pause is None and fault.kind in RETRIED and is_patient:
+                pause = self._poll_s
+            if pause is None:
+                if new_tag is not None:  # it never arrived
+                    await self._asker.store.write(rows.empty_job, new_tag)
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
             if attempt == ATTEMPTS:
                 _LOG.warning("batch jobs at %s: %s; tagrpo goes on trying", self._endpoint.where, fault)
-            pause = pause_s(fault, attempt, self._asker.models.retry_s)
-            await self._asker.pause(self._poll_s if pause is None else pause)
+            await self._asker.pause(pause)
 
 
 def _error_message(job: Any) -> str:

@@ -72,7 +72,7 @@ async def work_on_run(
     with db.write() as session:
         outcome.open = rows.count_tasks(session, run_id).get(OPEN, 0)
         finish_run(session, run_id, finished=not outcome.open)
-    if asker.stopped is not None and outcome.stopped is None:
+    if isinstance(asker.stopped, Stopped) and outcome.stopped is None:
         outcome.stopped, outcome.message = asker.stopped.kind, str(asker.stopped)
     return outcome
 

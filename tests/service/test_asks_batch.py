@@ -98,9 +98,10 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
         ({}, {"max_requests": 4}, 1, 4, Stopped, "the limit max_requests=4 is reached"),
         ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
         ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),
-        ({"end": "failed"}, {}, 6, 0, Failed, "^line 1 is bad$"),
-        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2, and none of the last one.
-        ({"end": "expired"}, {}, 6, 5, Failed, "^not done in time$"),
+        ({"fail_create": [400]}, {"cap": 6 * WORST}, 0, 0, PrerequisiteError, "batch jobs at .*: not now"),
+        ({"end": "failed"}, {}, 3, 0, Failed, "^line 1 is bad$"),
+        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2.
+        ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
     ],
 )
 def test_unanswered_requests_say_why(db, provider, settings, jobs, answers, kind, words, monkeypatch):
@@ -192,6 +193,30 @@ async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeyp
         assert all_answered(await first)
         assert (server.batches.lines, server.stats["paid_again"]) == (6, 0)
     assert (states(db), committed(db)) == (["lost"] * 6 + ["answered"] * 6, 6 * USED)
+
+
+async def test_an_error_of_a_job_that_was_taken_over_ends_the_run(db):
+    run = make_run(db)
+    async with OpenAIServer(batch_polls=10**6) as server:
+        async with asking(db, server, run) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: any(server.batches.asked.values()))
+            asker.stop("interrupted", "interrupted")
+            await asks
+        server.batches.jobs.clear()
+        async with asking(db, server, run) as later:
+            errors = await ask_all(later)
+    assert {type(error) for error in errors} == {PrerequisiteError}
+    assert "no such batch" in str(errors[0])
+
+
+def test_no_job_is_made_of_a_small_share_of_what_waits_at_the_cap(db, monkeypatch):
+    monkeypatch.setattr(batch, "LEAST_SHARE", 0.9)
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, cap=3 * WORST)
+    assert {getattr(each, "kind", None) for each in outcomes} == {"budget"}
+    assert any("(--max-usd) covers 3 of 6 requests" in str(each) for each in outcomes)
+    assert (server.batches.created, committed(db)) == (0, 0)
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db):
