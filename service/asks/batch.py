@@ -127,7 +127,7 @@ class BatchJobs(Endpoint):
         try:
             while True:
                 for tag, keys, remote_id in await asker.store.write(rows.take_over, asker.worker, self.model):
-                    asker.in_flight |= keys.keys()  # who waits for money waits for them
+                    asker.in_flight |= keys.keys()  # their money may become free
                     self._start(tag, keys, remote_id)
                 before, size = size, len(self._pending)
                 is_due, most = size >= self._largest or 0 < size == before, asker.at_cap
