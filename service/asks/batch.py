@@ -29,12 +29,10 @@ from service.errors import InputError, PrerequisiteError
 if TYPE_CHECKING:
     from service.asks.remote import RemoteEndpoint
 
-BATCH_PRICE = 0.5
-"""Share of the price of single requests."""
+BATCH_PRICE = 0.5  # share of the price of single requests
 LINES_PER_JOB = 10_000  # providers take up to 50,000 lines
 BYTES_PER_JOB = 150_000_000  # and 200 MB
-LINE_BYTES = 120
-"""What a line of a job has next to the request's body."""
+LINE_BYTES = 120  # of a line, next to the request's body
 JOBS_AT_ONCE = 4
 LEAST_SHARE = 0.01
 """At the cap, a smaller share of the requests makes no job: days would pass for a few answers."""
@@ -46,8 +44,7 @@ LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 ENDED = ("completed", "failed", "expired", "cancelled")
 PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
-TAG = "tagrpo"
-"""The entry in a job's metadata that holds its tag."""
+TAG = "tagrpo"  # the entry in a job's metadata that holds its tag
 
 _LOG = logging.getLogger("tagrpo.asks")
 
@@ -77,8 +74,7 @@ class BatchJobs(Endpoint):
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiting: dict[bytes, tuple[Request, asyncio.Future[Answer]]] = {}
         self._pending: dict[bytes, Request] = {}  # those of them that are in no job
-        self._tasks: set[asyncio.Task[None]] = set()
-        """One for each job."""
+        self._tasks: set[asyncio.Task[None]] = set()  # one for each job
         self._maker = asyncio.create_task(self._make_jobs())
 
     async def open(self) -> None:

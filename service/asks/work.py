@@ -50,9 +50,8 @@ async def work_on_run(
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)
         watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
-        interrupt = partial(asker.stop, INTERRUPTED, "interrupted")
         try:
-            with finish_on_signals(interrupt, models.budget.grace_s):
+            with finish_on_signals(partial(asker.stop, INTERRUPTED, "interrupted"), models.budget.grace_s):
                 try:
                     await _do_tasks(asker, do_task)
                 except ExceptionGroup as errors:  # in-flight requests finish and are stored first
