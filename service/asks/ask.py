@@ -24,9 +24,6 @@ from service.runs.spending import read_account
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
 
-IN_A_JOB = "batch job"
-"""Why a request fails that only a process with batch jobs can collect."""
-
 ATTEMPTS = 6
 LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 60.0, 300.0
 TIME_OUTS = 2
@@ -107,14 +104,14 @@ class Asker:
         """Set up; `run_id` pays, `worker` is this process as `store.enter` numbered it."""
         self.store, self.run_id, self.worker, self.models = store, run_id, worker, models
         self.stopping = asyncio.Event()
-        self.stopped: Stopped | None = None
+        self.stopped: Exception | None = None
         self.outcome = Outcome()
         self.last_answer_s = time.monotonic()
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self.in_flight: set[int] = set()  # attempts that wait for a reply
         self._begin_rows = partial(rows.begin, run_id, worker)
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
-        self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
+        self._at_cap, self._settled = asyncio.Lock(), asyncio.Event()
         self._backends = {model: make(self) for model, make in models.backends.items()}
 
     async def ask(self, request: Request) -> Answer:
@@ -126,7 +123,8 @@ class Asker:
         if task is None:
             task = asyncio.create_task(self._ask(request))
             self._under_way[request.key] = task
-            task.add_done_callback(lambda done: self._forget(request.key, done))
+            task.add_done_callback(lambda _: self._under_way.pop(request.key))
+            task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a caller may be gone
         return await asyncio.shield(task)
 
     async def once(self, name: str, compute: Callable[[], Awaitable[Any]]) -> Any:
@@ -141,10 +139,20 @@ class Asker:
 
     def stop(self, kind: str, message: str) -> None:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
-        self.stopped = self.stopped or Stopped(kind, message)
+        self.end(Stopped(kind, message))
+
+    def end(self, error: Exception) -> None:
+        """Stop as `stop` does; whatever would be sent from now on raises this error."""
+        self.stopped = self.stopped or error
         self.stopping.set()
+        self._settled.set()
         for sender in (*self.models.endpoints.values(), *self._backends.values()):
             sender.wake()
+
+    @property
+    def at_cap(self) -> int:
+        """The number of requests under way, if some of them wait at the cap; otherwise 0."""
+        return len(self._under_way) if self._at_cap.locked() else 0
 
     async def finish(self) -> None:
         """Wait for everything in flight."""
@@ -161,33 +169,20 @@ class Asker:
         for task in self._under_way.values():
             task.cancel()
 
-    async def find(self, request: Request) -> Answer | None:
-        """Return the stored answer, None if there is none; raise `Failed` if the request failed for good."""
-        row = await self.store.read_together(rows.find, request.key)
-        if row is None:
-            return None
-        if row.state == FINAL:
-            kind, _, message = row.error.partition(": ")
-            raise Failed(kind, message, final=True)
-        return replace(read_reply(row.reply, seeded=row.seeded), ask_id=row.id, body="")
-
-    def _forget(self, key: bytes, done: asyncio.Task[Answer]) -> None:
-        del self._under_way[key]
-        if not done.cancelled():
-            done.exception()  # the callers have it
-
     async def _ask(self, request: Request) -> Answer:
         """Look up, or send until there is an answer."""
-        faults, looks = list[Fault](), 0
-        while (stored := await self.find(request)) is None:
+        faults, look_again_s = list[Fault](), ELSEWHERE_POLL_S
+        while (stored := await self.store.read_together(rows.find, request.key)) is None:
             sent = await self._attempt(request, faults)
             if isinstance(sent, Answer):
                 return sent
             if sent is None:
-                sent = ELSEWHERE_POLL_S * 2.0**looks
-                looks = min(looks + 1, 6)
+                sent, look_again_s = look_again_s, min(2 * look_again_s, LONGEST_PAUSE_S)
             await self.pause(sent)
-        return stored
+        if stored.state == FINAL:
+            kind, _, message = stored.error.partition(": ")
+            raise Failed(kind, message, final=True)
+        return replace(read_reply(stored.reply, seeded=stored.seeded), ask_id=stored.id, body="")
 
     async def _attempt(self, request: Request, faults: list[Fault]) -> Answer | float | None:
         """Reserve, send once, store; the slot is free again as soon as the reply has come.
@@ -201,7 +196,7 @@ class Asker:
             ask_id = await self._begin((request, worst, UNSENT if backend else None))
             if ask_id is None:
                 if backend is None and await self.store.read(rows.is_in_idle_job, request.key):
-                    raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
+                    raise Failed("in a batch job", "resume with batch=true", final=False)
                 return None
             self.in_flight.add(ask_id)
             began = time.monotonic()
@@ -210,15 +205,15 @@ class Asker:
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
-            except Exception:  # a crash: who waits for money goes on, and stops
-                await self.land(ask_id)
+            except Exception:  # requests that wait at the cap must not wait for this one
+                self.land(ask_id)
                 raise
         self._failed_in_a_row[request.model], self.last_answer_s = 0, time.monotonic()
         seconds = self.last_answer_s - began
-        answer = await self.keep(request.model, ask_id, answer, sender.price, seconds)
+        await self.settle(ask_id, answer, sender.price, seconds=seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
-        return answer
+        return replace(answer, ask_id=ask_id, body="")
 
     async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
         """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up.
@@ -233,7 +228,8 @@ class Asker:
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
         final = is_final or time_outs >= TIME_OUTS
         gives_up = final or self.stopping.is_set()
-        pause = None if gives_up else pause_s(fault, len(faults), self.models.retry_s)
+        attempts = len(faults) * (2 if model in self._backends else 1)  # a batch job may take a day
+        pause = None if gives_up else pause_s(fault, attempts, self.models.retry_s)
         if pause is None:
             self.outcome.failures[fault.kind] += 1
             self._failed_in_a_row[model] += not is_final
@@ -247,7 +243,7 @@ class Asker:
                 self.stop(FAILING, words)
         then = "not retried" if pause is None else f"retrying in {pause:.1f} s"
         _LOG.info("%s request to %s, id %d: %s; %s", request.kind, model, ask_id, fault, then)
-        await self.end_failed(ask_id, fault, final=final)
+        await self.settle(ask_id, fault, None, final=final)
         if pause is None:
             raise Failed(fault.kind, fault.message, final=final)
         return pause
@@ -255,15 +251,17 @@ class Asker:
     async def _begin(self, attempt: tuple[Request, int | None, str | None]) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
         if (begun := await self._try(attempt)) == NO_ROOM:
-            async with self._at_cap, self._settled:  # one at a time tries again
-                while (begun := await self._try(attempt)) == NO_ROOM:
-                    if not self.in_flight:
-                        cap_usd, spent_usd = await self.store.read(read_account, self.run_id)
-                        spent = f"${spent_usd:.4f} of --max-usd {cap_usd} is spent"
-                        raise Stopped(
-                            BUDGET, f"{spent}, and the next request might cost more than what is left"
-                        )
-                    await self._settled.wait()
+            async with self._at_cap:  # one at a time tries again
+                others = True
+                while others and begun == NO_ROOM:
+                    self._settled.clear()
+                    others = bool(self.in_flight)
+                    if (begun := await self._try(attempt)) == NO_ROOM and others:
+                        await self._settled.wait()
+        if begun == NO_ROOM:
+            cap_usd, spent_usd = await self.store.read(read_account, self.run_id)
+            spent = f"${spent_usd:.4f} of --max-usd {cap_usd} is spent"
+            raise Stopped(BUDGET, f"{spent}, and the next request might cost more than what is left")
         return begun if isinstance(begun, int) else None
 
     async def _try(self, attempt: tuple[Request, int | None, str | None]) -> int | str:
@@ -277,32 +275,32 @@ class Asker:
         self.outcome.sent -= not isinstance(begun, int)
         return begun
 
-    async def keep(self, model: str, ask_id: int, answer: Answer, price: Any, seconds: float = 0.0) -> Answer:
-        """Store an answer and its cost before anyone can use it; return it with its id."""
-        tokens = answer.prompt_tokens, answer.completion_tokens
-        cost = cost_pico(price, *tokens) if any(tokens) else None
-        await self._end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, answer.seeded, answer.body))
-        self.outcome.answered += 1
-        self.outcome.completion_tokens += answer.completion_tokens
-        self.outcome.pico_usd += cost or 0
-        return replace(answer, ask_id=ask_id, body="")
+    async def settle(
+        self, ask_id: int, outcome: Answer | Fault, price: Any, *, final: bool = False, seconds: float = 0.0
+    ) -> None:
+        """Store the outcome of an attempt and its cost before anyone can use it.
 
-    async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
-        """Store a failed attempt; a possible bill counts at its worst case."""
-        state = FINAL if final else FAILED
-        await self._end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
-
-    async def _end(self, ended: Ended) -> None:
+        A possible bill of a failed one counts at its worst case.
+        """
+        if isinstance(outcome, Fault):
+            cost, state = None if outcome.billed else 0, FINAL if final else FAILED
+            ended = Ended(ask_id, state, cost, error=str(outcome))
+        else:
+            tokens = outcome.prompt_tokens, outcome.completion_tokens
+            cost = cost_pico(price, *tokens) if any(tokens) else None
+            ended = Ended(ask_id, ANSWERED, cost, *tokens, seconds, outcome.seeded, outcome.body)
         try:
             await self.store.write_together(rows.end, ended)
         finally:
-            await self.land(ended.ask_id)
+            self.land(ask_id)
+        self.outcome.answered += ended.state == ANSWERED
+        self.outcome.completion_tokens += ended.completion_tokens
+        self.outcome.pico_usd += cost or 0
 
-    async def land(self, ask_id: int) -> None:
+    def land(self, ask_id: int) -> None:
         """Note that an attempt is no longer in flight."""
-        async with self._settled:  # who waits for room sees the money and the attempt change together
-            self.in_flight.discard(ask_id)
-            self._settled.notify()
+        self.in_flight.discard(ask_id)
+        self._settled.set()
 
     async def pause(self, seconds: float) -> None:
         """Wait; raise `Stopped` if the run stops meanwhile."""

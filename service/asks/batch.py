@@ -20,7 +20,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
 from service.asks import store as rows
-from service.asks.ask import ATTEMPTS, Asker, pause_s
+from service.asks.ask import ATTEMPTS, BUDGET, Asker, Stopped, pause_s
 from service.asks.faults import classify, fault_of_status, shorten
 from service.asks.request import BAD_REQUEST, FINAL, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
 from service.asks.servers import Endpoint
@@ -29,23 +29,22 @@ from service.errors import InputError, PrerequisiteError
 if TYPE_CHECKING:
     from service.asks.remote import RemoteEndpoint
 
-BATCH_PRICE = 0.5
-"""Share of the price of single requests."""
+BATCH_PRICE = 0.5  # share of the price of single requests
 LINES_PER_JOB = 10_000  # providers take up to 50,000 lines
 BYTES_PER_JOB = 150_000_000  # and 200 MB
-LINE_BYTES = 120
-"""What a line of a job has next to the request's body."""
+LINE_BYTES = 120  # of a line, next to the request's body
 JOBS_AT_ONCE = 4
+LEAST_SHARE = 0.01
+"""At the cap, a smaller share of the requests makes no job: days would pass for a few answers."""
 QUIET_S = 30.0
 """A job is made after so long without a new request: then all coroutines wait for answers."""
 OUTAGE_S = 86_400.0
-"""A job is paid for and takes up to a day, so tagrpo waits through an outage of a day."""
+"""A job is paid for and takes up to a day, so tagrpo asks for it through an outage of a day."""
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
 ENDED = ("completed", "failed", "expired", "cancelled")
 PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
-TAG = "tagrpo"
-"""The entry in a job's metadata that holds its tag."""
+TAG = "tagrpo"  # the entry in a job's metadata that holds its tag
 
 _LOG = logging.getLogger("tagrpo.asks")
 
@@ -75,9 +74,7 @@ class BatchJobs(Endpoint):
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiting: dict[bytes, tuple[Request, asyncio.Future[Answer]]] = {}
         self._pending: dict[bytes, Request] = {}  # those of them that are in no job
-        self._error: Exception | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        """One for each job."""
+        self._tasks: set[asyncio.Task[None]] = set()  # one for each job
         self._maker = asyncio.create_task(self._make_jobs())
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[None]:
@@ -90,8 +87,8 @@ class BatchJobs(Endpoint):
         """
         if request.prompt is not None:
             raise Fault(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true")
-        if self._error is not None:
-            raise self._error
+        if self._asker.stopped is not None:
+            raise self._asker.stopped
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._waiting[request.key], self._pending[request.key] = (request, done), request
         try:
@@ -106,7 +103,8 @@ class BatchJobs(Endpoint):
 
     def wake(self) -> None:
         """Let go of all requests, as the run stops."""
-        self._refuse_all(self._asker.stopped)
+        for key in self._waiting:
+            self._deliver(key, self._asker.stopped)
 
     async def close(self) -> None:
         """End the tasks; the provider's jobs continue."""
@@ -121,16 +119,20 @@ class BatchJobs(Endpoint):
         try:
             while True:
                 for tag, keys, remote_id in await asker.store.write(rows.take_over, asker.worker, self.model):
-                    asker.in_flight |= keys.keys()  # who waits for money waits for them
+                    asker.in_flight |= keys.keys()  # their money may become free
                     self._start(tag, keys, remote_id)
                 before, size = size, len(self._pending)
-                is_due = size >= self._largest or 0 < size == before
-                if is_due and len(self._tasks) < self._at_once:
+                is_due, most = size >= self._largest or 0 < size == before, asker.at_cap
+                if is_due and size < LEAST_SHARE * most and not self._tasks:
+                    words = f"the remaining budget (--max-usd) covers {size:,} of {most:,} requests"
+                    for key in self._pending:
+                        self._deliver(key, Stopped(BUDGET, words))
+                elif is_due and size >= LEAST_SHARE * most and len(self._tasks) < self._at_once:
                     await self._make_job()
-                else:
-                    await asker.pause(self._quiet_s)
+                    continue
+                await asker.pause(self._quiet_s)
         except Exception as error:
-            self._refuse_all(error)
+            self._asker.end(error)
 
     async def _make_job(self) -> None:
         """Send the first pending requests as one job."""
@@ -142,8 +144,12 @@ class BatchJobs(Endpoint):
         ids = await asker.store.write(rows.open_job, asker.run_id, asker.worker, self.model, tag, keys)
         for key in keys:
             self._pending.pop(key, None)
-        remote = await self._submit(tag, {ids[key]: body for key, body in zip(keys, bodies, strict=False)})
-        self._start(tag, {ask_id: key for key, ask_id in ids.items()}, remote.id)
+            if key not in ids:  # this process was silent for so long that another one has it
+                self._deliver(key, Fault(SERVER_ERROR, "another process sends it"))
+        sent = {ids[key]: body for key, body in zip(keys, bodies, strict=False) if key in ids}
+        if sent:
+            remote = await self._submit(tag, sent)
+            self._start(tag, {ask_id: key for key, ask_id in ids.items()}, remote.id)
 
     def _start(self, tag: str, keys: Mapping[int, bytes], remote_id: str | None) -> None:
         task = asyncio.create_task(self._carry_out(tag, keys, remote_id))
@@ -170,16 +176,16 @@ class BatchJobs(Endpoint):
             else:
                 await self._collect(ended, keys)
         except Exception as error:
-            self._refuse_all(error)
+            self._asker.end(error)
 
     async def _put_back(self, tag: str, keys: Mapping[int, bytes]) -> None:
-        """Have the requests of a job that was not carried out wait for another one."""
+        """Put the requests of a job that was not carried out back among the pending ones."""
         await self._asker.store.write(rows.empty_job, tag)
         for ask_id, key in keys.items():
             if key in self._waiting:
                 self._pending[key], _ = self._waiting[key]
             else:  # a dead process had it sent
-                await self._asker.land(ask_id)
+                self._asker.land(ask_id)
 
     def _shrink(self, size: int, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
@@ -196,7 +202,7 @@ class BatchJobs(Endpoint):
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
     async def _collect(self, ended: Any, keys: Mapping[int, bytes]) -> None:
-        """Hand out what a job brought for each of its requests; a second time gives the same."""
+        """Read the results of a job and deliver one for each of its requests."""
         reason = _error_message(ended) or f"the batch job {ended.status} without answering this request"
         entries: dict[str, Any] = {str(ask_id): {"error": {"message": reason}} for ask_id in keys}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
@@ -211,7 +217,7 @@ class BatchJobs(Endpoint):
         )
 
     async def _hand_out(self, ask_id: int, key: bytes, entry: Mapping[str, Any]) -> None:
-        """Give an answer or a refusal to who waits for it; store that of a dead process's request."""
+        """Deliver an answer or a refusal; store it if the request is from a dead process."""
         response = entry.get("response") or {}
         status, body = int(response.get("status_code") or 0), response.get("body") or {}
         outcome: Answer | Fault
@@ -222,19 +228,17 @@ class BatchJobs(Endpoint):
             outcome = self._endpoint.read(json.dumps(body))
         except Fault as fault:
             outcome = fault
-        _, done = self._waiting.get(key, (None, None))
-        if done is not None and not done.done():
-            done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
-        elif isinstance(outcome, Answer):
-            await self._asker.keep(self.model, ask_id, outcome, self.price)
-        else:
-            await self._asker.end_failed(ask_id, outcome, final=outcome.kind in FINAL)
+        if not self._deliver(key, outcome):
+            final = isinstance(outcome, Fault) and outcome.kind in FINAL
+            await self._asker.settle(ask_id, outcome, self.price, final=final)
 
-    def _refuse_all(self, error: Exception | None) -> None:
-        self._error = error
-        for _, done in self._waiting.values():
-            if error is not None and not done.done():
-                done.set_exception(error)
+    def _deliver(self, key: bytes, outcome: Answer | Exception | None) -> bool:
+        """Give an outcome to the coroutine that waits for it; return whether there is one."""
+        _, done = self._waiting.get(key, (None, None))
+        if outcome is None or done is None or done.done():
+            return False
+        done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
+        return True
 
     # Calls to the provider
 
@@ -245,7 +249,7 @@ class BatchJobs(Endpoint):
             for ask_id, body in bodies.items()
         )
         content = (f"{tag}.jsonl", text.encode())
-        file = await self._call(partial(self._client.files.create, file=content, purpose="batch"))
+        file = await self._call(partial(self._client.files.create, file=content, purpose="batch"), tag)
         create = partial(
             self._client.batches.create,
             completion_window="24h",
@@ -253,7 +257,7 @@ class BatchJobs(Endpoint):
             input_file_id=file.id,
             metadata={TAG: tag},
         )
-        return await self._call(create, partial(self._find, tag))
+        return await self._call(create, tag)
 
     async def _find(self, tag: str) -> Any:
         """Return the provider's job with this tag, None if it has none."""
@@ -271,12 +275,10 @@ class BatchJobs(Endpoint):
                 return remote
         return None
 
-    async def _call(
-        self, call: Callable[[], Awaitable[Any]], find: Callable[[], Awaitable[Any]] | None = None
-    ) -> Any:
-        """Call until there is an answer, through an outage of a day.
+    async def _call(self, call: Callable[[], Awaitable[Any]], new_tag: str | None = None) -> Any:
+        """Call until there is an answer, about a job that was sent through an outage of a day.
 
-        A call that must not be repeated has a `find` for what it did if the reply was lost.
+        `new_tag` is that of a job that is to be sent: it is looked for after a lost reply.
         """
         began, attempt = time.monotonic(), 0
         while True:
@@ -285,15 +287,20 @@ class BatchJobs(Endpoint):
                 return await call()
             except Exception as error:
                 fault = classify(error)
-            may_have_arrived = fault.billed or fault.kind == SERVER_ERROR
-            if find is not None and may_have_arrived and (result := await find()) is not None:
-                return result
-            if fault.kind not in RETRIED or time.monotonic() - began >= OUTAGE_S:
+            may_have_arrived = new_tag is not None and (fault.billed or fault.kind == SERVER_ERROR)
+            if may_have_arrived and (remote := await self._find(str(new_tag))) is not None:
+                return remote
+            pause = pause_s(fault, attempt, self._asker.models.retry_s)
+            is_patient = new_tag is None and time.monotonic() - began < OUTAGE_S
+            if pause is None and fault.kind in RETRIED and is_patient:
+                pause = self._poll_s
+            if pause is None:
+                if new_tag is not None:  # it never arrived
+                    await self._asker.store.write(rows.empty_job, new_tag)
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
             if attempt == ATTEMPTS:
                 _LOG.warning("batch jobs at %s: %s; tagrpo goes on trying", self._endpoint.where, fault)
-            pause = pause_s(fault, attempt, self._asker.models.retry_s)
-            await self._asker.pause(self._poll_s if pause is None else pause)
+            await self._asker.pause(pause)
 
 
 def _error_message(job: Any) -> str:

@@ -244,16 +244,17 @@ _END = (
 
 
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
-    """Store the outcomes of attempts, settle their costs."""
+    """Store the outcomes of attempts, settle their costs; a second time changes nothing."""
     connection, changes, now = session.connection(), Counter[str](), time.time()
-    query = select(AskRow.id, AskRow.run_id, AskRow.worst_pico, AskRow.job)
+    counted = func.coalesce(AskRow.cost_pico, AskRow.worst_pico, 0).label("counted")
+    query = select(AskRow.id, AskRow.run_id, AskRow.job, counted)
     rows_begun = connection.execute(query.where(AskRow.id.in_([each.ask_id for each in ended])))
     begun = {row.id: row for row in rows_begun}
     rows = []
     for each in ended:
         row = begun[each.ask_id]
         if row.run_id is not None and each.cost_pico is not None:
-            changes[row.run_id] += each.cost_pico - (row.worst_pico or 0)
+            changes[row.run_id] += each.cost_pico - row.counted
         columns = {name: value for name, value in vars(each).items() if name not in ("state", "reply")}
         keeps_key = each.state in (ANSWERED, FINAL)
         rows.append({**columns, "new_state": each.state, "keeps_key": keeps_key, "ended_at": now})
@@ -282,18 +283,18 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
     holders = dict(connection.execute(held).all())
     dead = dead_workers(session, set(holders.values()))
     if lost := [ask_id for ask_id, worker in holders.items() if worker in dead]:
-        _withdraw(session, AskRow.id.in_(lost))
-        freed = {"state": LOST, "key": None, "ended_at": time.time()}
-        connection.execute(update(AskRow).where(AskRow.id.in_(lost)).values(freed))
+        are_lost = AskRow.id.in_(lost)
+        _return_money(session, are_lost, AskRow.job == UNSENT)
+        cost = case((AskRow.job == UNSENT, 0))
+        freed = {"state": LOST, "key": None, "ended_at": time.time(), "cost_pico": cost}
+        connection.execute(update(AskRow).where(are_lost).values(freed))
 
 
-def _withdraw(session: Session, condition: ColumnElement[bool]) -> None:
-    """Forget attempts that still wait for a batch job."""
-    unsent = (AskRow.job == UNSENT, AskRow.state == SENT, condition)
-    reserved = select(AskRow.run_id, func.sum(AskRow.worst_pico)).where(*unsent).group_by(AskRow.run_id)
+def _return_money(session: Session, *conditions: ColumnElement[bool]) -> None:
+    """Take back what was reserved for attempts."""
+    reserved = select(AskRow.run_id, func.sum(AskRow.worst_pico)).where(*conditions).group_by(AskRow.run_id)
     for run_id, pico in session.execute(reserved).all():
         _commit_money(session, run_id, -(pico or 0))
-    session.execute(delete(AskRow).where(*unsent))
 
 
 # Batch jobs. One is open as long as a request in it has no outcome.
@@ -306,7 +307,7 @@ def open_job(
     session.execute(
         insert(JobRow).values(tag=tag, run_id=run_id, worker=worker, model=model, collected=False)
     )
-    unsent = (AskRow.key.in_(keys), AskRow.job == UNSENT, AskRow.state == SENT)
+    unsent = (AskRow.key.in_(keys), AskRow.worker == worker, AskRow.job == UNSENT, AskRow.state == SENT)
     added = update(AskRow).where(*unsent).values(job=tag).returning(AskRow.key, AskRow.id)
     return {key or b"": ask_id for key, ask_id in session.connection().execute(added)}
 
@@ -359,7 +360,9 @@ def beat(session: Session, worker: int) -> None:
 
 def leave(session: Session, worker: int) -> None:
     """Release the tasks and unanswered requests of a worker that ends."""
-    _withdraw(session, AskRow.worker == worker)
+    unsent = (AskRow.worker == worker, AskRow.job == UNSENT, AskRow.state == SENT)
+    _return_money(session, *unsent)
+    session.execute(delete(AskRow).where(*unsent))
     session.execute(update(TaskRow).where(TaskRow.worker == worker).values(worker=None))
     session.execute(update(WorkerRow).where(WorkerRow.id == worker).values(seen_at=LEFT))
 

@@ -60,7 +60,7 @@ class AskRow(Base):
     model: Mapped[str]
     state: Mapped[str]
     worker: Mapped[int]
-    job: Mapped[str | None]
+    job: Mapped[str | None]  # tag of its batch job, or `store.UNSENT`
     seeded: Mapped[bool]
     worst_pico: Mapped[int | None]  # 1e-12 USD; NULL if the price is not known
     cost_pico: Mapped[int | None]  # NULL: it counts at its worst case
@@ -114,4 +114,4 @@ class JobRow(Base):
     model: Mapped[str]
     worker: Mapped[int]
     remote_id: Mapped[str | None]
-    collected: Mapped[bool]
+    collected: Mapped[bool]  # each request in it has an outcome

@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 
 from service.asks import store as rows
-from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
+from service.asks.ask import INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.database import Database
@@ -50,9 +50,8 @@ async def work_on_run(
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)
         watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
-        interrupt = partial(asker.stop, INTERRUPTED, "interrupted")
         try:
-            with finish_on_signals(interrupt, models.budget.grace_s):
+            with finish_on_signals(partial(asker.stop, INTERRUPTED, "interrupted"), models.budget.grace_s):
                 try:
                     await _do_tasks(asker, do_task)
                 except ExceptionGroup as errors:  # in-flight requests finish and are stored first
@@ -72,28 +71,37 @@ async def work_on_run(
     with db.write() as session:
         outcome.open = rows.count_tasks(session, run_id).get(OPEN, 0)
         finish_run(session, run_id, finished=not outcome.open)
-    if asker.stopped is not None and outcome.stopped is None:
+    if isinstance(asker.stopped, Stopped) and outcome.stopped is None:
         outcome.stopped, outcome.message = asker.stopped.kind, str(asker.stopped)
     return outcome
 
 
 async def _do_tasks(asker: Asker, do_task: Work) -> None:
     """Do each open task once, many at a time; at the end wait for other processes' tasks, as they may die."""
-    store, run, at_once = asker.store, (asker.run_id, asker.worker), asker.models.at_once
-    places, left_open = asyncio.Semaphore(at_once), set[int]()
+    store, outcome, at_once = asker.store, asker.outcome, asker.models.at_once
+    run, places, left_open = (asker.run_id, asker.worker), asyncio.Semaphore(at_once), set[int]()
 
     async def do(position: int, item: str) -> None:
+        state, error = OPEN, None
         try:
-            state, error = await _do(asker, do_task, item)
-            if state == OPEN:  # noted before it can be claimed again
-                left_open.add(position)
-            row = {"of_run": asker.run_id, "place": position, "holder": asker.worker}
-            await store.write_together(rows.finish, {**row, "state": state, "error": error})
+            await do_task(asker, item)
+            state = DONE
+        except Stopped as stopped:
+            if outcome.stopped is None:
+                outcome.stopped, outcome.message = stopped.kind, str(stopped)
+        except Failed as failed:
+            state, error = FAILED_TASK if failed.final else OPEN, f"{failed.kind}: {failed}"
         finally:
             places.release()
+        outcome.done += state == DONE
+        outcome.failed += state == FAILED_TASK
+        if state == OPEN:  # noted before it can be claimed again
+            left_open.add(position)
+        row = {"of_run": asker.run_id, "place": position, "holder": asker.worker}
+        await store.write_together(rows.finish, {**row, "state": state, "error": error})
 
     def goes_on() -> bool:
-        return asker.outcome.stopped is None and not asker.stopping.is_set()
+        return outcome.stopped is None and not asker.stopping.is_set()
 
     async with asyncio.TaskGroup() as tasks:
         while goes_on():
@@ -108,24 +116,6 @@ async def _do_tasks(asker: Asker, do_task: Work) -> None:
                 await asyncio.sleep(OTHERS_POLL_S)
 
 
-async def _do(asker: Asker, do_task: Work, item: str) -> tuple[str, str | None]:
-    """Do a task; return its state and what went wrong."""
-    outcome = asker.outcome
-    try:
-        await do_task(asker, item)
-    except Stopped as stopped:
-        if outcome.stopped is None:
-            outcome.stopped, outcome.message = stopped.kind, str(stopped)
-        return OPEN, None
-    except Failed as failed:
-        outcome.failed += failed.final
-        if failed.kind == IN_A_JOB:
-            return OPEN, None
-        return (FAILED_TASK if failed.final else OPEN), f"{failed.kind}: {failed}"
-    outcome.done += 1
-    return DONE, None
-
-
 async def _beat(asker: Asker) -> None:
     """Show that this process is alive, and say what it waits for after a long time without an answer."""
     stall_s, warned = asker.models.budget.stall_s, 0.0
@@ -134,7 +124,7 @@ async def _beat(asker: Asker) -> None:
         await asker.store.write(rows.beat, asker.worker)
         silent_s = time.monotonic() - asker.last_answer_s
         waits = [each.waits_for for each in asker.models.endpoints.values() if each.waits_for]
-        if waits and silent_s >= stall_s and warned != asker.last_answer_s:
+        if asker.in_flight and waits and silent_s >= stall_s and warned != asker.last_answer_s:
             warned = asker.last_answer_s
             _LOG.warning("no answer for %.0f s; in flight: %s", silent_s, "; ".join(waits))
 

@@ -194,7 +194,7 @@ def test_batch_jobs_end_in_the_same_state_at_half_the_price_even_when_sigterm_co
         assert time.monotonic() - began < 100
         direct = run_here(*(word for word in arguments if word != "proposer.batch=true"))
         assert direct.code == 3, direct.err
-        assert "open; resume with" in direct.err
+        assert "in a batch job: resume with batch=true=8" in direct.out
         with Database.open(db, read_only=True) as database, database.read() as session:
             assert find_run(session, "run").finished_at is None
         done = run_here(*arguments)

@@ -22,6 +22,7 @@ from service.asks.tables import AskRow, JobRow, WorkerRow
 from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Budget
+from service.process import this_process
 from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)
@@ -97,9 +98,10 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
         ({}, {"max_requests": 4}, 1, 4, Stopped, "the limit max_requests=4 is reached"),
         ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
         ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),
-        ({"end": "failed"}, {}, 6, 0, Failed, "^line 1 is bad$"),
-        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2, and none of the last one.
-        ({"end": "expired"}, {}, 6, 5, Failed, "^not done in time$"),
+        ({"fail_create": [400]}, {"cap": 6 * WORST}, 0, 0, PrerequisiteError, "batch jobs at .*: not now"),
+        ({"end": "failed"}, {}, 3, 0, Failed, "^line 1 is bad$"),
+        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2.
+        ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
     ],
 )
 def test_unanswered_requests_say_why(db, provider, settings, jobs, answers, kind, words, monkeypatch):
@@ -164,7 +166,57 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
     assert committed(db) == 6 * USED
     with db.read() as session:
         assert set(session.scalars(select(JobRow.collected))) == {True}
-        assert set(session.scalars(select(AskRow.state))) == {"answered"}
+    lost = ["lost"] * 6 * (moment in MOMENTS[:2])  # at no cost
+    assert states(db) == lost + ["answered"] * 6
+
+
+async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeypatch):
+    run, make = make_run(db, cap_pico=12 * WORST), BatchJobs._make_job
+    held, worker = asyncio.Event(), update(WorkerRow).where(WorkerRow.process.startswith("lost"))
+
+    async def make_later(jobs: BatchJobs) -> None:
+        await held.wait()
+        await make(jobs)
+
+    async with OpenAIServer(batch_polls=2) as server, asking(db, server, run) as near:
+        with monkeypatch.context() as patch:
+            patch.setattr(BatchJobs, "_make_job", make_later)
+            first = asyncio.create_task(ask_all(near))
+            await until(lambda: states(db) == ["sent"] * 6)
+        with db.write() as session:
+            session.execute(update(WorkerRow).values(seen_at=0.0, process="lost|1|machine|1|1.00"))
+        async with asking(db, server, run) as far:
+            assert all_answered(await ask_all(far))
+        with db.write() as session:
+            session.execute(worker.values(process=this_process(), seen_at=1e12))
+        held.set()
+        assert all_answered(await first)
+        assert (server.batches.lines, server.stats["paid_again"]) == (6, 0)
+    assert (states(db), committed(db)) == (["lost"] * 6 + ["answered"] * 6, 6 * USED)
+
+
+async def test_an_error_of_a_job_that_was_taken_over_ends_the_run(db):
+    run = make_run(db)
+    async with OpenAIServer(batch_polls=10**6) as server:
+        async with asking(db, server, run) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: any(server.batches.asked.values()))
+            asker.stop("interrupted", "interrupted")
+            await asks
+        server.batches.jobs.clear()
+        async with asking(db, server, run) as later:
+            errors = await ask_all(later)
+    assert {type(error) for error in errors} == {PrerequisiteError}
+    assert "no such batch" in str(errors[0])
+
+
+def test_no_job_is_made_of_a_small_share_of_what_waits_at_the_cap(db, monkeypatch):
+    monkeypatch.setattr(batch, "LEAST_SHARE", 0.9)
+    server = OpenAIServer()
+    outcomes = run_batch(db, server, cap=3 * WORST)
+    assert {getattr(each, "kind", None) for each in outcomes} == {"budget"}
+    assert any("(--max-usd) covers 3 of 6 requests" in str(each) for each in outcomes)
+    assert (server.batches.created, committed(db)) == (0, 0)
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db):
@@ -181,6 +233,25 @@ async def test_another_run_collects_the_job_of_a_stopped_one(db):
         assert (server.batches.created, server.stats["paid_again"]) == (1, 0)
     with db.read() as session:
         assert set(session.scalars(select(AskRow.run_id))) == {first.id}
+
+
+async def test_the_money_of_a_job_is_waited_for_until_the_run_stops(db):
+    run = make_run(db, cap_pico=6 * WORST)
+    async with OpenAIServer(batch_polls=10**6) as server:
+        async with asking(db, server, run) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: any(server.batches.asked.values()))
+            asker.stop("interrupted", "interrupted")
+            await asks
+        async with asking(db, server, run) as later:
+            waiting = asyncio.create_task(ask_all(later, [question(20, OPENAI)]))
+            await until(later._at_cap.locked)
+            await asyncio.sleep(0.05)
+            later.stop("interrupted", "interrupted")
+            [stopped] = await waiting
+    assert isinstance(stopped, Stopped)
+    assert stopped.kind == "interrupted"
+    assert states(db) == ["sent"] * 6
 
 
 async def test_what_another_process_sends_does_not_use_up_the_budget(db):
