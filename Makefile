@@ -38,7 +38,7 @@ comma := ,
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/.train
-	@echo "make: the demo, about 8 minutes on 2 cores; run it again to resume"
+	@echo "make: the demo, about 7 minutes on 2 cores; run it again to resume"
 	$(BIN)/tagrpo demo
 
 test: $(if $(VLLM),vllm,checks pytest)
@@ -156,8 +156,8 @@ docs: $(READY)
 # Tests of code with SQL of its own. On a server, tests marked `sqlite` are left out.
 ON_POSTGRESQL = $(filter-out $(wildcard tests/service/test_engines_*.py) \
   $(patsubst %,tests/service/test_%.py,config enclosure questions_files),$(wildcard tests/service/test_*.py)) \
-  tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cs]*.py tests/rephraser/test_sets_publish.py \
-  tests/rephraser/test_views*.py \
+  tests/rephraser/test_questions_*.py tests/rephraser/test_reviews_*.py tests/rephraser/test_sets_[cs]*.py \
+  tests/rephraser/test_sets_publish.py tests/rephraser/test_views*.py \
   tests/evaluator/test_evals_samples.py \
   tests/ui/test_pages_database.py tests/ui/test_runs_removing.py
 

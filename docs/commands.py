@@ -38,8 +38,8 @@ Settings marked (llm), (rules) or (file) apply only with this value of `proposer
 
 def settings_page() -> str:
     """Return the page: a table for each verb, with a row for each setting."""
-    from service.config import settings_of, summary
-    from ui.cli.configs import VERBS, find_verb
+    from service.config.fields import settings_of
+    from ui.cli.configs import VERBS, find_verb, summary
 
     parts = [SETTINGS_INTRODUCTION]
     for verb in VERBS:

@@ -4,16 +4,20 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from evaluator.presets import PRESET_SAMPLES, PromptConfig, PublishedSampling
 from service.config import operational
 from service.models.access import Access, Budget, Model
-from service.models.settings import (
-    PRESETS,
-    PromptConfig,
-    PublishedSampling,
-    Sampling,
-    SamplingSettings,
-    Seeded,
-)
+from service.models.settings import Sampling, Seeded
+
+
+class SamplingSettings(Seeded, Sampling):
+    """How an evaluation draws responses; by default as in the public evaluation of arXiv 2601.22478.
+
+    The seed of a sample follows from `seed`, the problem and the sample's ordinal, whatever is drawn with it.
+    """
+
+    samples_per_request: int = Field(8, ge=1, le=1024)
+    """Responses per request; the last request may ask for fewer."""
 
 
 class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budget):
@@ -46,7 +50,7 @@ class EvalConfig(Seeded, PromptConfig, PublishedSampling, Sampling, Model, Budge
     @model_validator(mode="after")
     def _check(self) -> "EvalConfig":
         if "n" not in self.model_fields_set:
-            vars(self)["n"] = PRESETS[self.preset].n
+            vars(self)["n"] = PRESET_SAMPLES.get(self.preset, self.n)
         if bool(self.benchmarks) == (self.neighbors is not None):
             raise ValueError("give either benchmarks, or a published neighbor set with neighbors=NAME.")
         if self.neighbors is not None and self.sources:

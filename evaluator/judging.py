@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import exists, select
 from sqlalchemy.orm import Session, aliased
 
-from evaluator.config import ScoreConfig
+from evaluator.config import SamplingSettings, ScoreConfig
 from evaluator.evals.overview import other_version
 from evaluator.evals.problems import read_problems
 from evaluator.evals.results import load_result
@@ -34,11 +34,11 @@ from service.asks.store import add_tasks
 from service.asks.tables import ANSWERED, FINAL, AskRow
 from service.asks.work import work_on_run
 from service.database import Database, in_parts
-from service.engines.opening import OpenModels, engine_logs, price_of, remote_model
+from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.hashing import content_hash, content_id, derive_seed
 from service.models.estimate import Estimate, between, priced, tokens
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec
 from service.runs.spending import hold_cap, read_ledger
 from service.runs.store import Run, check_name, keep_config, open_run
 from service.telling import TellStage
@@ -274,8 +274,8 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     number = between(len(lengths), len(lengths))
     prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
     completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
-    prices = price_of([remote_model(config, judge.model)])
-    return Estimate(len(lengths), [priced(JUDGE, judge.model, number, prompts, completions, prices)])
+    model = remote_model(config, judge.model)
+    return Estimate(len(lengths), [priced(JUDGE, model, number, prompts, completions)])
 
 
 class Judge:

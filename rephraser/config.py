@@ -5,9 +5,10 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, field_validator
 
+from evaluator.presets import PromptConfig, PublishedSampling
 from service.config import Config, operational
 from service.models.access import Access, Budget, Model
-from service.models.settings import PromptConfig, PublishedSampling, Sampling, Seeded
+from service.models.settings import Sampling, Seeded
 
 MIN_DISTANCE = 0.15
 """Candidates nearer than this are no neighbors by default; `docs/sets.md` has the pairs it was chosen on."""

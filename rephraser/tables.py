@@ -1,32 +1,14 @@
-"""Tables of candidates, verdicts, reviews and published neighbor sets."""
+"""Tables of candidates, verdicts, reviews and published neighbor sets; of questions and question sets."""
 
 from typing import Any
 
 from sqlalchemy import JSON, ForeignKey, Index, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from rephraser.checks.text import likeness
 from service.asks import tables as _asks  # noqa: F401  (foreign keys)
-from service.database.base import BY_KEY_ALONE, Base, utc_now
+from service.database.base import BY_KEY_ALONE, Base
 from service.database.triggers import append_only, sealed_by, write_once
-from service.hashing import canonical_text, content_id
 from service.runs import tables as _runs  # noqa: F401  (foreign keys)
-
-
-def candidate_id(question_id: str, text: str) -> str:
-    """Return the content id of a candidate: the hash of its question's id and its canonical text."""
-    return content_id("c", {"question": question_id, "text": canonical_text(text)})
-
-
-def candidate_row(question_id: str, question: str, text: str) -> dict[str, Any]:
-    """Return the row of a candidate of a question, whose own text is `question`."""
-    return {
-        "id": candidate_id(question_id, text),
-        "question_id": question_id,
-        "text": canonical_text(text),
-        "created_at": utc_now(),
-        "likeness": likeness(question, text),
-    }
 
 
 @append_only
@@ -136,9 +118,9 @@ class ReviewWithdrawalRow(Base):
 
 
 class StandingRow(Base):
-    """Where a proposal stands now, as `reviews.status` says it; "pending" where it is not judged yet.
+    """Where a proposal stands now, as `rephraser.candidates` says it; "pending" where it is not judged yet.
 
-    `reviews.status.update_standings` keeps it and the table below in the transactions that change them.
+    `rephraser.candidates.update_standings` keeps it and the table below in the transactions that change them.
     """
 
     __tablename__ = "standings"
@@ -244,3 +226,50 @@ class NeighborSetTagRow(Base):
 
 for sealed in (NeighborSetQuestionRow, NeighborSetMemberRow):
     sealed_by(sealed, NeighborSetRow)
+
+
+@append_only
+class QuestionRow(Base):
+    """A question, addressed by the hash of its text, gold answer, kind and images. Never updated."""
+
+    __tablename__ = "questions"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    text: Mapped[str]
+    answer: Mapped[str]  # gold; empty where the source has none
+    level: Mapped[str | None]
+    subject: Mapped[str | None]
+    kind: Mapped[str] = mapped_column(server_default="latex")  # an AnswerKind
+    images: Mapped[list[Any] | None] = mapped_column(JSON(none_as_null=True))  # ids in order; null for none
+    created_at: Mapped[str]
+
+    __table_args__ = (
+        Index(None, "subject", "id"),
+        Index(None, "level", "id"),
+        Index(None, "subject", "level"),  # by which they are counted
+    )
+
+
+class QuestionSetRow(Base):
+    """A named set of questions: an import, or a mix of others."""
+
+    __tablename__ = "question_sets"
+    id: Mapped[int] = mapped_column(primary_key=True)
+    name: Mapped[str] = mapped_column(unique=True)
+    spec: Mapped[dict[str, Any]]  # kind (import, mix), source, hash of the file, column mapping, seed
+    created_at: Mapped[str]
+
+    @property
+    def content_hash(self) -> str:
+        return str(self.spec["content_hash"])
+
+
+class QuestionSetMemberRow(Base):
+    """A question's place in a set. `held` says why it is kept out of runs; null where it is fine."""
+
+    __tablename__ = "question_set_members"
+    set_id: Mapped[int] = mapped_column(ForeignKey("question_sets.id"), primary_key=True)
+    position: Mapped[int] = mapped_column(primary_key=True)  # row in the source, from 0
+    question_id: Mapped[str] = mapped_column(ForeignKey("questions.id"))
+    held: Mapped[str | None]
+
+    __table_args__ = (Index(None, "set_id", "question_id", unique=True), Index(None, "question_id"))

@@ -102,7 +102,7 @@ def candidates(folder: Path, out: Path, truth: Path, per_question: int, broken: 
 
 
 def score(run: str, truth: Path, db: str | None, json: bool) -> None:
-    from rephraser.run.store import find_neighbor_run
+    from rephraser.candidates import find_neighbor_run
     from sandbox.scoring import read_truth, score_run
     from service.database import Database, locate_database
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from rephraser.tables import candidate_id
+from rephraser.candidates import candidate_id
 from sandbox.phrasings import PHRASINGS, Phrasing
 from sandbox.problems import CHARGES, COUNTS, PRICES, Kind, WordProblem, answer
 from sandbox.questions import Asked

@@ -11,7 +11,7 @@ from sandbox.phrasings import PHRASINGS, Phrasing
 from sandbox.problems import RESERVED, Story, WordProblem, draw_story, split_numbers
 from sandbox.worlds import World
 from service.errors import InputError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from service.writing import write_folder
 
 TRAIN_FILE, HELDOUT_FILE, RECORD = "train.jsonl", "heldout.jsonl", "sandbox.json"

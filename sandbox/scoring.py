@@ -5,14 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.intervals import exact_interval
-from rephraser.reviews.status import current_statuses
-from rephraser.tables import VerdictRow
+from rephraser.candidates import read_candidates
 from service.errors import InputError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from service.runs.store import Run
 
 STRUCTURE, ANSWERS, REVIEW, HELD, PASSED, PENDING = OUTCOMES = (
@@ -101,18 +99,9 @@ def read_truth(path: Path) -> dict[str, str | None]:
 
 def score_run(session: Session, run: Run, truth: Mapping[str, str | None]) -> GateScore:
     """Compare the run's verdicts with the truth."""
-    newest = select(func.max(VerdictRow.id)).where(VerdictRow.run_id == run.id)
-    rows = session.execute(
-        select(VerdictRow.candidate_id, VerdictRow.evidence).where(
-            VerdictRow.id.in_(newest.group_by(VerdictRow.candidate_id))
-        )
-    )
-    evidence: dict[str, dict[str, Any]] = dict(rows.all())
     outcomes = {
-        each.candidate_id: _outcome(
-            each.status, each.reviewed, each.final, evidence.get(each.candidate_id, {})
-        )
-        for each in current_statuses(session, run.id)
+        each.candidate_id: _outcome(each.status, each.reviewed, each.final, each.evidence or {})
+        for each in read_candidates(session, run.id)
     }
     known = {identity: outcome for identity, outcome in outcomes.items() if identity in truth}
     if not known:

@@ -15,18 +15,17 @@ import sys
 import tempfile
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from functools import cache, partial
+from importlib import metadata
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+from sqlalchemy import create_engine
+from sqlalchemy.dialects.sqlite.base import SQLiteDialect
 
-from service.database import Database
-
-if TYPE_CHECKING:
-    from postgres_cluster import Cluster
+from service.database import sqlite
 
 # A busy machine makes no property false.
 settings.register_profile("tagrpo", deadline=None)
@@ -46,6 +45,12 @@ atexit.register(shutil.rmtree, _CACHE, ignore_errors=True)
 # torch is imported, and for the programs that tests start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+# Tests open thousands of databases: compile a statement once for all of them, and look up a version once.
+SQLiteDialect.__hash__ = lambda dialect: hash(type(dialect))
+SQLiteDialect.__eq__ = lambda dialect, other: type(dialect) is type(other)
+sqlite.create_engine = partial(create_engine, execution_options={"compiled_cache": {}})
+metadata.version = cache(metadata.version)
+
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
 DATA = Path(os.environ.get("TAGRPO_DATA", Path(__file__).parents[2] / "shared" / "data"))
 CONFORMANCE = Path(os.environ.get("TAGRPO_CONFORMANCE", Path(__file__).parents[2] / "shared" / "conformance"))
@@ -57,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator["Cluster"]:
+def cluster():
     """A private PostgreSQL; skip where its programs or psycopg are absent."""
     from postgres_cluster import programs, start_cluster
 
@@ -70,7 +75,7 @@ def cluster() -> Iterator["Cluster"]:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def database_kind(request: pytest.FixtureRequest) -> None:
+def database_kind(request):
     """With `--db postgresql`, have whatever tests open as a file be a database of the cluster."""
     if request.config.getoption("db") == "postgresql":
         from postgres_redirect import install
@@ -79,7 +84,7 @@ def database_kind(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture(autouse=True)
-def databases_dropped(request: pytest.FixtureRequest) -> Iterator[None]:
+def databases_dropped(request):
     """With `--db postgresql`, drop the databases of a test's own folder behind it."""
     if "tmp_path" not in request.fixturenames or request.config.getoption("db") != "postgresql":
         yield
@@ -92,7 +97,7 @@ def databases_dropped(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def data_folder() -> Path:
+def data_folder():
     """Return the folder of real data; skip where it is absent."""
     if not DATA.is_dir():
         pytest.skip(f"real data not found at {DATA}; set TAGRPO_DATA to its folder")
@@ -100,7 +105,7 @@ def data_folder() -> Path:
 
 
 @pytest.fixture(scope="session")
-def conformance_folder() -> Path:
+def conformance_folder():
     """Return the folder of numeric test vectors; skip where it is absent."""
     if not CONFORMANCE.is_dir():
         pytest.skip(f"test vectors not found at {CONFORMANCE}; set TAGRPO_CONFORMANCE to their folder")
@@ -108,7 +113,7 @@ def conformance_folder() -> Path:
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Iterator[Database]:
+def db(tmp_path):
     """An empty database, in `t.db`."""
     from runs import open_empty
 

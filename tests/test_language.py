@@ -131,12 +131,12 @@ def report(faults: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", [str(page.relative_to(ROOT)) for page in PAGES])
-def test_a_page_has_no_unclear_sentence(page: str) -> None:
+def test_a_page_has_no_unclear_sentence(page):
     faults = find_page_faults(ROOT / page)
     report([f"{page}:{line}: {name}: {sentence}" for line, name, sentence in faults])
 
 
-def test_help_has_no_unclear_sentence() -> None:
+def test_help_has_no_unclear_sentence():
     faults = [
         f"{where}: {name}: {sentence}"
         for where, text in read_help(commands())
@@ -148,7 +148,7 @@ def test_help_has_no_unclear_sentence() -> None:
 
 
 @pytest.mark.parametrize("room", ROOMS)
-def test_messages_have_no_unclear_sentence(room: str) -> None:
+def test_messages_have_no_unclear_sentence(room):
     faults = [
         f"{name}:{line}: {fault}: {sentence}"
         for path in sorted((ROOT / room).rglob("*.py"))
@@ -159,7 +159,7 @@ def test_messages_have_no_unclear_sentence(room: str) -> None:
     report(faults)
 
 
-def test_faults_are_found_in_prose_pages_and_messages(tmp_path: Path) -> None:
+def test_faults_are_found_in_prose_pages_and_messages(tmp_path):
     text = "It stands here. We understand. Outstanding requests finish.\nOne row a problem. Use `beside` now."
     assert [fault[:2] for fault in find_faults(text)] == [(1, "stands"), (2, "a row a")]
     page, words = tmp_path / "page.md", "word " * 30

@@ -97,11 +97,9 @@ def test_the_full_run_and_ci_have_every_stage_and_say_how_long_each_takes(folder
 
 
 def test_every_file_with_the_real_vllm_is_run_the_trainings_first(folder):
-    marked = [
-        str(path.relative_to(ROOT))
-        for path in sorted((ROOT / "tests").rglob("test_*.py"))
-        if re.search(r"^pytestmark = .*mark\.vllm", path.read_text(encoding="utf-8"), re.M)
-    ]
+    paths = sorted((ROOT / "tests").rglob("test_*.py"))
+    mark = re.compile(r"^pytestmark = .*mark\.vllm", re.M)
+    marked = [str(path.relative_to(ROOT)) for path in paths if mark.search(path.read_text(encoding="utf-8"))]
     assert len(marked) >= 3
     for name in marked:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)

@@ -20,12 +20,8 @@ def wheel(tmp_path_factory):
 def test_it_holds_every_file_of_the_rooms_the_licence_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as opened:
         names = set(opened.namelist())
-    files = {
-        str(path.relative_to(ROOT))
-        for room in ROOMS
-        for path in (ROOT / room).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    paths = [path for room in ROOMS for path in (ROOT / room).rglob("*") if path.is_file()]
+    files = {str(path.relative_to(ROOT)) for path in paths if "__pycache__" not in path.parts}
     assert {name for name in names if ".dist-info/" not in name} == files | {"tagrpo.py"}
     assert any(name.endswith(".dist-info/licenses/LICENSE") for name in names)
 

@@ -120,16 +120,14 @@ class TrainConfig(SetRows):
     def _check(self) -> "TrainConfig":
         if self.set is not None and self.data is not None:
             raise ValueError("give a neighbor set with --set, or an export with --data, not both.")
-        of_set = (*SetRows.model_fields, "prompt_file")
-        if self.data is not None and (given := [name for name in of_set if self._differs(name)]):
+        fields, of_set = type(self).model_fields, (*SetRows.model_fields, "prompt_file")
+        given = [name for name in of_set if getattr(self, name) != fields[name].default]
+        if self.data is not None and given:
             raise ValueError(
                 f"{', '.join(given)}: only for --set. An export already contains its prompts and answers: "
                 "give system, instruction and answer_kind to `tagrpo sets export`."
             )
         return self
-
-    def _differs(self, name: str) -> bool:
-        return bool(getattr(self, name) != type(self).model_fields[name].default)
 
     @property
     def devices(self) -> int:

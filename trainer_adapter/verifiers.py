@@ -15,9 +15,9 @@ from evaluator.grading import AnswerKind
 from evaluator.grading.extraction import gold_answer
 from rephraser.sets import read_published
 from service.errors import InputError, PrerequisiteError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from trainer_adapter.record import RolloutRecord, RolloutWriter
-from trainer_adapter.verl.export_rows import AnswerForm
+from trainer_adapter.verl.export import AnswerForm
 from trainer_adapter.verl.prompts import DEFAULT_INSTRUCTION, PromptTemplate
 from trainer_adapter.verl.reward import compute_score
 

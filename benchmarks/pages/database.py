@@ -20,12 +20,12 @@ from runs import Proposed, add_ask, add_run, completion, make_spec
 
 from evaluator.evals.problems import make_problem
 from rephraser import sets
+from rephraser.questions.store import Member, members_hash, store_set
 from rephraser.reviews.audit import open_audit
 from rephraser.reviews.store import Decision, record_reviews
 from rephraser.run.spec import PROPOSE
 from service.database import Database
 from service.questions.question import Question, make_question
-from service.questions.store import Member, members_hash, store_set
 from service.runs.store import Run, open_run
 from trainer_adapter.record import RolloutRecord, RolloutWriter
 

@@ -18,7 +18,7 @@ from evaluator.grading.compare import read_tolerance
 from service.config import read_toml
 from service.errors import InputError
 from service.questions import hub
-from service.questions.store import default_set_name
+from service.runs.store import default_name
 
 Text = Annotated[str, Field(pattern=r"\S")]
 _CHECKED = ConfigDict(extra="forbid")
@@ -97,7 +97,7 @@ def read_definition(path: Path) -> Benchmark:
     """Return the benchmark that a file defines: a `.toml`, or a file of rows under its own name."""
     # Runs are named after a benchmark, so its name is ASCII.
     plain = unicodedata.normalize("NFKD", path.stem).encode("ascii", "ignore").decode("ascii")
-    values: dict[str, Any] = {"name": default_set_name(plain) or "problems"}
+    values: dict[str, Any] = {"name": default_name(plain) or "problems"}
     text = ""
 
     def refuse(key: str, problem: str) -> InputError:
@@ -129,7 +129,7 @@ def read_definition(path: Path) -> Benchmark:
     for key in ("split", "revision", "configs") if benchmark.file else ():
         if key in values:
             raise refuse(key, f"{key} applies to Hub datasets only, not to file = ...")
-    if default_set_name(name) != name or not name.isascii():
+    if default_name(name) != name or not name.isascii():
         raise refuse(
             "name", f'"{name}" is not a valid benchmark name. Use letters (a to z), digits, "-", "_", "."'
         )

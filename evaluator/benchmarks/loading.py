@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.benchmarks.catalogue import BENCHMARKS, Benchmark, read_definition
-from evaluator.benchmarks.rows import read_problems
+from evaluator.benchmarks.rows import SETTING, read_problems
 from evaluator.evals.problems import Problem, problems_hash
 from evaluator.grading import GradeCase, Grader
 from evaluator.grading.extraction import gold_answer
@@ -98,7 +98,7 @@ def load_benchmark(
     else:
         opened = open_file(Path(source))
         origin = {"file": opened.name, "sha256": opened.origin["sha256"]}
-    images = RowImages(opened.folder, 'images = "NAME" below [columns] of a definition')
+    images = RowImages(opened.folder, SETTING.format("images"))
     own = benchmark.name not in BENCHMARKS
     exact = own or source is None
     problems, references = read_problems(

@@ -15,6 +15,7 @@ from service.questions.columns import (
     Columns,
     RowLimits,
     RowProblem,
+    column_of,
     lacking_columns,
     question_text,
     read_question,
@@ -23,6 +24,9 @@ from service.questions.columns import (
 from service.questions.files import JsonNumber, RawRow, Source
 from service.questions.images import RowImages
 from service.questions.programs import read_program
+
+SETTING = '{} = "NAME" below [columns] of a .toml'
+"""What names the column of a part of a benchmark."""
 
 LETTERS = "ABCDEFGHIJ"
 """Of the options of a multiple-choice question."""
@@ -95,30 +99,19 @@ def _refuse_lacking(row: RawRow, columns: Columns, text: str, choices: str | Non
 
 def _columns(benchmark: Benchmark, present: Collection[str], name: str, *, exact: bool, own: bool) -> Columns:
     """Return the columns of question and answer; a copy of a known benchmark may name them otherwise."""
-    wanted, there = benchmark.columns, f"available: {', '.join(sorted(present)) or 'none'}"
-
-    def missing(*columns: str | None) -> list[str]:
-        return [each for each in columns if each and {each, each.split(".")[0]}.isdisjoint(present)]
-
+    wanted = benchmark.columns
     whole = [wanted.question, *wanted.options] if wanted.options else []  # no part of an object can be named
     whole += [wanted.kind, wanted.tolerance] if own else []
     if lacking := [each for each in whole if each and each not in present]:
-        raise InputError(f"{name}: no column {', '.join(map(repr, lacking))}; {there}.")
+        there = ", ".join(sorted(present)) or "none"
+        raise InputError(f"{name}: no column {', '.join(map(repr, lacking))}; available: {there}.")
     if wanted.options:
         return Columns(question=wanted.question)
     named = {part: getattr(wanted, part) for part in ("question", "answer", "solution", "images")}
     if not exact:
-        named = {part: column for part, column in named.items() if column and not missing(column)}
-        if "answer" in named and benchmark.kind is not AnswerKind.CODE:
-            named.pop("solution", None)
-    try:
-        return resolve(Columns(**named, further=wanted.further), present, name, benchmark.kind)
-    except InputError:
-        lacking = missing(*named.values(), *wanted.further)
-        what = f"no column {', '.join(map(repr, lacking))}" if lacking else "no question and answer found"
-        raise InputError(
-            f"{name}: {what}; {there}. Choose other columns in a .toml: [columns], question = ..."
-        ) from None
+        named = {part: each for part, each in named.items() if each and column_of(each, present)}
+    columns = Columns(**named, further=wanted.further)
+    return resolve(columns, present, name, benchmark.kind, SETTING)
 
 
 def _problem(

@@ -1,11 +1,11 @@
 """Counts of an eval run: samples and grades by problem, answers by where they were found, missing samples."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
+from sqlalchemy import Select, func, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.problems import PLACE_COLUMNS, ProblemPlace
@@ -213,12 +213,6 @@ def read_block(item: str) -> Block:
     return Block(*map(int, item.split(":")))
 
 
-def _blocks(session: Session, *conditions: ColumnElement[bool]) -> Iterator[tuple[str, Block]]:
-    """Yield the blocks of tasks with the ids of their runs."""
-    for run_id, item in session.execute(select(TaskRow.run_id, TaskRow.item).where(*conditions)):
-        yield run_id, read_block(item)
-
-
 def samples_missing(session: Session, run_id: str, n: int) -> int:
     """Return how many of `n` samples for each problem of a run are not there."""
     of_run = RunProblemRow.run_id == run_id
@@ -227,16 +221,11 @@ def samples_missing(session: Session, run_id: str, n: int) -> int:
     return problems * n - (session.scalar(there.where(of_run, SampleRow.ordinal < n)) or 0)
 
 
-def most_wanted(session: Session, run_id: str) -> int:
-    """Return the most samples of a problem that unfinished blocks stand for; 0 if there are none."""
-    unfinished = _blocks(session, TaskRow.run_id == run_id, TaskRow.state != DONE)
-    return max((block.first + block.size for _, block in unfinished), default=0)
-
-
-def samples_lost(session: Session, run_id: str, n: int) -> int:
-    """Return how many of `n` samples for each problem never come: their requests failed for good."""
-    lost = _blocks(session, TaskRow.run_id == run_id, TaskRow.state == FAILED_TASK)
-    return sum(max(0, min(n - block.first, block.size)) for _, block in lost)
+def unfinished_blocks(session: Session, run_id: str) -> list[tuple[Block, bool]]:
+    """Return the blocks of a run that are not drawn yet, and whether their requests failed for good."""
+    query = select(TaskRow.item, TaskRow.state == FAILED_TASK)
+    rows = session.execute(query.where(TaskRow.run_id == run_id, TaskRow.state != DONE))
+    return [(read_block(item), failed) for item, failed in rows]
 
 
 def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, Counter[int]]:
@@ -247,6 +236,8 @@ def asked_in_vain(session: Session, run_ids: Sequence[str]) -> dict[str, Counter
     """
     missing: dict[str, Counter[int]] = defaultdict(Counter)
     in_vain = or_(TaskRow.state == FAILED_TASK, TaskRow.error.is_not(None))
-    for run_id, block in _blocks(session, TaskRow.run_id.in_(run_ids), in_vain):
+    query = select(TaskRow.run_id, TaskRow.item).where(TaskRow.run_id.in_(run_ids), in_vain)
+    for run_id, item in session.execute(query):
+        block = read_block(item)
         missing[run_id][block.run_problem_id] += block.size
     return missing

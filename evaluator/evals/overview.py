@@ -46,6 +46,7 @@ class RunOverview:
     grader: GradedBy | None  # None if nothing is graded yet
     problems: int
     groups: int  # fewer than `problems` if questions have neighbors
+    originals: int  # problems that are not neighbors
     samples: int
     fewest: int  # samples of a problem
     most: int
@@ -88,7 +89,7 @@ def runs_overview(session: Session) -> list[RunOverview]:
     Takes milliseconds whatever the number of samples: they are counted as they are stored.
     """
     runs = list_runs(session, EVAL)
-    sizes = _sizes(session, [run.id for run in runs])
+    sizes = run_sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes)
     chosen = {run.id: _preferred(graders[run.id], run_answers(run), run_version(run)) for run in runs}
     sources = read_sources(session, {run: grader.id for run, grader in chosen.items() if grader is not None})
@@ -104,7 +105,7 @@ def shown_grader(session: Session, run_id: str) -> int | None:
     The version that the run was made with if it graded every sample, else the newest that did, as in reports;
     if none did, the newest that graded any. Versions that take the run's answers come first.
     """
-    graders = _graders(session, _sizes(session, [run_id]))[run_id]
+    graders = _graders(session, run_sizes(session, [run_id]))[run_id]
     run = find_run(session, run_id)
     preferred = _preferred(graders, run_answers(run), run_version(run))
     return None if preferred is None else preferred.id
@@ -130,7 +131,7 @@ def choose_version(
     """
     made = {run_answers(run) for run in runs}
     wanted: Answers = answers or (min(made) if len(made) == 1 else "all")
-    sizes = _sizes(session, [run.id for run in runs])
+    sizes = run_sizes(session, [run.id for run in runs])
     graders = _graders(session, sizes, judge=judge)
     whole: list[dict[str, GradedBy]] = []
     for run in runs:
@@ -171,7 +172,7 @@ def other_version(session: Session, run_id: str, version: str) -> str | None:
 
     The newest other one that took the same answers, else the newest that took others.
     """
-    graders = _graders(session, _sizes(session, [run_id]))[run_id]
+    graders = _graders(session, run_sizes(session, [run_id]))[run_id]
     others = [grader.version for grader in graders if grader.version != version]
     return max(reversed(others), key=lambda other: answers_of(other) == answers_of(version), default=None)
 
@@ -209,7 +210,7 @@ def _preferred(graders: Sequence[GradedBy], answers: Answers, version: str) -> G
     )
 
 
-def _sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+def run_sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]]:
     """Return what `RunOverview` counts of each run's problems and samples; zeros for one without problems."""
     counted = SampleCountsRow
     rows = session.execute(
@@ -217,6 +218,7 @@ def _sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]
             RunProblemRow.run_id,
             func.count(),
             func.count(RunProblemRow.group_id.distinct()),
+            func.count().filter(RunProblemRow.variant == 0),
             func.sum(counted.samples),
             func.min(counted.samples),
             func.max(counted.samples),
@@ -226,9 +228,9 @@ def _sizes(session: Session, run_ids: Sequence[str]) -> dict[str, dict[str, int]
         .where(RunProblemRow.run_id.in_(run_ids))
         .group_by(RunProblemRow.run_id)
     )
-    names = ("problems", "groups", "samples", "fewest", "most", "truncated")
+    names = ("problems", "groups", "originals", "samples", "fewest", "most", "truncated")
     sizes = {run_id: dict.fromkeys(names, 0) for run_id in run_ids}
-    sizes |= {run_id: dict(zip(names, numbers, strict=True)) for run_id, *numbers in rows}
+    sizes |= {run_id: dict(zip(names, map(int, numbers), strict=True)) for run_id, *numbers in rows}
     in_vain = asked_in_vain(session, run_ids)
     for run_id, size in sizes.items():
         size["missing"] = sum(in_vain.get(run_id, {}).values())

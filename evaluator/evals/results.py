@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-from sqlalchemy import and_, func, select
+from sqlalchemy import and_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.counts import (
@@ -17,16 +17,15 @@ from evaluator.evals.counts import (
     asked_in_vain,
     count_samples,
     count_tokens,
-    most_wanted,
     read_sources,
-    samples_lost,
     samples_missing,
+    unfinished_blocks,
 )
-from evaluator.evals.overview import choose_version, score_command, ungraded_error
+from evaluator.evals.overview import choose_version, run_sizes, score_command, ungraded_error
 from evaluator.evals.problems import run_problems
 from evaluator.evals.runs import EvalSpec, is_imported, tells_ends
 from evaluator.evals.samples import read_headers
-from evaluator.evals.tables import RunProblemRow, SampleCountsRow
+from evaluator.evals.tables import RunProblemRow
 from evaluator.grading import AnswerKind, Clustering, ClusterJob
 from evaluator.grading.types import GradeValue
 from evaluator.grading.versions import JUDGE_REASON, answers_of, find_grader, judge_of
@@ -145,16 +144,6 @@ def _judged(
     return Judged(model, len(judged), correct.total(), points)
 
 
-def _count_problems(session: Session, run_id: str) -> tuple[int, ...]:
-    """Return a run's problems and originals, its samples, and the fewest and the most of a problem."""
-    samples = SampleCountsRow.samples
-    of_samples = (func.coalesce(each(samples), 0) for each in (func.sum, func.min, func.max))
-    originals = func.count().filter(RunProblemRow.variant == 0)
-    counting = select(func.count(), originals, *of_samples).select_from(RunProblemRow)
-    joined = counting.join(SampleCountsRow, SampleCountsRow.run_problem_id == RunProblemRow.id)
-    return tuple(map(int, session.execute(joined.where(RunProblemRow.run_id == run_id)).one()))
-
-
 def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str, Any]:
     """Return where a run stands; if there is no pass@k, `why` says why.
 
@@ -163,11 +152,11 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
     result, why = None, None
     with database.read() as session:
         run = find_run(session, run.id)
-        problems, originals, samples, fewest, most = _count_problems(session, run.id)
+        size, unfinished = run_sizes(session, [run.id])[run.id], unfinished_blocks(session, run.id)
         [progress] = progress_of(session, [run])
         errors = frequent_errors(session, run.id, limit=20)
-        wanted = max(most, most_wanted(session, run.id)) if n is None else n
-        lost = samples_lost(session, run.id, wanted)
+        wanted = n or max([size["most"], *(block.first + block.size for block, _ in unfinished)])
+        lost = sum(max(0, min(wanted - block.first, block.size)) for block, failed in unfinished if failed)
         missing = lost if is_imported(run) else samples_missing(session, run.id, wanted)
         try:
             result = load_result(session, run)
@@ -182,13 +171,13 @@ def read_numbers(database: Database, run: Run, n: int | None = None) -> dict[str
         "finished_at": run.finished_at,
         "benchmark": run.spec["problems"],
         "model": run.spec["model"],
-        "problems": problems,
-        "originals": originals,
+        "problems": size["problems"],
+        "originals": size["originals"],
         "benchmark_problems": run.spec["size"],
         "n": wanted,
-        "samples": samples,
-        "fewest_samples": fewest,
-        "most_samples": most,
+        "samples": size["samples"],
+        "fewest_samples": size["fewest"],
+        "most_samples": size["most"],
         "missing": missing,
         "missing_for_good": lost,
         "open_requests": progress.open,

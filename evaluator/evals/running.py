@@ -11,17 +11,17 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from sqlalchemy import delete, func, insert, select, tuple_, update
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.loading import LoadedBenchmark, benchmark_loader, require_golds
-from evaluator.config import EvalConfig
+from evaluator.config import EvalConfig, SamplingSettings
 from evaluator.evals.counts import Block, read_block, samples_missing
 from evaluator.evals.overview import runs_overview
 from evaluator.evals.problems import PlacedProblem, RunProblem, placed_hash, read_problems
 from evaluator.evals.runs import MAX_SAMPLES, EvalSpec, is_imported, model_slug, open_eval_run, run_version
-from evaluator.evals.samples import grade_row, grade_run, insert_grades
-from evaluator.evals.tables import SAMPLE, RunProblemRow, SampleCountsRow, SampleRow, SampleTextRow
+from evaluator.evals.samples import NewSample, grade_run, store_blocks
+from evaluator.evals.tables import SAMPLE, RunProblemRow
 from evaluator.grading import Grade, GradeCase, Grader
 from evaluator.grading.versions import grader_id
 from evaluator.grading.workers.own import own_version
@@ -29,14 +29,14 @@ from service.asks import request as kinds
 from service.asks.ask import BUDGET, FAILING, INTERRUPTED, REQUESTS, Asker, Models, Outcome
 from service.asks.request import prompt_request
 from service.asks.store import Grouped, add_tasks
-from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
+from service.asks.tables import TaskRow
 from service.asks.work import work_on_run
-from service.database import Database, add_counts
-from service.engines.opening import OpenModels, engine_logs, price_of
+from service.database import Database
+from service.engines.opening import OpenModels, engine_logs
 from service.errors import InputError
 from service.hashing import derive_seed
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
-from service.models.settings import NO_RAW_IMAGES, SamplingSettings
+from service.models.settings import NO_RAW_IMAGES
 from service.questions.images import Image, load_images, store_images
 from service.runs.spending import hold_cap
 from service.runs.store import Run, check_name, keep_config
@@ -103,7 +103,7 @@ async def evaluate(
                 endpoint.check(prompt_request(endpoint.model, spec.prompt, spec.sampling, text))
             runs = _open_runs(config, db, problem_sets, specs, note)
             hold_cap(db, runs, config.max_usd, note)
-            options, noted = models.models(), list[str]()
+            options = models.models()
             for run in runs:
                 with progress(run.name) as report:
                     outcome = await run_eval(
@@ -112,15 +112,13 @@ async def evaluate(
                 if (limit := options.budget.max_requests) is not None:
                     left = options.budget.model_copy(update={"max_requests": limit - outcome.sent})
                     options = replace(options, budget=left)
-                for notice in models.notices:
-                    if notice not in noted:
-                        note(notice)
-                noted = models.notices
                 done.append((run, outcome))
                 if outcome.stopped != INTERRUPTED:
                     each(run, outcome)
                 if outcome.stopped in FATAL:
                     break
+            for notice in models.notices:
+                note(notice)
     return done
 
 
@@ -142,29 +140,30 @@ def estimate(
 def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None) -> Estimate:
     """Estimate what drawing `config.n` samples for each problem takes beyond what the run has.
 
-    Scaled by samples from the largest finished run of the same model, prompt and sampling, one of the same
-    benchmark first; of another one the range is twice as wide both ways. Else from the problems' lengths:
-    responses of `SHORT_ANSWER` tokens to ones of all that are allowed.
+    Scaled by samples from the largest finished run over the same problems with the same model, prompt and
+    sampling. Else from the problems' lengths: responses of `SHORT_ANSWER` tokens to ones of all that are
+    allowed.
     """
     wanted, placed, n = _spec(config, problems, {}, AT_ONCE), problems.taken, config.n
 
     def drawing(spec: EvalSpec) -> tuple[Any, ...]:
         return spec.model, spec.prompt, spec.sampling.model_copy(update={"seed": None})
 
-    missing, trials = len(placed) * n, []
+    missing = len(placed) * n
     if session is not None:
+        trials = []
         for line in runs_overview(session):
             spec = EvalSpec.model_validate(line.run.spec)
-            same = spec.problems_hash == wanted.problems_hash
-            if same and line.run.name == _run_name(config, problems.loaded.name):
+            if spec.problems_hash != wanted.problems_hash:
+                continue
+            if line.run.name == _run_name(config, problems.loaded.name):
                 missing -= line.problems * n - samples_missing(session, line.run.id, n)
             drawn_here = line.run.finished_at and line.samples and not is_imported(line.run)
             if drawn_here and drawing(spec) == drawing(wanted):
-                trials.append((same, line.samples, line))
+                trials.append(line)
         if trials:
-            same, samples, trial = max(trials, key=lambda sized: sized[:2])
-            spread = 1.0 if same else 2.0
-            return scaled(session, trial.run, trial.problems, len(placed), missing / samples, spread=spread)
+            trial = max(trials, key=lambda line: line.samples)
+            return scaled(session, trial.run, trial.problems, len(placed), missing / trial.samples)
     requests = math.ceil(missing / min(n, wanted.sampling.samples_per_request))
     texts = [wanted.prompt.fill(place.problem.text) + (wanted.prompt.system or "") for place in placed]
     each = requests / max(1, len(texts))
@@ -173,8 +172,7 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     longest = wanted.sampling.max_tokens
     drawn = missing * between(min(SHORT_ANSWER, longest), longest)
     asked = between(requests, requests)
-    stage = priced(SAMPLE, wanted.model, asked, prompts, drawn, price_of([config]))
-    return Estimate(len(placed), [stage], images=images)
+    return Estimate(len(placed), [priced(SAMPLE, config, asked, prompts, drawn)], images=images)
 
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:
@@ -263,7 +261,7 @@ async def run_eval(
         plan_blocks(session, run.id, n, spec.sampling.samples_per_request)
         grader_row = grader_id(session, version)
     graded: Counter[str] = Counter()
-    store = partial(_store_blocks, run.id, grader_row)
+    store = partial(store_blocks, run.id, grader_row)
 
     async def draw(asker: Asker, item: str) -> None:
         """Draw, grade and store a block; a server that sends fewer responses is asked again for the rest."""
@@ -303,8 +301,9 @@ async def run_eval(
                 for place, choice in enumerate(answer.choices[:left])
             ]
         grades = await grading.do([problem.case(sample.text, version) for sample in samples])
-        graded_block = [replace(sample, grade=grade) for sample, grade in zip(samples, grades, strict=True)]
-        if await asker.store.write_together(store, (item, graded_block)):
+        for sample, grade in zip(samples, grades, strict=True):
+            sample.grade = grade
+        if await asker.store.write_together(store, (item, samples)):
             graded.update(grade.value for grade in grades)
 
     with closing(Grouped(partial(_grade_blocks, grader))) as grading:
@@ -342,72 +341,3 @@ def _read_problems(session: Session, ids: Sequence[int]) -> list[tuple[RunProble
     images = load_images(session, (image for each in problems.values() for image in each.images))
     entries = {id: (each, tuple(images[image] for image in each.images)) for id, each in problems.items()}
     return [entries[id] for id in ids]
-
-
-@dataclass(frozen=True)
-class NewSample:
-    """A response with its place in a run."""
-
-    run_problem_id: int
-    ordinal: int
-    ask_id: int | None  # None if it was imported
-    seed: int | None
-    text: str
-    stop_reason: str  # stop, length (cut at the maximum tokens), content_filter, or the server's own word
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
-    grade: Grade | None = None
-
-
-def _store_blocks(
-    run_id: str, grader_row: int, session: Session, blocks: Sequence[tuple[str, Sequence[NewSample]]]
-) -> list[bool]:
-    """Write blocks, each with the item of its task, and finish their tasks.
-
-    Returns which are new: another process may have stored a block of a process that was silent for too long.
-    """
-    items = TaskRow.item.in_([item for item, _ in blocks])
-    finishing = update(TaskRow).where(TaskRow.run_id == run_id, items, TaskRow.state != DONE)
-    finishing = finishing.values(state=DONE, worker=None, error=None)
-    new = set(session.scalars(finishing.returning(TaskRow.item)))
-    # Earlier versions could be killed between the two; a block is stored as a whole.
-    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
-    firsts = {(block[0].run_problem_id, block[0].ordinal): item for item, block in blocks}
-    stored = session.execute(select(*place.clauses).where(place.in_([*firsts])))
-    new -= {firsts[row.run_problem_id, row.ordinal] for row in stored}
-    samples = [sample for item, block in blocks if item in new for sample in block]
-    if samples:
-        insert_samples(session, samples, grader_row)
-        # Texts are stored once: as samples.
-        asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
-        session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))
-        session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(key=None))
-    return [item in new for item, _ in blocks]
-
-
-def insert_samples(session: Session, samples: Sequence[NewSample], grader_row: int | None = None) -> None:
-    """Write at least one sample in a write transaction, and grades by this version where there are any."""
-    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
-    next_id = (session.scalar(select(func.max(SampleRow.id))) or 0) + 1
-    headers, texts, grades, counts = [], [], [], []
-    for id, sample in enumerate(samples, next_id):
-        header = {**vars(sample), "id": id}
-        texts.append({"sample_id": id, "text": header.pop("text")})
-        if (grade := header.pop("grade")) is not None and grader_row is not None:
-            grades.append(grade_row(id, sample.run_problem_id, grader_row, grade))
-        headers.append(header)
-        counts.append(
-            {
-                "run_problem_id": sample.run_problem_id,
-                "samples": 1,
-                "truncated": int(sample.stop_reason == "length"),
-                "refused": int(sample.stop_reason in ("content_filter", "refusal")),
-                "with_tokens": int(sample.completion_tokens is not None),
-                "tokens": sample.completion_tokens or 0,
-            }
-        )
-    table: Any  # bare, since the ORM spends more on a statement than SQLite does
-    for table, rows in ((SampleRow.__table__, headers), (SampleTextRow.__table__, texts)):
-        session.connection().execute(insert(table), rows)
-    add_counts(session, SampleCountsRow, counts)
-    insert_grades(session, grades)

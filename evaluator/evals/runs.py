@@ -7,11 +7,12 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 from sqlalchemy.orm import Session
 
+from evaluator.config import SamplingSettings
 from evaluator.evals.problems import PlacedProblem, store_run_problems
 from evaluator.grading.types import Answers
 from evaluator.grading.versions import version_taking
 from service.errors import InputError
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec
 from service.runs.store import Run, find_run, open_run
 
 EVAL = "eval"

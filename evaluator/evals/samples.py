@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, insert, or_, select
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, insert, or_, select, tuple_, update
 from sqlalchemy.orm import Session, aliased
 
 from evaluator.benchmarks.catalogue import is_secret
@@ -24,11 +24,13 @@ from evaluator.evals.tables import (
     HumanGradeWithdrawalRow,
     ProblemRow,
     RunProblemRow,
+    SampleCountsRow,
     SampleRow,
     SampleTextRow,
 )
 from evaluator.grading import GRADER_VERSION, Grade, Grader, GradeValue
 from evaluator.grading.versions import find_grader, grader_id
+from service.asks.tables import DONE, AskBodyRow, AskRow, TaskRow
 from service.database import Database, add_counts, in_parts, utc_now
 from service.errors import InputError, NotFoundError
 from service.runs.store import Run
@@ -301,6 +303,75 @@ def grade_run(
         values.update(grade.value for grade in grades)
         report(values.total(), len(waiting))
     return values
+
+
+@dataclass
+class NewSample:
+    """A response with its place in a run."""
+
+    run_problem_id: int
+    ordinal: int
+    ask_id: int | None  # None if it was imported
+    seed: int | None
+    text: str
+    stop_reason: str  # stop, length (cut at the maximum tokens), content_filter, or the server's own word
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    grade: Grade | None = None
+
+
+def store_blocks(
+    run_id: str, grader_row: int, session: Session, blocks: Sequence[tuple[str, Sequence[NewSample]]]
+) -> list[bool]:
+    """Write blocks, each with the item of its task, and finish their tasks.
+
+    Returns which are new: another process may have stored a block of a process that was silent for too long.
+    """
+    items = TaskRow.item.in_([item for item, _ in blocks])
+    finishing = update(TaskRow).where(TaskRow.run_id == run_id, items, TaskRow.state != DONE)
+    finishing = finishing.values(state=DONE, worker=None, error=None)
+    new = set(session.scalars(finishing.returning(TaskRow.item)))
+    # Earlier versions could be killed between the two; a block is stored as a whole.
+    place = tuple_(SampleRow.run_problem_id, SampleRow.ordinal)
+    firsts = {(block[0].run_problem_id, block[0].ordinal): item for item, block in blocks}
+    stored = session.execute(select(*place.clauses).where(place.in_([*firsts])))
+    new -= {firsts[row.run_problem_id, row.ordinal] for row in stored}
+    samples = [sample for item, block in blocks if item in new for sample in block]
+    if samples:
+        insert_samples(session, samples, grader_row)
+        # Texts are stored once: as samples.
+        asks = {sample.ask_id for sample in samples if sample.ask_id is not None}
+        session.execute(delete(AskBodyRow).where(AskBodyRow.ask_id.in_(asks)))
+        session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(key=None))
+    return [item in new for item, _ in blocks]
+
+
+def insert_samples(session: Session, samples: Sequence[NewSample], grader_row: int | None = None) -> None:
+    """Write at least one sample in a write transaction, and grades by this version where there are any."""
+    # The write lock is held, so nobody takes these ids in between; asking for them back row by row is slow.
+    next_id = (session.scalar(select(func.max(SampleRow.id))) or 0) + 1
+    headers, texts, grades, counts = [], [], [], []
+    for id, sample in enumerate(samples, next_id):
+        header = {**vars(sample), "id": id}
+        texts.append({"sample_id": id, "text": header.pop("text")})
+        if (grade := header.pop("grade")) is not None and grader_row is not None:
+            grades.append(grade_row(id, sample.run_problem_id, grader_row, grade))
+        headers.append(header)
+        counts.append(
+            {
+                "run_problem_id": sample.run_problem_id,
+                "samples": 1,
+                "truncated": int(sample.stop_reason == "length"),
+                "refused": int(sample.stop_reason in ("content_filter", "refusal")),
+                "with_tokens": int(sample.completion_tokens is not None),
+                "tokens": sample.completion_tokens or 0,
+            }
+        )
+    table: Any  # bare, since the ORM spends more on a statement than SQLite does
+    for table, rows in ((SampleRow.__table__, headers), (SampleTextRow.__table__, texts)):
+        session.connection().execute(insert(table), rows)
+    add_counts(session, SampleCountsRow, counts)
+    insert_grades(session, grades)
 
 
 def insert_grades(session: Session, rows: Sequence[dict[str, Any]]) -> list[None]:

@@ -17,13 +17,15 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from evaluator.grading import AnswerKind, Grade, GradeValue
-from evaluator.grading.extraction import open_thought
+from service.engines.checkpoint import open_thought
 from service.errors import InputError, first_lines
 from service.questions.columns import (
     CANDIDATES,
     Columns,
     RowProblem,
     asked_in,
+    choose_columns,
+    column_of,
     lacking_columns,
     usual_column,
     value_at,
@@ -122,33 +124,17 @@ Parts: TypeAlias = Callable[[Mapping[str, Any]], dict[str, Any] | None]
 """Returns the parts of the responses in a row, by their names in `COLUMNS`; None for a row to leave out."""
 
 
-def choose_columns(named: Mapping[str, str], present: Collection[str], source: str) -> dict[str, str]:
+def response_columns(named: Mapping[str, str], present: Collection[str], source: str) -> dict[str, str]:
     """Return by part the columns of a source: those that are named, and the others by usual names.
 
     An empty name leaves a part out, as `score=` of a file whose scores are points.
     """
-    there = ", ".join(sorted(present)) or "none"
     for part, column in named.items():
         if part not in COLUMNS:
             raise InputError(f"--column {part}={column}: unknown part. Available: {', '.join(COLUMNS)}.")
-        if not {column, column.split(".")[0]} & {*present} and column:
-            raise InputError(f'{source}: no column "{column}" (--column {part}=...). Available: {there}.')
-    chosen = dict(named)
     foreign = () if {*present} >= _EXPORTED else _OF_EXPORTS
-    for part, names in COLUMNS.items():
-        if part in foreign:
-            continue
-        usual = usual_column(names, [name for name in present if name not in chosen.values()])
-        if part not in chosen and usual is not None:
-            chosen[part] = usual
-    chosen = {part: column for part, column in chosen.items() if column}
-    for parts, words in ((("response",), "response"), (("question", "id"), "question or its id")):
-        if chosen.keys().isdisjoint(parts):
-            options = " or ".join(f"--column {part}=NAME" for part in parts)
-            raise InputError(
-                f"{source}: no column looks like the {words}. Pass it with {options}; available: {there}."
-            )
-    return chosen
+    usual = {part: names for part, names in COLUMNS.items() if part not in foreign}
+    return choose_columns(named.items(), usual, [("response",), ("question", "id")], present, source)
 
 
 def read_responses(
@@ -398,8 +384,8 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
         wanted, parts, scorer = read_lm_eval(source, scorer)
         task = _LM_EVAL_TASK.fullmatch(path.stem)
     else:
-        names = choose_columns(columns, source.columns, source.name)
-        wanted = [name if name in present else name.split(".")[0] for name in names.values()]
+        names = response_columns(columns, source.columns, source.name)
+        wanted = [name for each in names.values() if (name := column_of(each, present))]
         parts, scorer = partial(_parts_of_row, names), names.get("score")
     return ResponseFile(
         source.name,
@@ -413,7 +399,7 @@ def _open(path: Path, form: Format | None, columns: Mapping[str, str]) -> Respon
 
 def _parts_of_row(columns: Mapping[str, str], row: Mapping[str, Any]) -> dict[str, Any]:
     column = columns["response"]
-    if column.split(".")[0] not in row and column not in row:
+    if column_of(column, row) is None:
         raise RowProblem(f'it has no "{column}". Available: {", ".join(row) or "none"}')
     return {part: value_at(row, name) for part, name in columns.items()}
 

@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
 from evaluator.benchmarks.loading import LoadedBenchmark, require_golds
+from evaluator.config import SamplingSettings
 from evaluator.evals.counts import Block
 from evaluator.evals.problems import (
     PlacedProblem,
@@ -28,9 +29,9 @@ from evaluator.evals.problems import (
     run_problems,
 )
 from evaluator.evals.results import read_numbers
-from evaluator.evals.running import NewSample, Note, Progress, insert_samples
+from evaluator.evals.running import Note, Progress
 from evaluator.evals.runs import IMPORTED, STOP_REASONS, EvalSpec, model_slug, open_eval_run, run_version
-from evaluator.evals.samples import grade_run
+from evaluator.evals.samples import NewSample, grade_run, insert_samples
 from evaluator.evals.tables import RunProblemRow, SampleCountsRow
 from evaluator.exchange.agreement import POINTS, only_points, read_agreement
 from evaluator.exchange.files import NO_STOP_REASON, OutsideResponse, ResponseFile, with_thoughts_opened
@@ -43,11 +44,10 @@ from service.asks.store import add_tasks
 from service.asks.tables import FAILED_TASK, OPEN, TaskRow
 from service.database import Database
 from service.errors import InputError
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec
 from service.questions.columns import RowProblem, bare_answer
 from service.questions.images import PLACEHOLDER, ImageProblem, RowImages, order_numbered, store_images
-from service.questions.store import default_set_name
-from service.runs.store import Run, check_name, finish_run, package_versions
+from service.runs.store import Run, check_name, default_name, finish_run, package_versions
 from service.telling import TellProgress
 
 By: TypeAlias = Literal["text", "inside", "position"]
@@ -344,7 +344,7 @@ def import_evaluation(
 
 
 def _matcher_of_file(posed: str, folder: Path, kind: str) -> FromFile:
-    name = default_set_name(posed.rpartition("/")[2].encode("ascii", "ignore").decode())[:60] or "responses"
+    name = default_name(posed.rpartition("/")[2].encode("ascii", "ignore").decode())[:60] or "responses"
     if name in BENCHMARKS or name.startswith("gpqa"):  # these problems are not the benchmark
         name += "-file"
     return FromFile(name, AnswerKind(kind), RowImages(folder))

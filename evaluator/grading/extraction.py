@@ -119,14 +119,6 @@ def after_thinking(response: str) -> str | None:
     return None if opened and not start else response[start:end][-LONGEST_RESPONSE:]
 
 
-def open_thought(response: str) -> str:
-    """Prepend `<think>` to a response whose prompt ended in it, unless it is there.
-
-    A thought that was cut off can then be recognized.
-    """
-    return response if "<think>" in response else f"<think>\n{response}"
-
-
 _WIDE_SCRIPT = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"  # Chinese, Japanese, Korean
 _WIDE_SIGNS = str.maketrans(
     {"（": " (", "％": "%"}

@@ -127,10 +127,6 @@ class Grader(AbstractContextManager["Grader"]):
             self._reads[key] = read
         return read
 
-    def check_programs(self, golds: Sequence[tuple[str, str]]) -> list[Grade]:
-        """Check golds that are tests, given as (gold, reference); see `check_golds`."""
-        return self.check_golds([GradeCase(reference, gold, AnswerKind.CODE) for gold, reference in golds])
-
     def check_golds(
         self, golds: Sequence[str | GradeCase], progress: TellProgress | None = None
     ) -> list[Grade]:

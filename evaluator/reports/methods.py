@@ -1,6 +1,6 @@
 """Select the runs of a report's row: `RUN`, `LABEL=RUN`, `LABEL=RUN+RUN`, or a common prefix."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, count
 from typing import Any
@@ -14,7 +14,7 @@ from evaluator.evals.runs import EVAL, EvalSpec
 from evaluator.grading.types import Answers
 from evaluator.passk import pool
 from service.errors import InputError
-from service.runs.store import Run, matching_runs
+from service.runs.store import Run, differing_settings, matching_runs
 
 _FREE = ("sampling.seed", "sampling.samples_per_request", "answers")
 """Settings in which pooled runs may differ."""
@@ -116,23 +116,14 @@ def load_methods(
     return methods
 
 
-def differing_settings(specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",)) -> list[str]:
+def unlike_settings(specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",)) -> list[str]:
     """Return the settings in which specs (by a name to show) differ, each with its values.
 
     `among` are beginnings of the paths of settings to look at (`sampling.`, `prompt.`); all by default.
     """
-    flat = {name: dict(_settings(spec.to_json())) for name, spec in specs.items()}
-    paths = sorted({path for settings in flat.values() for path in settings})
-    differing = []
-    for path in paths:
-        values = {name: settings.get(path) for name, settings in flat.items()}
-        first = next(iter(values.values()))
-        if path in _FREE or not path.startswith(tuple(among)) or all(v == first for v in values.values()):
-            continue
-        differing.append(
-            f"{path} ({', '.join(f'{_brief(value)} in {name}' for name, value in values.items())})"
-        )
-    return differing
+    differing = differing_settings({f"in {name}": spec.to_json() for name, spec in specs.items()})
+    chosen = (path for path in differing if path not in _FREE and path.startswith(tuple(among)))
+    return [differing[path] for path in chosen]
 
 
 def run_label(run: Run) -> str:
@@ -200,7 +191,7 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         raise InputError(f"{names} contain different problems, so they cannot be pooled.")
     if pool_anyway:
         return
-    differing = differing_settings(specs)
+    differing = unlike_settings(specs)
     if differing:
         raise InputError(
             f"{names} differ in more than the seed: {'; '.join(differing)}. Pass --allow pooling to pool "
@@ -211,16 +202,3 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
             f"{names} have the same seed, so their samples may be identical. Sample one of them again "
             "with another seed, or pass --allow pooling."
         )
-
-
-def _settings(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    if isinstance(value, Mapping) and value:
-        for key, inner in value.items():
-            yield from _settings(inner, f"{path}.{key}" if path else key)
-    else:
-        yield path, value
-
-
-def _brief(value: Any) -> str:
-    text = "not set" if value is None else repr(value)
-    return text if len(text) <= 40 else text[:37] + "..."

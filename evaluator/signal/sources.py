@@ -31,8 +31,7 @@ from evaluator.signal.groups import (
 from service.database import Database, in_parts
 from service.errors import InputError
 from service.hashing import content_id
-from service.json_lines import read_objects
-from service.questions.files import open_file
+from service.questions.files import open_file, read_objects
 from service.runs.store import Run
 
 _GROUPS_AT_ONCE = 20

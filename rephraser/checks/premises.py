@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 
 from evaluator.grading.extraction import after_thinking
-from service.asks.request import Message
+from service.asks.request import Choice, Message
 
 PREMISES_VERSION = "1"
 
@@ -57,14 +57,14 @@ class Premises:
         ]
 
 
-def parse_premises(text: str, *, truncated: bool = False) -> Premises:
+def parse_premises(reply: Choice) -> Premises:
     """Return the premises that a model listed: between tags, or one a line behind its state and a colon.
 
     A list that was cut off is not read: what is missing of it may be what was dropped.
     """
-    if truncated:  # the search for tags takes long where a model went on repeating one
+    if reply.finish_reason == "length":  # the search for tags takes long where a model went on repeating one
         return Premises()
-    body = after_thinking(text) or ""
+    body = after_thinking(reply.text) or ""
     tagged = _TAGGED.findall(body)
     if _OPEN.search(_TAGGED.sub("", body)):
         return Premises()

@@ -9,8 +9,8 @@ from rephraser.config import FileProposer
 from service.errors import InputError
 from service.hashing import canonical_text, content_hash
 from service.questions.files import RawRow
+from service.questions.hub import open_source
 from service.questions.question import Question
-from service.questions.reading import open_source
 
 ID_COLUMNS = ("question_id", "original_id", "qid")
 QUESTION_COLUMNS = ("original_question", "question", "problem", "original", "prompt")
@@ -39,7 +39,7 @@ def read_candidates(
     A row names its question by id or by the question's text, and holds one candidate or a list of them
     (texts, or objects with a `text`). Rows of other questions are left out.
     """
-    opened = open_source(proposer.candidates, (), None, None)
+    opened = open_source(proposer.candidates)
     question_ids = _index(questions)
     wanted = {question.id for question in questions[:limit]}
     texts_of: dict[str, list[str]] = defaultdict(list)

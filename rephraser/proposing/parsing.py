@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from evaluator.grading.extraction import after_thinking
 from rephraser.checks.structure import MARKUP, check_chatter
 from rephraser.checks.text import find_other_language, skeleton
+from service.asks.request import Choice
 
 
 class ParseResult(StrEnum):
@@ -59,18 +60,21 @@ _STRING = r'"(?:[^"\\]|\\.)*"'
 _STRINGS = re.compile(rf'(?:\{{\s*"\w+"\s*:\s*)?\[((?:[\s,]*{_STRING})*)', re.S)
 
 
-def parse_candidates(text: str, *, question: str, count: int, truncated: bool) -> Parsed:
-    """Return up to `count` candidates found in `text`, a model's reply to a request for `count`.
+def parse_candidates(reply: Choice, *, question: str, count: int) -> Parsed:
+    """Return up to `count` candidates found in a model's reply to a request for `count`.
 
-    `truncated`: the model stopped at its token limit. Complete candidates are kept, the last open one is not.
+    Of a reply that was cut off, complete candidates are kept, the last open one is not.
     """
-    if not text.strip():
-        return Parsed((), ParseResult.EMPTY)
-    reply = after_thinking(text)
-    if reply is None:
+    candidates, outcome = _parse(reply.text, question, count, truncated=reply.finish_reason == "length")
+    refused = reply.finish_reason in {"content_filter", "refusal"}
+    return Parsed(candidates, ParseResult.REFUSED if refused else outcome)
+
+
+def _parse(text: str, question: str, count: int, *, truncated: bool) -> Parsed:
+    body = after_thinking(text)
+    if body is None:
         return Parsed((), ParseResult.TRUNCATED)
-    body = reply.strip()
-    if not body:
+    if not (body := body.strip()):
         return Parsed((), ParseResult.EMPTY)
     if not (items := list(filter(None, map(_clean, _read(body, question, count, truncated))))):
         outcome = ParseResult.TRUNCATED if truncated else ParseResult.MALFORMED

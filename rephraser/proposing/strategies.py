@@ -4,7 +4,8 @@ The proposer gets earlier candidates and why they failed, but never an answer.
 """
 
 import re
-from collections.abc import Sequence
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -129,3 +130,36 @@ def build_messages(
         lines.append(_IMAGES.format(images=len(images)))
     lines.append(f"<problem>\n{question}\n</problem>")
     return Message("system", strategy.text), message_with_images("\n\n".join(lines), question, images)
+
+
+_REASON_LENGTH = 240  # characters
+_HINTS = 3
+
+# Not which answers: the next rewrite would give them away, or be bent to them.
+_BY_ANSWERS = {
+    "rejected": "its answers differ from those of the problem, so something in it changes the problem",
+    "undecided": "its answers do not clearly match those of the problem, so it may not mean the same",
+}
+_BY_REVIEW = "a reader found that it is not the same problem"  # the reader's words may hold the answer
+# The details of these would tell the answer once more, or number candidates that the proposer does not see.
+_WITHOUT_DETAIL = {
+    "answer_leaked": "it states the answer",
+    "same_as_sibling": "it repeats another rewrite",
+    "too_like_sibling": "its words are nearly those of another rewrite",
+}
+
+
+def failure_reason(
+    status: str | None, findings: Sequence[Mapping[str, str]], *, reviewed: bool
+) -> str | None:
+    """Return in one line why a candidate of this status failed; None for one that did not."""
+    if status not in _BY_ANSWERS:
+        return None
+    details: dict[bool, list[str]] = {True: [], False: []}
+    for finding in findings:
+        detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
+        details[finding["severity"] == "fatal"].append(detail)
+    reason = _BY_REVIEW if reviewed else "; ".join(details[True]) or _BY_ANSWERS[status]
+    if hints := details[False]:
+        reason += f". Check: {'; '.join(hints[:_HINTS])}"
+    return textwrap.shorten(reason, _REASON_LENGTH, placeholder=" ...")

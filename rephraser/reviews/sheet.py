@@ -8,10 +8,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import find_candidate
 from rephraser.reviews.audit import Audit
-from rephraser.reviews.store import Decision, ReviewItem, find_candidate, read_items
+from rephraser.reviews.store import Decision, ReviewItem, read_items
 from service.errors import InputError, NotFoundError
-from service.json_lines import read_objects
+from service.questions.files import read_objects
 from service.writing import write_text
 
 

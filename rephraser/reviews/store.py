@@ -9,15 +9,19 @@ from typing import Any, Literal
 from sqlalchemy import ColumnElement, func, insert, select
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import update_standings
-from rephraser.tables import AuditMemberRow, CandidateRow, ReviewRow, ReviewWithdrawalRow, StandingRow
+from rephraser.candidates import update_standings
+from rephraser.tables import (
+    AuditMemberRow,
+    CandidateRow,
+    QuestionRow,
+    ReviewRow,
+    ReviewWithdrawalRow,
+    StandingRow,
+)
 from service.database import in_parts, utc_now
 from service.errors import InputError, NotFoundError
-from service.questions.tables import QuestionRow
 
 DecisionWord = Literal["accepted", "rejected"]
-IDS_SHOWN = 3
-_BEHIND_HEX = "g"  # sorts after every hex digit
 
 
 @dataclass(frozen=True)
@@ -129,26 +133,6 @@ def run_progress(session: Session, run_id: str, reviewer: str) -> ReviewProgress
     total = select(func.count()).where(StandingRow.run_id == run_id)
     made = list(decisions_by(session, reviewer, of_run(run_id)).values())
     return ReviewProgress(session.scalar(total) or 0, made.count("accepted"), made.count("rejected"))
-
-
-def find_candidate(session: Session, reference: str) -> CandidateRow:
-    """Return the candidate whose id is or starts with `reference` (with or without its `c_`)."""
-    wanted = reference if reference.startswith("c_") else f"c_{reference}"
-    rows = session.scalars(
-        select(CandidateRow)
-        .where(CandidateRow.id >= wanted, CandidateRow.id < wanted + _BEHIND_HEX)
-        .order_by(CandidateRow.id)
-        .limit(IDS_SHOWN + 1)
-    ).all()
-    if not rows:
-        raise NotFoundError(
-            f'no candidate has an id that starts with "{reference}". `tagrpo rephrase list --run RUN` lists '
-            "the ids."
-        )
-    if len(rows) > 1 and rows[0].id != wanted:
-        some = ", ".join([row.id for row in rows[:IDS_SHOWN]] + ["..."] * (len(rows) > IDS_SHOWN))
-        raise InputError(f'several candidates have ids that start with "{reference}": {some}.')
-    return rows[0]
 
 
 def record_changes(session: Session, changes: Sequence[Decision | Withdrawal]) -> None:

@@ -1,16 +1,29 @@
-"""Start or resume a rephrase run from its config, and work on its tasks."""
+"""Rephrase runs from their config: start or resume one, or estimate what it will ask and cost."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
+from evaluator.presets import PromptConfig
 from rephraser.config import FileProposer, LlmProposer, PremiseCheck, RephraseConfig, Solver, VerdictRule
 from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.rules import RULES_VERSION
-from rephraser.proposing.strategies import Strategy, load_strategy
+from rephraser.proposing.strategies import Strategy, build_messages, load_strategy
+from rephraser.questions.store import load_question_set, usable_kinds
 from rephraser.run.rephrase import rephrase_run
-from rephraser.run.spec import BOXED_INSTRUCTION, PROGRAM_INSTRUCTION, PremiseSpec, RunSpec, SolverSpec
-from rephraser.run.store import KIND
+from rephraser.run.spec import (
+    ANSWER,
+    BOXED_INSTRUCTION,
+    KIND,
+    PREMISES,
+    PROGRAM_INSTRUCTION,
+    PROPOSE,
+    PremiseSpec,
+    RunSpec,
+    SolverSpec,
+)
 from rephraser.verdict import OverlapRule
 from service.answer_kinds import AnswerKind
 from service.asks.ask import Outcome
@@ -21,11 +34,15 @@ from service.database import Database
 from service.engines.opening import OpenModels, engine_logs, remote_model
 from service.errors import InputError
 from service.models.access import Model
-from service.models.settings import PromptConfig, PromptSpec, Sampling
-from service.questions.store import load_question_set, usable_kinds
+from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
+from service.models.settings import PromptSpec, Sampling
+from service.questions.question import Question
 from service.runs.spending import hold_cap
-from service.runs.store import Run, keep_config, open_run
+from service.runs.store import Run, keep_config, list_runs, open_run, run_question_ids
 from service.telling import TellStage
+
+REWRITE_LENGTH = between(0.8, 1.6)  # of a rewrite, in lengths of its question
+INSTRUCTIONS = 800  # tokens of the instructions about premises
 
 
 async def rephrase(
@@ -192,3 +209,60 @@ def make_rule(verdict: VerdictRule, base: OverlapRule = OverlapRule()) -> Overla
         rule = OverlapRule.scaled(samples, looks)
     accept, reject = verdict.accept or rule.accept_overlap, verdict.reject or rule.reject_new
     return replace(rule, accept_overlap=accept, reject_new=reject)
+
+
+def estimate(config: RephraseConfig, db: Database) -> Estimate:
+    """Return what the run of a config will ask and cost; nothing is sent or stored.
+
+    The estimate is made from the largest finished run with the same settings, else from the questions alone:
+    then the least is one round, the most all rounds for all of them.
+    """
+    spec, ids, _ = plan_spec(config, db)
+    with db.read() as session:
+        trials = [
+            (len(run_question_ids(session, run.id)), run.name, run)
+            for run in list_runs(session, KIND)
+            if run.finished_at and run.spec == spec.to_json()
+        ]
+        if trials:
+            count, _, trial = max(trials, key=lambda sized: sized[:2])
+            return scaled(session, trial, count, len(ids), len(ids) / count)
+        questions = load_question_set(session, spec.questions)[: config.limit]
+    return _from_questions(config, spec, questions)
+
+
+def _from_questions(config: RephraseConfig, spec: RunSpec, questions: Sequence[Question]) -> Estimate:
+    count = len(questions)
+    images = sum(len(question.images) for question in questions)
+    asked = tokens(sum(len(question.text) for question in questions))
+    rounds = between(1, spec.rounds)
+    stages = []
+    if isinstance(config.proposer, LlmProposer):
+        wanted = [
+            (strategy, slots) for strategy, slots in zip(spec.strategies, spec.slots(), strict=True) if slots
+        ]
+        sent = sum(
+            len(message.content)
+            for question in questions
+            for strategy, slots in wanted
+            for message in build_messages(strategy, question.text, slots, structured=spec.output == "json")
+        )
+        rewritten = asked * REWRITE_LENGTH * spec.n * rounds
+        requests = count * len(wanted) * rounds
+        prompts = (tokens(sent) + images * len(wanted) * IMAGE_TOKENS) * rounds
+        stages.append(priced(PROPOSE, config.proposer, requests, prompts, rewritten))
+    look = (spec.rule.looks[0] * spec.n, spec.rule.looks[-1] * spec.n * spec.rounds)
+    for place, (solver, model) in enumerate(zip(spec.solvers, config.solver, strict=True)):
+        shares = [spec.shares(spec.rule.original_samples + drawn)[place] for drawn in look]
+        samples = count * between(*shares)
+        requests = np.ceil(samples / solver.samples_per_request)
+        prompts = (asked + images * IMAGE_TOKENS) * requests / count
+        longest = solver.sampling.max_tokens
+        drawn_tokens = samples * between(min(SHORT_ANSWER, longest), longest)
+        stages.append(priced(ANSWER, model, requests, prompts, drawn_tokens))
+    if spec.premises is not None and config.premises is not None:
+        requests = count * spec.n * rounds
+        prompts = 2 * asked * spec.n * rounds + requests * INSTRUCTIONS
+        kept = requests * between(SHORT_ANSWER, spec.premises.sampling.max_tokens)
+        stages.append(priced(PREMISES, premise_model(config, config.premises), requests, prompts, kept))
+    return Estimate(count, stages, images=images)

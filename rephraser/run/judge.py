@@ -1,26 +1,30 @@
-"""Verdicts on candidates: by structural checks and premises, then by answers that the grader clusters."""
+"""Verdicts on candidates by the answers to them, which the grader groups; and again, by another rule."""
 
-import textwrap
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import Any
 
-from sqlalchemy import Row
+from pydantic import TypeAdapter
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from evaluator.grading import GRADER_VERSION, Clustering, ClusterJob, GradeCase, Grader, find_answer
+from rephraser.candidates import add_verdicts, read_candidates
 from rephraser.checks.premises import Premises
-from rephraser.checks.structure import CHECKS_VERSION, check_candidate
+from rephraser.checks.structure import CHECKS_VERSION
+from rephraser.questions.store import load_questions
 from rephraser.run.spec import RunSpec
-from rephraser.run.store import CheckedRow
-from rephraser.tables import candidate_row
+from rephraser.tables import VerdictRow
 from rephraser.verdict import AnswerCounts, OverlapRule, Verdict, judge, rule_spec
 from rephraser.verdict.judge import cluster_programs, rule_for_programs
 from service.answer_kinds import AnswerKind
 from service.asks.request import Choice
-from service.database import utc_now
-from service.program_gold import read_gold
+from service.database import Database, in_parts
+from service.errors import InputError
 from service.questions.question import Question
+from service.runs.store import Run
 
 SHOWN_CLASS_LENGTH = 200
 TRUNCATED = ""
@@ -35,83 +39,14 @@ None: the response has no answer; `TRUNCATED`: it was cut off before one.
 
 @dataclass(frozen=True)
 class Case:
-    """A candidate of `candidates_query` with all answers of one look."""
+    """What one look at a candidate of a question has to judge by."""
 
     question: Question
-    candidate: Row[Any]
+    findings: Sequence[Mapping[str, str]]  # of the structural checks
     premises: Premises | None
-    look: int  # how many looks were taken before
+    last: bool  # no more answers will be drawn
     original: Answers
     drawn: Answers
-
-    @property
-    def answers(self) -> tuple[list[str | None], list[str | None]]:
-        """All answers to the question, and to the candidate."""
-        return flat(self.original), flat(self.drawn)
-
-
-def flat(answers: Answers) -> list[str | None]:
-    """Return the answers of all solvers."""
-    return [answer for drawn in answers for answer in drawn]
-
-
-def check_structure(
-    run_id: str,
-    spec: RunSpec,
-    question: Question,
-    text: str,
-    siblings: Sequence[str],
-    proposal: dict[str, Any],
-) -> CheckedRow:
-    """Check a candidate against its question and its passing siblings; return its rows and first verdict.
-
-    A fatal finding rejects. Other candidates are unverified: with a solver, until their answers are compared;
-    without one for good. Without a solver, a candidate with any finding is undecided.
-    """
-    program = question.kind is AnswerKind.CODE
-    findings = check_candidate(
-        question.text,
-        text,
-        answer=question.answer,
-        names=read_gold(question.answer).names if program else None,
-        siblings=siblings,
-        token_limit=spec.token_limit,
-        min_distance=spec.min_distance,
-    )
-    fatal = [finding for finding in findings if finding.severity == "fatal"]
-    details = "; ".join(finding.detail for finding in fatal or findings)
-    if fatal:
-        status, reason = Verdict.REJECTED, details
-    elif spec.solvers:
-        status, reason = Verdict.UNVERIFIED, "passed the structural checks; waiting for answers"
-    elif findings:
-        status, reason = Verdict.UNDECIDED, f"no solver compared answers, and {details}"
-    else:
-        status = Verdict.UNVERIFIED
-        reason = "passed the structural checks; answers were not compared, as the run has no solver"
-    named = ("name", "severity", "detail")
-    evidence = {
-        "findings": [{name: getattr(finding, name) for name in named} for finding in findings],
-        "versions": {"checks": CHECKS_VERSION},
-    }
-    row = candidate_row(question.id, question.text, text)
-    verdict = _verdict_row(run_id, row["id"], status, reason, bool(fatal) or not spec.solvers, evidence)
-    of_run = {"run_id": run_id, "question_id": question.id, "candidate_id": row["id"]}
-    return CheckedRow(row, {**of_run, **proposal}, verdict)
-
-
-def _verdict_row(
-    run_id: str, candidate_id: str, status: Verdict, reason: str, final: bool, evidence: dict[str, Any]
-) -> dict[str, Any]:
-    return {
-        "run_id": run_id,
-        "candidate_id": candidate_id,
-        "status": status.value,
-        "reason": reason,
-        "final": final,
-        "evidence": evidence,
-        "created_at": utc_now(),
-    }
 
 
 def extract_answer(choice: Choice, kind: AnswerKind) -> str | None:
@@ -127,38 +62,44 @@ def extract_answer(choice: Choice, kind: AnswerKind) -> str | None:
     return answer.text if answer is not None else TRUNCATED if cut_off else None
 
 
-def cannot_read(answers: Answers, spec: RunSpec) -> bool:
+def cannot_read(answers: Answers, rule: OverlapRule) -> bool:
     """Return whether too few of a question's own answers can be read for any verdict."""
-    most = spec.rule.max_unparsed_share * spec.rule.original_samples
-    return sum(not answer for answer in flat(answers)) > most
+    unread = sum(not answer for answer in chain(*answers))
+    return unread > rule.max_unparsed_share * rule.original_samples
 
 
-def judge_cases(run_id: str, spec: RunSpec, grader: Grader, cases: Sequence[Case]) -> list[dict[str, Any]]:
-    """Return a row of the verdict table for each case: its answers grouped, compared and judged."""
+def judge_cases(spec: RunSpec, grader: Grader, cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """Return the verdict on each case as in the table: its answers grouped, compared and judged."""
+    sides = [([*chain(*case.original)], [*chain(*case.drawn)]) for case in cases]
+    golds, rule = [case.question.answer for case in cases], spec.rule
     if cases[0].question.kind is AnswerKind.CODE:  # then all questions of the run ask for programs
-        clusterings = [_cluster_programs(case, grader) for case in cases]
-    else:
-        jobs = [
-            ClusterJob(tuple(each or None for side in case.answers for each in side), case.question.answer)
-            for case in cases
+        rule = rule_for_programs(rule)
+        clusterings = [
+            _cluster_programs(grader, gold, *each) for gold, each in zip(golds, sides, strict=True)
         ]
-        clusterings = grader.cluster_many(jobs)
-    return [_judge_answers(run_id, spec, *each) for each in zip(cases, clusterings, strict=True)]
+    else:
+        texts = [tuple(answer or None for side in each for answer in side) for each in sides]
+        clusterings = grader.cluster_many(list(map(ClusterJob, texts, golds)))
+    verdicts = []
+    for case, answers, clustering in zip(cases, sides, clusterings, strict=True):
+        counts = count_classes(*answers, clustering)
+        evidence = _evidence(spec, case, clustering, counts)
+        verdicts.append(judge_counts(counts, evidence, rule, last=case.last))
+    return verdicts
 
 
-def _cluster_programs(case: Case, grader: Grader) -> Clustering:
+def _cluster_programs(
+    grader: Grader, gold: str, original: Sequence[str | None], drawn: Sequence[str | None]
+) -> Clustering:
     """Return the classes of programs, by the tests of their question."""
-    texts = [text for side in case.answers for text in side]
-    programs = [GradeCase(text, case.question.answer, AnswerKind.CODE) for text in texts if text]
-    grades = iter(grader.grade_many(programs))
-    return cluster_programs([next(grades) if text else None for text in texts], len(case.answers[0]))
+    texts = [*original, *drawn]
+    grades = iter(grader.grade_many([GradeCase(text, gold, AnswerKind.CODE) for text in texts if text]))
+    return cluster_programs([next(grades) if text else None for text in texts], len(original))
 
 
-def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clustering) -> dict[str, Any]:
-    candidate, premises = case.candidate, case.premises
-    findings = [each for each in candidate.evidence["findings"] if not each["name"].startswith("premise_")]
-    counts = count_classes(*case.answers, clustering)
-    rule = rule_for_programs(spec.rule) if case.question.kind is AnswerKind.CODE else spec.rule
+def _evidence(spec: RunSpec, case: Case, clustering: Clustering, counts: AnswerCounts) -> dict[str, Any]:
+    """Return what is stored with a verdict, apart from the numbers of its rule."""
+    premises = case.premises
     evidence: dict[str, Any] = {
         "counts": {
             "classes": [text[:SHOWN_CLASS_LENGTH] for text in clustering.classes],
@@ -169,33 +110,29 @@ def _judge_answers(run_id: str, spec: RunSpec, case: Case, clustering: Clusterin
             solver.model: {"original": len(original), "candidate": len(drawn)}
             for solver, original, drawn in zip(spec.solvers, case.original, case.drawn, strict=True)
         },
-        "findings": findings + (premises.findings if premises else []),
+        "findings": [*case.findings, *(premises.findings if premises else ())],
         "solvers": [solver.id for solver in spec.solvers],
         "versions": {"grader": GRADER_VERSION, "checks": CHECKS_VERSION},
     }
     if spec.premises is not None and premises is not None:
         asked = {"id": spec.premises.id, "model": spec.premises.model, "outcome": premises.outcome}
         evidence["premises"] = {**asked, **vars(premises)}
-    last = cannot_read(case.original, spec) or case.look + 1 >= len(rule.looks)
-    return judge_counts(run_id, candidate.candidate_id, counts, evidence, rule, last=last)
+    return evidence
 
 
 def judge_counts(
-    run_id: str,
-    candidate_id: str,
-    counts: AnswerCounts,
-    evidence: Mapping[str, Any],
-    rule: OverlapRule,
-    *,
-    last: bool = True,
+    counts: AnswerCounts, evidence: Mapping[str, Any], rule: OverlapRule, *, last: bool = True
 ) -> dict[str, Any]:
-    """Return the row of a verdict by a rule, with what led to it; only the `last` may stay undecided."""
+    """Return the verdict by a rule, with what led to it; only the `last` may stay undecided."""
     dropped = evidence.get("premises", {}).get("dropped")
     judgement = judge(counts, rule, premise_dropped=bool(dropped))
     numbers = {name: getattr(judgement, name) for name in ("overlap", "new_top", "original_top")}
-    evidence = {**evidence, "rule": rule_spec(rule), **numbers}
-    final = last or judgement.verdict is not Verdict.UNDECIDED
-    return _verdict_row(run_id, candidate_id, judgement.verdict, judgement.reason, final, evidence)
+    return {
+        "status": judgement.verdict.value,
+        "reason": judgement.reason,
+        "final": last or judgement.verdict is not Verdict.UNDECIDED,
+        "evidence": {**evidence, "rule": rule_spec(rule), **numbers},
+    }
 
 
 def count_classes(
@@ -219,33 +156,74 @@ def count_classes(
     return AnswerCounts(gold=clustering.gold, **sides)
 
 
-REASON_LENGTH = 240  # characters
-HINTS = 3
-
-# Not which answers: the next rewrite would give them away, or be bent to them.
-BY_ANSWERS = {
-    "rejected": "its answers differ from those of the problem, so something in it changes the problem",
-    "undecided": "its answers do not clearly match those of the problem, so it may not mean the same",
-}
-_BY_REVIEW = "a reader found that it is not the same problem"  # the reader's words may hold the answer
-# The details of these would tell the answer once more, or number candidates that the proposer does not see.
-_WITHOUT_DETAIL = {
-    "answer_leaked": "it states the answer",
-    "same_as_sibling": "it repeats another rewrite",
-    "too_like_sibling": "its words are nearly those of another rewrite",
-}
+_COUNTS = TypeAdapter(AnswerCounts)
 
 
-def failure_reason(candidate: Row[Any]) -> str | None:
-    """Return in one line why a candidate (of `read_candidates`) failed; None for one that did not."""
-    if candidate.status not in BY_ANSWERS:
-        return None
-    fatal: list[str] = []
-    hints: list[str] = []
-    for finding in (candidate.evidence or {}).get("findings", ()):
-        detail = _WITHOUT_DETAIL.get(finding["name"], finding["detail"])
-        (fatal if finding["severity"] == "fatal" else hints).append(detail)
-    reason = _BY_REVIEW if candidate.reviewed else "; ".join(fatal) or BY_ANSWERS[candidate.status]
-    if hints:
-        reason += f". Check: {'; '.join(hints[:HINTS])}"
-    return textwrap.shorten(reason, REASON_LENGTH, placeholder=" ...")
+def judge_again(db: Database, run: Run, rule: OverlapRule, *, dry_run: bool = False) -> dict[str, Any]:
+    """Judge a run's counts of answers by `rule`, look by look, as far as looks were taken.
+
+    Verdicts are added, none is replaced; published sets keep theirs. What the run decides later it decides by
+    its own rule. Return one JSON object: candidates that were `judged`; those `waiting` for the run's own
+    decision, `without_answers` and with `too_few` for the rule's first look, which stay as they are;
+    candidates by status `before` and `after`; the `changes`; and the number of verdicts `stored`.
+    """
+    spec = RunSpec.from_json(run.spec)
+    if not spec.solvers:
+        raise InputError(
+            f"run {run.name!r} has no solver, so no answers are stored. Start a run with --solver."
+        )
+    own = spec.rule
+    if rule.original_samples != own.original_samples or not {*rule.looks} <= {*own.looks}:
+        raise InputError(
+            f"run {run.name!r} counted its answers with question_samples={own.original_samples} and "
+            f"looks={list(own.looks)}. Choose among these looks, or start a run with other numbers."
+        )
+    with db.read() as session:
+        candidates, looks = read_candidates(session, run.id), _read_looks(session, run.id)
+        questions = load_questions(session, [each.question_id for each in candidates[:1]])
+    if any(question.kind is AnswerKind.CODE for question in questions.values()):
+        rule = rule_for_programs(rule)
+    final = [each for each in candidates if each.verdict_final]
+    compared = [each for each in final if "counts" in each.evidence]
+    before = {each.candidate_id: each.verdict for each in candidates if each.verdict is not None}
+    after: dict[str, str] = {}
+    changes, fresh = list[dict[str, Any]](), list[dict[str, Any]]()
+    for each in compared:
+        verdict = None
+        for samples, evidence in zip(own.looks, looks[each.candidate_id], strict=False):
+            if samples in rule.looks and (verdict is None or verdict["status"] == Verdict.UNDECIDED):
+                counts = _COUNTS.validate_python(evidence["counts"])
+                verdict = judge_counts(counts, evidence, rule)
+        if verdict is None:
+            continue
+        after[each.candidate_id] = status = verdict["status"]
+        if status != each.verdict:
+            change = {"candidate_id": each.candidate_id, "question_id": each.question_id}
+            change |= {"before": each.verdict, "after": status, "reason": verdict["reason"]}
+            changes.append(change | {"reviewed": each.reviewed})  # which overrides both
+        if status != each.verdict or each.evidence.get("rule") != verdict["evidence"]["rule"]:
+            fresh.append({"run_id": run.id, "candidate_id": each.candidate_id, **verdict})
+    for part in in_parts([] if dry_run else fresh):
+        with db.write() as session:
+            add_verdicts(session, part)
+    return {
+        "judged": len(after),
+        "waiting": len(candidates) - len(final),
+        "without_answers": len(final) - len(compared),
+        "too_few": len(compared) - len(after),
+        "before": dict(sorted(Counter(before.values()).items())),
+        "after": dict(sorted(Counter((before | after).values()).items())),
+        "changes": changes,
+        "stored": 0 if dry_run else len(fresh),
+    }
+
+
+def _read_looks(session: Session, run_id: str) -> dict[str, list[dict[str, Any]]]:
+    """Return the evidence of each look at a run's candidates, in order; judging again repeats a look."""
+    looks = defaultdict[str, list[dict[str, Any]]](list)
+    verdicts = select(VerdictRow.candidate_id, VerdictRow.evidence).where(VerdictRow.run_id == run_id)
+    for candidate_id, evidence in session.execute(verdicts.order_by(VerdictRow.id)):
+        taken = looks[candidate_id]
+        if "counts" in evidence and evidence["counts"] not in [each["counts"] for each in taken]:
+            taken.append(evidence)
+    return looks

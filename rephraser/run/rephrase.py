@@ -8,26 +8,26 @@ from functools import partial
 from typing import Any
 
 from sqlalchemy import Row
+from sqlalchemy.orm import Session
 
 from evaluator.grading import AnswerKind, Grader
-from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
+from rephraser.candidates import (
+    CheckedRow,
+    candidate_id,
+    check_structure,
+    read_candidates,
+    store_checked,
+    store_verdict,
+)
+from rephraser.checks.premises import Premises, parse_premises
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.file import FileCandidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.rules import propose_by_rules
-from rephraser.proposing.strategies import RESPONSE_SCHEMA, Earlier, build_messages
-from rephraser.run.judge import (
-    Answers,
-    Case,
-    cannot_read,
-    check_structure,
-    extract_answer,
-    failure_reason,
-    judge_cases,
-)
-from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec, proposal_ordinal
-from rephraser.run.store import CheckedRow, read_candidates, read_questions, store_checked, store_verdict
-from rephraser.tables import candidate_id
+from rephraser.proposing.strategies import RESPONSE_SCHEMA, Earlier, build_messages, failure_reason
+from rephraser.questions.store import load_questions
+from rephraser.run.judge import Answers, Case, cannot_read, extract_answer, judge_cases
+from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, PremiseSpec, RunSpec, SolverSpec, proposal_ordinal
 from rephraser.verdict import Verdict
 from service.asks.ask import ENOUGH, Asker, Failed, Models, Outcome, Stopped
 from service.asks.request import Answer, Request, prompt_request
@@ -35,7 +35,7 @@ from service.asks.store import Grouped
 from service.asks.work import work_on_run
 from service.database import Database
 from service.hashing import derive_seed
-from service.questions.images import Image
+from service.questions.images import Image, load_images
 from service.questions.question import Question
 from service.runs.store import Run
 from service.telling import TellStage
@@ -75,19 +75,19 @@ async def rephrase_run(
     async def rephrase(asker: Asker, question_id: str) -> None:
         """Propose and judge candidates for a question until enough are accepted or all rounds are used."""
         nonlocal judged, accepted
-        [question, images] = await asker.store.read_together(read_questions, question_id)
+        question, images = await asker.store.read_together(_read_questions, question_id)
         asked = QuestionWork(run.id, spec, judging, asker, question, images)
         for round_number in range(spec.rounds):
             await asked.compare()
             missing = await asked.missing(round_number)
-            if not any(missing["slots"]):
+            if not (wanted := sum(missing["slots"])):
                 break
             if spec.proposer == "llm":
-                await asked.propose(round_number, missing["slots"], missing["avoid"])
-            else:
-                count = len(asked.proposed) + sum(missing["slots"])
-                if not await asked.add(propose_without_model(question, count), round_number):
-                    break
+                await asked.propose(round_number, **missing)
+            elif not await asked.add(
+                propose_without_model(question, len(asked.proposed) + wanted), round_number
+            ):
+                break
         await asked.compare()
         if stop_below is not None:
             stored = await asked.read_candidates()
@@ -104,19 +104,26 @@ async def rephrase_run(
 
     with (
         Grader(workers=grader_workers) as grader,
-        closing(Grouped(partial(judge_cases, run.id, spec, grader))) as judging,
+        closing(Grouped(partial(judge_cases, spec, grader))) as judging,
     ):
         return await work_on_run(
             db, run.id, rephrase, models, partial(report, "questions"), retry_final=retry_final
         )
 
 
+def _read_questions(session: Session, ids: Sequence[str]) -> list[tuple[Question, tuple[Image, ...]]]:
+    """Return the questions of these ids with their images, in their order."""
+    questions = load_questions(session, ids)
+    images = load_images(session, (id for each in questions.values() for id in each.images))
+    return [(questions[id], tuple(images[image] for image in questions[id].images)) for id in ids]
+
+
 @dataclass
 class QuestionWork:
     """The work on one question. A replay takes the same way: what may differ goes through `asker.once`.
 
-    `judging` judges the cases of several questions together. `failed` is the first request that failed for
-    good; the question goes on without it.
+    `judging` judges the cases of several questions together. `proposed` are the candidates by id, in order.
+    `failed` is the first request that failed for good; the question goes on without it.
     """
 
     run_id: str
@@ -125,12 +132,12 @@ class QuestionWork:
     asker: Asker
     question: Question
     images: tuple[Image, ...]
-    proposed: list[CheckedRow] = field(default_factory=list)
+    proposed: dict[str, CheckedRow] = field(default_factory=dict)
     failed: Failed | None = None
     _failed_strategies: set[int] = field(default_factory=set)
     _original: asyncio.Task[Answers] | None = None
 
-    async def read_candidates(self) -> list[Row[Any]]:
+    async def read_candidates(self) -> Sequence[Row[Any]]:
         """Return the candidates of the question as they are stored, edited ones too."""
         return await self.asker.store.read(read_candidates, self.run_id, self.question.id)
 
@@ -142,13 +149,16 @@ class QuestionWork:
 
         async def look() -> dict[str, Any]:
             stored = await self.read_candidates()
-            reasons = {each.ordinal: failure_reason(each) for each in stored}
-            latest = [each.proposal["ordinal"] for each in self.proposed[-EARLIER_SHOWN:]]
+            reasons = {
+                each.ordinal: failure_reason(each.status, each.evidence["findings"], reviewed=each.reviewed)
+                for each in stored
+            }
+            latest = [each.proposal["ordinal"] for each in self.proposed.values()][-EARLIER_SHOWN:]
             filled = [each.strategy for each in stored if each.status in self.spec.counting]
             strategies = zip(self.spec.strategies, self.spec.slots(), strict=True)
             missing = [max(0, wanted - filled.count(made_by.name)) for made_by, wanted in strategies]
             compared = any("counts" in each.evidence for each in stored)
-            closed = compared and cannot_read(await self._answers_to_question(), self.spec)
+            closed = compared and cannot_read(await self._answers_to_question(), self.spec.rule)
             useless = range(len(missing)) if closed else self._failed_strategies
             slots = [0 if place in useless else count for place, count in enumerate(missing)]
             return {"slots": slots, "avoid": {str(ordinal): reasons.get(ordinal) for ordinal in latest}}
@@ -162,10 +172,10 @@ class QuestionWork:
         A request names what to avoid of earlier rounds, and what its own strategy proposed in this one, so
         that it stays the same if another strategy's request is sent again.
         """
-        texts_of = {str(each.proposal["ordinal"]): each.candidate["text"] for each in self.proposed}
-        to_avoid = [(texts_of[place], reason) for place, reason in avoid.items() if place in texts_of]
+        texts = {str(each.proposal["ordinal"]): each.candidate["text"] for each in self.proposed.values()}
+        earlier = [(texts[place], reason) for place, reason in avoid.items() if place in texts]
         for strategy, count in enumerate(slots):
-            await self._propose_by(strategy, count, round_number, to_avoid)
+            await self._propose_by(strategy, count, round_number, earlier)
 
     async def _propose_by(
         self, strategy: int, count: int, round_number: int, avoid: Sequence[Earlier]
@@ -199,15 +209,7 @@ class QuestionWork:
             if answer is None:
                 self._failed_strategies.add(strategy)
                 return
-            choice = answer.choices[0]
-            texts, outcome = parse_candidates(
-                choice.text,
-                question=question.text,
-                count=count,
-                truncated=choice.finish_reason == "length",
-            )
-            if choice.finish_reason in {"content_filter", "refusal"}:
-                outcome = ParseResult.REFUSED
+            texts, outcome = parse_candidates(answer.choices[0], question=question.text, count=count)
             new = await self.add(texts, round_number, strategy, attempt, answer, outcome)
             count -= len(new)
             earlier += [(each.candidate["text"], None) for each in new]
@@ -222,30 +224,28 @@ class QuestionWork:
         outcome: ParseResult | None = None,
     ) -> list[CheckedRow]:
         """Check texts and store those that are new to the question, with their first verdicts."""
-        question, made_by = self.question, self.spec.strategies[strategy]
+        made_by, ask_id = self.spec.strategies[strategy], answer.ask_id if answer else None
+        origin = {
+            "ask_id": ask_id,
+            "proposer": self.spec.proposer,
+            "strategy": made_by.name,
+            "strategy_hash": made_by.hash,
+            "model": (answer and answer.model) or self.spec.model,
+            "round": round_number,
+        }
         new: list[CheckedRow] = []
         for index, text in enumerate(texts):
-            if candidate_id(question.id, text) in {each.candidate["id"] for each in self.proposed}:
+            if (id := candidate_id(self.question.id, text)) in self.proposed:
                 continue
-            passing = [each for each in self.proposed if each.verdict["status"] != Verdict.REJECTED]
+            passing = (each for each in self.proposed.values() if each.verdict["status"] != Verdict.REJECTED)
             siblings = [each.candidate["text"] for each in passing]
-            proposal = {
-                "ask_id": answer and answer.ask_id,
-                "proposer": self.spec.proposer,
-                "strategy": made_by.name,
-                "strategy_hash": made_by.hash,
-                "model": (answer and answer.model) or self.spec.model,
-                "round": round_number,
-                "ordinal": proposal_ordinal(round_number, strategy, attempt, index),
-            }
-            checked = await asyncio.to_thread(
-                check_structure, self.run_id, self.spec, question, text, siblings, proposal
+            proposal = {**origin, "ordinal": proposal_ordinal(round_number, strategy, attempt, index)}
+            self.proposed[id] = await asyncio.to_thread(
+                check_structure, self.run_id, self.spec, self.question, text, siblings, proposal
             )
-            new.append(checked)
-            self.proposed.append(checked)
+            new.append(self.proposed[id])
         if outcome is ParseResult.OK and len(new) < len(texts):
             outcome = ParseResult.PARTIAL
-        ask_id = answer.ask_id if answer else None
         await self.asker.store.write(store_checked, new, ask_id, outcome.value if outcome else None)
         return new
 
@@ -254,20 +254,38 @@ class QuestionWork:
         stored = await self.read_candidates()
         # Reviews count in every run. Only for edited texts does a review replace the comparison of answers.
         waiting = [each for each in stored if not (each.final if each.mended_from else each.verdict_final)]
-        await self._finish([self._compare(each) for each in waiting])
+        await self._finish(
+            [self._compare(each.candidate_id, each.text, each.evidence["findings"]) for each in waiting]
+        )
 
-    async def _compare(self, candidate: Row[Any]) -> None:
-        question, premises = self.question, None
-        if self.spec.premises is not None and question.kind is not AnswerKind.CODE:
-            premises = await self._ask_premises(candidate)
+    async def _compare(self, id: str, text: str, findings: Sequence[Mapping[str, str]]) -> None:
+        spec, premises = self.spec, None
+        if spec.premises is not None and self.question.kind is not AnswerKind.CODE:
+            premises = await self._ask_premises(spec.premises, id, text)
+        findings = [each for each in findings if not each["name"].startswith("premise_")]
         original = await self._answers_to_question()
-        closed = cannot_read(original, self.spec)
-        for look, samples in enumerate(self.spec.rule.looks):
-            drawn = await self._answers(candidate.candidate_id, candidate.text, 0 if closed else samples)
-            # The cases of several candidates are judged together.
-            verdict = await self.judging.do(Case(question, candidate, premises, look, original, drawn))
+        closed = cannot_read(original, spec.rule)
+        for look, samples in enumerate(spec.rule.looks):
+            drawn = await self._answers(id, text, 0 if closed else samples)
+            last = closed or samples == spec.rule.looks[-1]
+            judged = await self.judging.do(Case(self.question, findings, premises, last, original, drawn))
+            verdict = {"run_id": self.run_id, "candidate_id": id, **judged}
             if await self.asker.store.write(store_verdict, look, verdict):
                 return
+
+    async def _ask_premises(self, spec: PremiseSpec, id: str, text: str) -> Premises:
+        """Return what a model says about the premises; nothing readable if it did not answer."""
+        request = Request(
+            spec.model,
+            premise_messages(self.question.text, text),
+            sampling=spec.sampling.decoding,
+            seed=derive_seed("seed", spec.seed, spec.id, id, 0),
+            scope=spec.id,
+            kind=PREMISES,
+            about=id,
+        )
+        [answer] = await self._finish([self.asker.ask(request)])
+        return Premises() if answer is None else parse_premises(answer.choices[0])
 
     async def _answers_to_question(self) -> Answers:
         if self._original is None:
@@ -311,30 +329,6 @@ class QuestionWork:
             answer = await self.asker.ask(request)
             answers += [extract_answer(each, self.question.kind) for each in answer.choices[: request.n]]
         return answers
-
-    async def _ask_premises(self, candidate: Row[Any]) -> Premises:
-        """Return what a model says about the premises; nothing readable if it never said any."""
-        spec = self.spec.premises
-        assert spec is not None
-        for attempt in range(self.spec.content_attempts):
-            request = Request(
-                spec.model,
-                premise_messages(self.question.text, candidate.text),
-                sampling=spec.sampling.decoding,
-                seed=derive_seed("seed", spec.seed, spec.id, candidate.candidate_id, attempt),
-                draw=attempt,
-                scope=spec.id,
-                kind=PREMISES,
-                about=candidate.candidate_id,
-            )
-            [answer] = await self._finish([self.asker.ask(request)])
-            if answer is None:
-                break
-            choice = answer.choices[0]
-            premises = parse_premises(choice.text, truncated=choice.finish_reason == "length")
-            if premises.outcome != UNREADABLE:
-                return premises
-        return Premises()
 
     async def _finish(self, asked: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
         """Await all, then raise any other error; the result of a request that failed for good is None."""

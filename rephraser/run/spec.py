@@ -15,6 +15,9 @@ from service.errors import InputError
 from service.hashing import content_id
 from service.models.settings import PromptSpec, Sampling
 
+KIND = "propose"
+"""The kind of these runs in the table of runs."""
+
 REQUEST_VERSION = "2"
 """Stored with a run. Raise it if the requests change: a run that began with others is not resumed."""
 

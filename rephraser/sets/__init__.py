@@ -1,10 +1,8 @@
 """Neighbor sets: immutable versions of a run's neighbors; find, compare, verify, export, import."""
 
-from rephraser.sets.changes import Change as Change
 from rephraser.sets.changes import diff as diff
 from rephraser.sets.export import export_set as export_set
 from rephraser.sets.publish import Adaptive as Adaptive
-from rephraser.sets.publish import Draft as Draft
 from rephraser.sets.publish import Selection as Selection
 from rephraser.sets.publish import draft as draft
 from rephraser.sets.publish import publish as publish
@@ -19,7 +17,5 @@ from rephraser.sets.store import load_set as load_set
 from rephraser.sets.store import tag as tag
 from rephraser.sets.store import untag as untag
 from rephraser.sets.store import verify as verify
-from rephraser.sets.types import Neighbor as Neighbor
 from rephraser.sets.types import PublishedSet as PublishedSet
-from rephraser.sets.types import SetEntry as SetEntry
 from rephraser.sets.types import SetHeader as SetHeader

@@ -7,10 +7,9 @@ from typing import Any, Literal, get_args
 from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
-from rephraser.reviews.status import current_statuses
 from rephraser.sets.store import find_set, neighbor_columns, read_neighbor
 from rephraser.sets.types import Neighbor
-from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow
+from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, StandingRow
 
 ChangeKind = Literal["added", "removed", "changed"]
 CONTENT = ("verdict", "posterior", "reviewed", "strategy", "strategy_hash", "model", "proposer")
@@ -44,11 +43,6 @@ class Change:
             return ()
         return tuple(name for name in CONTENT if getattr(self.before, name) != getattr(self.after, name))
 
-    @property
-    def verdict_changed(self) -> bool:
-        """Whether the verdict itself differs."""
-        return "verdict" in self.fields
-
 
 def diff(session: Session, a: str, b: str) -> dict[str, Any]:
     """Compare two versions (of one name or of two), as one JSON object.
@@ -62,10 +56,11 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
     added, removed, changed = (
         page_changes(session, before.id, after.id, kind, limit=None) for kind in get_args(ChangeKind)
     )
+    proposed = select(StandingRow.candidate_id, StandingRow.status)
     standing = {  # the first run that proposed a candidate counts
         item.candidate_id: item.status
         for run in reversed(after.runs if removed else [])
-        for item in current_statuses(session, run["id"])
+        for item in session.execute(proposed.where(StandingRow.run_id == run["id"]))
     }
 
     def list_one_sided(changes: list[Change], now: Mapping[str, str | None]) -> list[dict[str, Any]]:
@@ -93,7 +88,6 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
                 "before": change.before and asdict(change.before),
                 "after": change.after and asdict(change.after),
                 "fields": list(change.fields),
-                "verdict_changed": change.verdict_changed,
             }
             for change in changed
         ],

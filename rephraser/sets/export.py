@@ -62,16 +62,9 @@ def export_set(
 
     def write_hf(folder: Path) -> None:
         (folder / SPLIT_FILE).parent.mkdir()
-        size = _write_parquet(folder / SPLIT_FILE, entries, described, load)
+        _write_parquet(folder / SPLIT_FILE, entries, described, load)
         _write_text(folder / MANIFEST_NAME, described)
-        _write_card(
-            folder / "README.md",
-            header,
-            data=folder / SPLIT_FILE,
-            memory_bytes=size,
-            license_name=license_name,
-            images=_pictured(entries),
-        )
+        _write_text(folder / "README.md", _card(header, license_name, images=_pictured(entries)))
 
     if form == "hf":
         write_folder(target, write_hf, overwrite=overwrite, mark=MANIFEST_NAME)
@@ -148,11 +141,10 @@ def _write_jsonl(path: Path, entries: Sequence[SetEntry], load: LoadImages) -> N
             file.write(json.dumps(row, ensure_ascii=False) + "\n")
 
 
-def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages) -> int:
-    """Write the rows; return their size in memory, which a dataset card states."""
+def _write_parquet(path: Path, entries: Sequence[SetEntry], described: str, load: LoadImages) -> None:
     schema: Any = features(images=_pictured(entries)).arrow_schema
     schema = schema.with_metadata({**schema.metadata, MANIFEST_KEY: described.encode()})
-    return write_rows(path, schema, _rows(entries, load, parquet_cell))
+    write_rows(path, schema, _rows(entries, load, parquet_cell))
 
 
 def _manifest_text(header: SetHeader, license_name: str) -> str:
@@ -181,20 +173,11 @@ _OTHER = (
 _IMAGES = "- `images` of the question and its neighbors; `<image>` in a text refers to them in order\n"
 
 
-def _write_card(
-    path: Path, header: SetHeader, *, data: Path, memory_bytes: int, license_name: str, images: bool
-) -> None:
-    """Write a YAML header that `datasets` reads, then the card's text."""
-    from datasets.info import DatasetInfo, DatasetInfosDict
-    from datasets.splits import SplitDict, SplitInfo
+def _card(header: SetHeader, license_name: str, *, images: bool) -> str:
+    """Return a YAML header that `datasets` reads, then the card's text."""
     from huggingface_hub import DatasetCardData
 
-    counts, file_bytes = header.counts, data.stat().st_size
-    questions = int(counts["questions"])
-    splits = SplitDict({"train": SplitInfo("train", num_bytes=memory_bytes, num_examples=questions)})
-    info = DatasetInfo(
-        features=features(images=images), splits=splits, download_size=file_bytes, dataset_size=memory_bytes
-    )
+    counts, questions = header.counts, int(header.counts["questions"])
     head = DatasetCardData(
         license=license_name,
         pretty_name=f"{header.name} v{header.version}",
@@ -203,7 +186,6 @@ def _write_card(
         size_categories=[next((name for limit, name in _SIZES if questions < limit), "n>1M")],
         configs=[{"config_name": "default", "data_files": [{"split": "train", "path": SPLIT_FILE}]}],
     )
-    DatasetInfosDict({"default": info}).to_dataset_card_data(head)
     template = resources.files("rephraser.sets").joinpath("card.md").read_text(encoding="utf-8")
     text = template.format(
         name=header.name,
@@ -221,7 +203,7 @@ def _write_card(
         provenance=_provenance(header),
         license=_OTHER if license_name == OTHER_LICENSE else _STATED.format(license_name),
     )
-    path.write_text(f"---\n{head.to_yaml()}\n---\n\n{text}", encoding="utf-8", newline="\n")
+    return f"---\n{head.to_yaml()}\n---\n\n{text}"
 
 
 def _verified(verdicts: Mapping[str, int]) -> str:

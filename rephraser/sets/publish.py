@@ -5,27 +5,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from evaluator.signal.cost import compare_choices, needs_neighbors
 from evaluator.signal.groups import ORIGINAL, PromptSample, QuestionGroup, count_groups
 from evaluator.signal.rates import fit_rates
 from evaluator.signal.sources import load_runs
+from rephraser.candidates import PENDING, STATUSES, find_neighbor_run, status_query
 from rephraser.checks.text import choose_apart
-from rephraser.reviews.status import PENDING, STATUSES, status_query
-from rephraser.run.store import find_neighbor_run
+from rephraser.questions.store import load_questions
 from rephraser.sets.store import count_members, count_proposals, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry
-from rephraser.tables import CandidateRow, StandingRow, VerdictRow
+from rephraser.tables import VerdictRow
 from rephraser.verdict.successes import read_successes, solver_name
 from service.database import Database
 from service.errors import InputError
-from service.questions.question import Question
-from service.questions.store import QUESTION_COLUMNS, as_question
-from service.questions.tables import QuestionRow
-from service.runs.store import Run, check_name, package_versions
-from service.runs.tables import RunQuestionRow
+from service.runs.store import Run, check_name, package_versions, run_question_ids
 
 Preference = Literal["any", "easier", "harder", "level"]
 _ORDER: dict[Preference, tuple[str | None, ...]] = {
@@ -149,7 +144,9 @@ def draft(session: Session, run: str | Sequence[str], selection: Selection) -> D
                     pilot[key], rates[key] = group, (asked.correct, asked.known)
     candidates, tallies = _select(proposed, selection)
     every: list[SetEntry] = []
-    for question in _questions(session, runs):
+    ids = list(dict.fromkeys(id for each in runs for id in run_question_ids(session, each.id)))
+    questions = load_questions(session, ids)
+    for question in (questions[id] for id in ids):
         rate = rates.get(question.id)
         fitting = candidates.get(question.id, [])
         if adaptive is not None:
@@ -198,11 +195,7 @@ def _read_candidates(session: Session, run: Run) -> list[tuple[str, Neighbor]]:
     They have the newest counts of answers; those that were not judged yet have the verdict "pending".
     """
     solvers = [solver_name(solver) for solver in run.spec.get("solvers", ())]
-    rows = session.execute(
-        status_query(run.id)
-        .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
-        .add_columns(CandidateRow.text, VerdictRow.evidence["counts"].label("counts"))
-    )
+    rows = session.execute(status_query(run.id).add_columns(VerdictRow.evidence["counts"].label("counts")))
     same = ("candidate_id", "text", "proposer", "strategy", "strategy_hash", "model", "reviewed")
     return [
         (
@@ -252,20 +245,6 @@ def _verdict_groups(ids: Sequence[str], candidates: Mapping[str, Sequence[Neighb
             samples = [PromptSample(place, right, n - right) for place, (right, n) in enumerate(prompts)]
             groups.append(QuestionGroup(question_id, tuple(samples)))
     return groups
-
-
-def _questions(session: Session, runs: Sequence[Run]) -> list[Question]:
-    questions: dict[str, Question] = {}
-    for run in runs:
-        rows = session.execute(
-            select(*QUESTION_COLUMNS)
-            .join(RunQuestionRow, RunQuestionRow.question_id == QuestionRow.id)
-            .where(RunQuestionRow.run_id == run.id)
-            .order_by(RunQuestionRow.position)
-        )
-        for row in rows:
-            questions.setdefault(row.id, as_question(row))
-    return list(questions.values())
 
 
 def _nothing_fits(

@@ -6,24 +6,23 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
-from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import candidate_id, candidate_row
+from rephraser.questions.store import load_questions, store_questions
 from rephraser.sets.export import FORMAT_VERSION, MANIFEST_KEY, MANIFEST_NAME, SPLIT_FILE, manifest_path
 from rephraser.sets.store import count_members, write_set
 from rephraser.sets.types import Neighbor, PublishedSet, SetEntry, canonical_posterior, set_hash
-from rephraser.tables import CandidateRow, candidate_id, candidate_row
+from rephraser.tables import CandidateRow
 from rephraser.verdict.successes import COUNTS, Successes
 from service.answer_kinds import AnswerKind
-from service.database import Database, in_parts, upsert
+from service.database import Database, upsert
 from service.errors import InputError
 from service.hashing import canonical_text
-from service.json_lines import read_objects
 from service.questions import hub
+from service.questions.files import read_objects
 from service.questions.images import ImageProblem, RowImages, store_images
 from service.questions.question import Question, make_question
-from service.questions.store import store_questions
-from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 
 Filled = Annotated[str, AfterValidator(canonical_text), Field(min_length=1)]
@@ -100,9 +99,7 @@ def import_set(db: Database, read: ReadSet, name: str) -> PublishedSet:
         store_images(session, read.images.read(id for entry in entries for id in entry.question.images))
         _store_questions(session, [entry.question for entry in entries], read.path)
         rows = [
-            candidate_row(entry.question.id, entry.question.text, neighbor.text)
-            for entry in entries
-            for neighbor in entry.neighbors
+            candidate_row(entry.question, neighbor.text) for entry in entries for neighbor in entry.neighbors
         ]
         if rows:
             session.execute(upsert(CandidateRow).on_conflict_do_nothing(), rows)
@@ -216,17 +213,13 @@ def _read_entry(values: dict[str, Any], place: str, images: RowImages) -> SetEnt
 
 
 def _store_questions(session: Session, questions: Sequence[Question], path: Path) -> None:
-    stored: dict[str, tuple[str | None, str | None]] = {}
-    for part in in_parts([question.id for question in questions]):
-        query = select(QuestionRow.id, QuestionRow.level, QuestionRow.subject)
-        for id, level, subject in session.execute(query.where(QuestionRow.id.in_(part))):
-            stored[id] = level, subject
+    stored = load_questions(session, [question.id for question in questions])
     for number, question in enumerate(questions, start=1):
-        level, subject = stored.get(question.id, (question.level, question.subject))
-        if (level, subject) != (question.level, question.subject):
+        there = stored.get(question.id, question)
+        if (there.level, there.subject) != (question.level, question.subject):
             raise InputError(
                 f"{path}: row {number}: question {question.id} has level {question.level!r} and subject "
-                f"{question.subject!r}, but {level!r} and {subject!r} in this database. Questions never "
-                "change, and the set's hash covers both. Import into another database (--db)."
+                f"{question.subject!r}, but {there.level!r} and {there.subject!r} in this database. "
+                "Questions never change, and the set's hash covers both. Import into another one (--db)."
             )
     store_questions(session, questions)

@@ -11,7 +11,8 @@ from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
 from evaluator.passk.intervals import exact_interval
-from rephraser.reviews.status import PENDING, STATUSES, standing_counts
+from rephraser.candidates import PENDING, STATUSES, candidate_id, standing_counts
+from rephraser.questions.store import QUESTION_COLUMNS, as_question
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
 from rephraser.tables import (
     CandidateRow,
@@ -20,15 +21,13 @@ from rephraser.tables import (
     NeighborSetRow,
     NeighborSetTagRow,
     ProposalRow,
-    candidate_id,
+    QuestionRow,
 )
 from rephraser.verdict.successes import Successes
 from service.database import upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import question_id
-from service.questions.store import QUESTION_COLUMNS, as_question
-from service.questions.tables import QuestionRow
 from service.runs.store import check_name
 from service.runs.tables import RunRow
 

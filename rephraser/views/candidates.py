@@ -1,16 +1,16 @@
 """Candidates of a run or a question, in pages, with the evidence and the cost of each."""
 
 import json
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, exists, func, select, tuple_
+from sqlalchemy import JSON, ColumnElement, Float, Row, Select, cast, exists, func, literal, select, tuple_
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import find_candidate, status_query
 from rephraser.checks.structure import FINDINGS
-from rephraser.reviews.status import CandidateStatus, status_query
-from rephraser.reviews.store import find_candidate, reviews_of
+from rephraser.reviews.store import reviews_of
 from rephraser.run.judge import extract_answer
 from rephraser.run.spec import ANSWER
 from rephraser.tables import (
@@ -21,7 +21,6 @@ from rephraser.tables import (
     StandingRow,
     VerdictRow,
 )
-from rephraser.verdict.successes import Successes, read_successes
 from service.answer_kinds import AnswerKind
 from service.asks.request import read_reply
 from service.asks.tables import ANSWERED, SENT, AskBodyRow, AskRow
@@ -77,30 +76,17 @@ class CandidateFilters:
     finding: str | None = None  # name of a structural finding, in any verdict of the run
 
 
-@dataclass(frozen=True, kw_only=True)
-class NeighborCard(CandidateStatus):
-    """A proposal with its text, where it stands and why."""
+NeighborCard = Row[Any]
+"""A proposal with its text, where it stands and why; its columns are those of `_cards`."""
 
-    proposal_id: int
-    run_id: str
-    run: str
-    text: str
-    ask_id: int | None  # None for rules and files
-    usd: float | None  # of the request, which all its candidates share
-    prompt_tokens: int | None
-    completion_tokens: int | None
-    verdict: str | None  # the run's own; None while it has not judged
-    verdict_reason: str
-    evidence: dict[str, Any]  # as stored with the verdict; {} without one
-    reviewer: str | None
-    review_reason: str | None
-    likeness: float
-    successes: Successes | None
+_PROPOSED = ("round", "ordinal", "proposer", "strategy", "strategy_hash", "model")
+_STANDING = (*_PROPOSED, "status", "reason", "reviewed", "final", "mended_from", "mended_by")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the machine-readable form of where it stands."""
-        values = {field.name: getattr(self, field.name) for field in fields(CandidateStatus)}
-        return {"candidate": values.pop("candidate_id"), **values, "text": self.text}
+
+def standing_record(card: NeighborCard) -> dict[str, Any]:
+    """Return the machine-readable form of where a card's proposal stands."""
+    names = ("question_id", *_STANDING, "text")
+    return {"candidate": card.candidate_id, **{name: getattr(card, name) for name in names}}
 
 
 def page_candidates(
@@ -119,7 +105,7 @@ def page_candidates(
                 f"{after} is not a candidate of question {filters.question_id}. Give one of its candidates."
             )
         query = query.where(tuple_(*order) > tuple(place))
-    return [_card(row) for row in session.execute(query)]
+    return list(session.execute(query))
 
 
 def page_run(
@@ -129,13 +115,11 @@ def page_run(
 
     Also returns how many pass the filters, and the id to go on from, None at the end.
     """
-    if filters.strategy is not None:
-        used = session.scalars(select(ProposalRow.strategy).where(ProposalRow.run_id == run.id).distinct())
-        if filters.strategy not in (strategies := sorted(used)):
-            raise InputError(
-                f"run {run.name!r} has no candidates of strategy {filters.strategy!r}. Available: "
-                f"{', '.join(strategies) or 'none yet'}."
-            )
+    strategies = sorted(strategy["name"] for strategy in run.spec["strategies"])
+    if filters.strategy not in (None, *strategies):
+        raise InputError(
+            f"run {run.name!r} has no strategy {filters.strategy!r}. Available: {', '.join(strategies)}."
+        )
     if filters.finding is not None and filters.finding not in FINDINGS:
         near = get_close_matches(filters.finding, FINDINGS, n=4, cutoff=0.4) or list(FINDINGS)
         raise InputError(f"there is no finding {filters.finding!r}. Similar: {', '.join(near)}.")
@@ -153,7 +137,7 @@ def page_run(
 def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
     """Return a candidate as each run has it, with what stands behind its verdicts; empty where none has."""
     query = _cards().where(StandingRow.candidate_id == candidate_id)
-    return [_card(row) for row in session.execute(query.order_by(None).order_by(StandingRow.proposal_id))]
+    return list(session.execute(query.order_by(None).order_by(StandingRow.proposal_id)))
 
 
 def candidate_record(
@@ -168,10 +152,9 @@ def candidate_record(
         row = VerdictRow
         judged = select(row.status, row.reason, row.final, row.evidence, row.created_at).order_by(row.id)
         verdicts = session.execute(judged.where(row.run_id == card.run_id, row.candidate_id == candidate.id))
-        standing = [field.name for field in fields(CandidateStatus)][2:]  # without the ids
         of_ask = select(func.count()).where(ProposalRow.ask_id == card.ask_id)
         entry = {
-            **{name: getattr(card, name) for name in ("run", "run_id", *standing)},
+            **{name: getattr(card, name) for name in ("run", "run_id", *_STANDING)},
             "cost": None if card.ask_id is None else _cost(session, AskRow.id == card.ask_id),
             "candidates_of_request": 1 if card.ask_id is None else session.scalar(of_ask),
             "verdicts": [verdict._asdict() for verdict in verdicts],
@@ -190,32 +173,21 @@ def candidate_record(
 
 
 def _cards() -> Select[*tuple[Any, ...]]:
+    """Return the query of proposals with what stands behind their verdicts: the cards that pages show."""
     return (
         status_query()
         .add_columns(
-            *(StandingRow.proposal_id, StandingRow.run_id, RunRow.name.label("run")),
-            *(CandidateRow.text, CandidateRow.likeness, ProposalRow.ask_id),
-            *(AskRow.cost_pico, AskRow.prompt_tokens, AskRow.completion_tokens),
-            VerdictRow.status.label("verdict"),
+            *(StandingRow.proposal_id, StandingRow.run_id, RunRow.name.label("run"), CandidateRow.likeness),
+            # of the request, which all its candidates share; null for rules and files
+            *(ProposalRow.ask_id, AskRow.prompt_tokens, AskRow.completion_tokens),
+            (cast(AskRow.cost_pico, Float) / PICO_PER_USD).label("usd"),
+            VerdictRow.status.label("verdict"),  # the run's own; null while it has not judged
             func.coalesce(VerdictRow.reason, "").label("verdict_reason"),
-            VerdictRow.evidence,
-            ReviewRow.reviewer,
-            ReviewRow.reason.label("review_reason"),
+            func.coalesce(VerdictRow.evidence, literal({}, JSON)).label("evidence"),
+            *(ReviewRow.reviewer, ReviewRow.reason.label("review_reason")),
         )
         .join(RunRow, RunRow.id == StandingRow.run_id)
         .outerjoin(AskRow, AskRow.id == ProposalRow.ask_id)
-        .join(CandidateRow, CandidateRow.id == StandingRow.candidate_id)
-    )
-
-
-def _card(row: Any) -> NeighborCard:
-    values = row._asdict()
-    cost_pico, evidence = values.pop("cost_pico"), values.pop("evidence") or {}
-    return NeighborCard(
-        **values,
-        usd=None if cost_pico is None else cost_pico / PICO_PER_USD,
-        evidence=evidence,
-        successes=read_successes(evidence.get("counts"), evidence.get("by_solver", ())),
     )
 
 

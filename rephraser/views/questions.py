@@ -9,18 +9,19 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, Select, exists, func, select, union_all
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from rephraser.questions.store import get_set, load_questions
 from rephraser.sets.store import find_set
 from rephraser.tables import (
     CandidateFindingRow,
     CandidateRow,
     NeighborSetQuestionRow,
+    QuestionRow,
+    QuestionSetMemberRow,
     StandingRow,
     VerdictRow,
 )
 from rephraser.verdict.successes import solver_name
 from service.questions.question import Question
-from service.questions.store import get_set, load_questions
-from service.questions.tables import QuestionRow, QuestionSetMemberRow
 from service.runs.tables import RunRow
 
 COUNTED_AT_MOST = 10_000

@@ -10,8 +10,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from rephraser.proposing.parsing import ParseResult
-from rephraser.run.spec import RunSpec
-from rephraser.run.store import KIND
+from rephraser.run.spec import KIND, RunSpec
 from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, VerdictRow
 from rephraser.verdict import Verdict
 from rephraser.views.questions import find_suspects

@@ -8,20 +8,18 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from service.asks import request as kinds
 from service.asks import store as rows
 from service.asks.money import cost_pico, worst_pico
 from service.asks.request import Answer, Fault, Request, read_reply
 from service.asks.servers import Endpoint
-from service.asks.store import NO_ROOM, Attempt, Ended, Store
+from service.asks.store import NO_ROOM, UNSENT, Ended, Store
 from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.access import Budget
 from service.runs.spending import read_account
-
-if TYPE_CHECKING:
-    from service.asks.batch import BatchJobs
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
@@ -72,12 +70,12 @@ class Failed(Exception):
 class Models:
     """The open endpoints of a command by `Request.model`, and the limits of its requests.
 
-    `backends` make what answers a run by batch jobs. At most `at_once` tasks are under way at a time.
-    `retry_s` is the first pause between two attempts, see `pause_s`.
+    `backends` make what sends a run's requests to a model in batch jobs. At most `at_once` tasks are under
+    way at a time. `retry_s` is the first pause between two attempts, see `pause_s`.
     """
 
     endpoints: Mapping[str, Endpoint]
-    backends: Mapping[str, Callable[["Asker"], "BatchJobs"]] = field(default_factory=dict)
+    backends: Mapping[str, Callable[["Asker"], Endpoint]] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     at_once: int = 256
     retry_s: float = 1.0
@@ -111,10 +109,10 @@ class Asker:
         self.stopping = asyncio.Event()
         self.stopped: Stopped | None = None
         self.outcome = Outcome()
-        self.answering: set[str] = set()  # the models that have answered the run
         self.last_answer_s = time.monotonic()
         self._under_way: dict[bytes, asyncio.Task[Answer]] = {}
         self.in_flight: set[int] = set()  # attempts that wait for a reply
+        self._begin_rows = partial(rows.begin, run_id, worker)
         self._failed_in_a_row: Counter[str] = Counter()  # requests by model
         self._at_cap, self._settled = asyncio.Lock(), asyncio.Condition()
         self._backends = {model: make(self) for model, make in models.backends.items()}
@@ -145,8 +143,8 @@ class Asker:
         """Stop sending; in-flight requests finish, and pauses between attempts end immediately."""
         self.stopped = self.stopped or Stopped(kind, message)
         self.stopping.set()
-        for endpoint in self.models.endpoints.values():
-            endpoint.wake()
+        for sender in (*self.models.endpoints.values(), *self._backends.values()):
+            sender.wake()
 
     async def finish(self) -> None:
         """Wait for everything in flight."""
@@ -180,61 +178,81 @@ class Asker:
 
     async def _ask(self, request: Request) -> Answer:
         """Look up, or send until there is an answer."""
-        backend, faults = self._backends.get(request.model), list[Fault]()
+        faults, looks = list[Fault](), 0
         while (stored := await self.find(request)) is None:
-            if backend is not None:
-                return await backend.obtain(request)
-            sent = await self._attempt(request, self.models.endpoints[request.model], faults)
+            sent = await self._attempt(request, faults)
             if isinstance(sent, Answer):
                 return sent
+            if sent is None:
+                sent = ELSEWHERE_POLL_S * 2.0**looks
+                looks = min(looks + 1, 6)
             await self.pause(sent)
         return stored
 
-    async def _attempt(self, request: Request, endpoint: Endpoint, faults: list[Fault]) -> Answer | float:
+    async def _attempt(self, request: Request, faults: list[Fault]) -> Answer | float | None:
         """Reserve, send once, store; the slot is free again as soon as the reply has come.
 
-        Returns the answer, or the pause before the next attempt.
+        Returns the answer, the pause before the next attempt, or None: another process sends the request.
         """
-        async with endpoint.slot(self.stopping) as server:
-            worst = worst_pico(request, endpoint.price)
-            ask_id = await self._begin(Attempt(request, self.run_id, self.worker, worst))
+        backend = self._backends.get(request.model)
+        sender = backend or self.models.endpoints[request.model]
+        async with sender.slot(self.stopping) as server:
+            worst = worst_pico(request, sender.price)
+            ask_id = await self._begin((request, worst, UNSENT if backend else None))
             if ask_id is None:
-                if await self.store.read(rows.is_in_idle_job, request.key):
+                if backend is None and await self.store.read(rows.is_in_idle_job, request.key):
                     raise Failed(IN_A_JOB, "it is in a batch job; resume with batch=true", final=False)
-                return ELSEWHERE_POLL_S
+                return None
             self.in_flight.add(ask_id)
             began = time.monotonic()
             try:
-                answer = await endpoint.send(request, server)
+                answer = await sender.send(request, server)
             except Fault as fault:
                 # Before the slot is free, so that nothing is sent after the last failure that is allowed.
                 return await self._fail(request, ask_id, fault, faults)
             except Exception:  # a crash: who waits for money goes on, and stops
-                await self._land(ask_id)
+                await self.land(ask_id)
                 raise
-        seconds = time.monotonic() - began
-        answer = await self.keep(request.model, ask_id, answer, endpoint.price, seconds)
+        self._failed_in_a_row[request.model], self.last_answer_s = 0, time.monotonic()
+        seconds = self.last_answer_s - began
+        answer = await self.keep(request.model, ask_id, answer, sender.price, seconds)
         done = f"{seconds:.2f} s, tokens: prompt {answer.prompt_tokens}, response {answer.completion_tokens}"
         _LOG.info("%s request to %s, id %d: answered in %s", request.kind, request.model, ask_id, done)
         return answer
 
     async def _fail(self, request: Request, ask_id: int, fault: Fault, faults: list[Fault]) -> float:
-        """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up."""
+        """Store a failed attempt after the earlier `faults`; return the pause before the next, or give up.
+
+        Stops the run if every other request would fail too. As long as the model has answered nothing,
+        `max_tokens` may be what is too long for every prompt.
+        """
         faults.append(fault)
+        model, is_final = request.model, fault.kind in kinds.FINAL
+        if fault.kind == kinds.CONTEXT_LENGTH:
+            is_final = await self.store.read(rows.has_answered, self.run_id, model)
         time_outs = sum(each.kind == kinds.TIME_OUT for each in faults)
-        final = self.is_final(fault, request.model) or time_outs >= TIME_OUTS
+        final = is_final or time_outs >= TIME_OUTS
         gives_up = final or self.stopping.is_set()
         pause = None if gives_up else pause_s(fault, len(faults), self.models.retry_s)
         if pause is None:
-            self.count_failure(fault, request.model)
+            self.outcome.failures[fault.kind] += 1
+            self._failed_in_a_row[model] += not is_final
+            failed = self._failed_in_a_row[model]
+            if fault.kind in kinds.FATAL:
+                self.stop(fault.kind, fault.message)
+            elif not is_final and failed >= self.models.budget.halt_after:
+                words = f"{failed} consecutive requests failed, last: {fault.message}"
+                if fault.kind == kinds.CONTEXT_LENGTH:
+                    words += ". Lower max_tokens, or serve the model with a longer context."
+                self.stop(FAILING, words)
         then = "not retried" if pause is None else f"retrying in {pause:.1f} s"
-        _LOG.info("%s request to %s, id %d: %s; %s", request.kind, request.model, ask_id, fault, then)
+        _LOG.info("%s request to %s, id %d: %s; %s", request.kind, model, ask_id, fault, then)
         await self.end_failed(ask_id, fault, final=final)
         if pause is None:
             raise Failed(fault.kind, fault.message, final=final)
         return pause
 
-    async def _begin(self, attempt: Attempt) -> int | None:
+    async def _begin(self, attempt: tuple[Request, int | None, str | None]) -> int | None:
         """Reserve money and note that it is sent; at the cap, wait for what is in flight to cost less."""
         if (begun := await self._try(attempt)) == NO_ROOM:
             async with self._at_cap, self._settled:  # one at a time tries again
@@ -248,14 +266,14 @@ class Asker:
                     await self._settled.wait()
         return begun if isinstance(begun, int) else None
 
-    async def _try(self, attempt: Attempt) -> int | str:
+    async def _try(self, attempt: tuple[Request, int | None, str | None]) -> int | str:
         if self.stopped is not None:
             raise self.stopped
         limit = self.models.budget.max_requests
         if limit is not None and self.outcome.sent >= limit:
             raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
         self.outcome.sent += 1
-        begun = await self.store.write_together(rows.begin, attempt)
+        begun = await self.store.write_together(self._begin_rows, attempt)
         self.outcome.sent -= not isinstance(begun, int)
         return begun
 
@@ -263,50 +281,28 @@ class Asker:
         """Store an answer and its cost before anyone can use it; return it with its id."""
         tokens = answer.prompt_tokens, answer.completion_tokens
         cost = cost_pico(price, *tokens) if any(tokens) else None
-        await self.end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, answer.seeded, answer.body))
+        await self._end(Ended(ask_id, ANSWERED, cost, *tokens, seconds, answer.seeded, answer.body))
         self.outcome.answered += 1
         self.outcome.completion_tokens += answer.completion_tokens
         self.outcome.pico_usd += cost or 0
-        self.answering.add(model)
-        self._failed_in_a_row[model], self.last_answer_s = 0, time.monotonic()
         return replace(answer, ask_id=ask_id, body="")
 
     async def end_failed(self, ask_id: int, fault: Fault, *, final: bool) -> None:
         """Store a failed attempt; a possible bill counts at its worst case."""
         state = FINAL if final else FAILED
-        await self.end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
+        await self._end(Ended(ask_id, state, None if fault.billed else 0, error=str(fault)))
 
-    async def end(self, ended: Ended) -> None:
-        """Store the outcome of an attempt."""
+    async def _end(self, ended: Ended) -> None:
         try:
             await self.store.write_together(rows.end, ended)
         finally:
-            await self._land(ended.ask_id)
+            await self.land(ended.ask_id)
 
-    async def _land(self, ask_id: int) -> None:
+    async def land(self, ask_id: int) -> None:
+        """Note that an attempt is no longer in flight."""
         async with self._settled:  # who waits for room sees the money and the attempt change together
             self.in_flight.discard(ask_id)
             self._settled.notify()
-
-    def is_final(self, fault: Fault, model: str) -> bool:
-        """Return whether the same request would fail again.
-
-        As long as the model has answered nothing, `max_tokens` may be what is too long for every prompt.
-        """
-        return fault.kind in kinds.FINAL and (fault.kind != kinds.CONTEXT_LENGTH or model in self.answering)
-
-    def count_failure(self, fault: Fault, model: str) -> None:
-        """Count a request that is given up; stop if every other one would fail too."""
-        self.outcome.failures[fault.kind] += 1
-        if fault.kind in kinds.FATAL:
-            self.stop(fault.kind, fault.message)
-        elif not self.is_final(fault, model):
-            self._failed_in_a_row[model] += 1
-            if (failed := self._failed_in_a_row[model]) >= self.models.budget.halt_after:
-                words = f"{failed} consecutive requests failed, last: {fault.message}"
-                if fault.kind == kinds.CONTEXT_LENGTH:
-                    words += ". Lower max_tokens, or serve the model with a longer context."
-                self.stop(FAILING, words)
 
     async def pause(self, seconds: float) -> None:
         """Wait; raise `Stopped` if the run stops meanwhile."""

@@ -1,8 +1,8 @@
-"""Provider batch jobs as a backend of `ask`: half the price, slower, equally safe to kill.
+"""Provider batch jobs as a way to send requests: half the price, slower, equally safe to kill.
 
-What the coroutines wait for is collected and sent as one job. A job's row and its attempts are stored before
-it is sent, with a tag that the provider keeps. A later process asks for the job by its id, or finds it by the
-tag if the id was not stored. A job that the provider never got costs nothing; its requests are sent again.
+What the coroutines wait for is collected and sent as one job. A job is stored before it is sent, with a tag
+that the provider keeps. A later process asks for the job by its id, or finds it by the tag if the id was not
+stored. A job that the provider never got costs nothing; its requests are sent again.
 
 The openai package does the calls: litellm's own functions make a client per call that nothing closes, and
 download the results of a finished job once more to price it.
@@ -10,23 +10,21 @@ download the results of a finished job once more to price it.
 
 import asyncio
 import json
-import math
+import logging
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from service.asks import store as rows
-from service.asks.ask import BUDGET, REQUESTS, Asker, Failed, Stopped, pause_s
+from service.asks.ask import ATTEMPTS, Asker, pause_s
 from service.asks.faults import classify, fault_of_status, shorten
-from service.asks.money import worst_pico
-from service.asks.request import BAD_REQUEST, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
-from service.database import in_parts
-from service.errors import DatabaseError, InputError, PrerequisiteError
+from service.asks.request import BAD_REQUEST, FINAL, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
+from service.asks.servers import Endpoint
+from service.errors import InputError, PrerequisiteError
 
 if TYPE_CHECKING:
     from service.asks.remote import RemoteEndpoint
@@ -38,200 +36,156 @@ BYTES_PER_JOB = 150_000_000  # and 200 MB
 LINE_BYTES = 120
 """What a line of a job has next to the request's body."""
 JOBS_AT_ONCE = 4
-LEAST_SHARE = 0.01
-"""A smaller share of the waiting requests makes no job: days would pass for a few answers."""
-TRIES = 3
-"""A request fails after so many jobs left it without an answer."""
 QUIET_S = 30.0
 """A job is made after so long without a new request: then all coroutines wait for answers."""
 OUTAGE_S = 86_400.0
-"""A job is paid for and takes up to a day, so tagrpo asks for it through an outage of a day."""
+"""A job is paid for and takes up to a day, so tagrpo waits through an outage of a day."""
 LOOKS = 3
 """How often a job is looked for after a submission without a reply: a provider's list may lag."""
-STORED_AT_ONCE = 200
 ENDED = ("completed", "failed", "expired", "cancelled")
 PAGE: Literal["/v1/chat/completions"] = "/v1/chat/completions"
 TAG = "tagrpo"
 """The entry in a job's metadata that holds its tag."""
 
-Result = TypeVar("Result")
-
-
-@dataclass(eq=False)
-class _Job:
-    """A job: the keys of its requests by the ids of their asks; their `bodies` if this process sends it."""
-
-    tag: str
-    keys: Mapping[int, bytes]
-    remote_id: str | None = None
-    bodies: Mapping[int, str] | None = None
-    may_have_arrived: bool = True
+_LOG = logging.getLogger("tagrpo.asks")
 
 
 def check_batch(endpoint: "RemoteEndpoint") -> None:
     """Refuse an endpoint that takes no batch jobs."""
-    if len(endpoint.bases) > 1:
+    if len(endpoint.bases) > 1 or (endpoint.base is None and endpoint.provider != "openai"):
         raise InputError(
-            f"{endpoint.model}: a batch job uses one server. Give one base_url, or remove batch=true."
-        )
-    if endpoint.base is None and endpoint.provider != "openai":
-        raise PrerequisiteError(
-            f"{endpoint.model}: {endpoint.provider} does not support OpenAI's batch API. Remove "
-            "batch=true, or give the base_url of a server that supports it."
+            f"{endpoint.model}: batch jobs need OpenAI, or one server that supports its batch API. Remove "
+            "batch=true, or give one base_url."
         )
 
 
-class BatchJobs:
-    """Answers the requests of one run for one model by batch jobs, a few at a time; a backend of `ask`."""
+class BatchJobs(Endpoint):
+    """Sends the requests of one run to one model in batch jobs, a few at a time."""
+
+    model = ""
 
     def __init__(
         self, endpoint: "RemoteEndpoint", asker: Asker, *, poll_s: float = 60.0, quiet_s: float = QUIET_S
     ) -> None:
         """Set up; nothing is sent. The endpoint is open; `poll_s` is the time between two looks at a job."""
-        self._endpoint, self._asker = endpoint, asker
+        self._endpoint, self._asker, self.model = endpoint, asker, endpoint.model
         self._poll_s, self._quiet_s = poll_s, min(quiet_s, poll_s)
-        self._price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
+        self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
         self._client = endpoint.openai_client()
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
-        self._waiting: dict[bytes, tuple[Request, asyncio.Future[Any]]] = {}
-        self._in_jobs: set[bytes] = set()
+        self._waiting: dict[bytes, tuple[Request, asyncio.Future[Answer]]] = {}
+        self._pending: dict[bytes, Request] = {}  # those of them that are in no job
         self._error: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         """One for each job."""
         self._maker = asyncio.create_task(self._make_jobs())
 
-    async def obtain(self, request: Request) -> Answer:
+    async def open(self) -> None:
+        """Do nothing: the endpoint is open."""
+
+    def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[None]:
+        return nullcontext()
+
+    async def send(self, request: Request, server: None) -> Answer:
         """Return the answer when a job delivers it.
 
         If the run stops, the provider goes on with its jobs, and the next process collects them.
         """
         if request.prompt is not None:
-            raise Failed(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true", final=False)
-        failures = 0
-        while True:
-            if self._error is not None:
-                raise self._error
-            done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-            self._waiting[request.key] = request, done
-            try:
-                outcome = await done  # an answer, a fault and whether it is final, or None: it was not sent
-            finally:
-                self._waiting.pop(request.key, None)
-            if outcome is None:
-                if (stored := await self._asker.find(request)) is not None:
-                    return stored
-                await self._asker.pause(self._poll_s)
-            elif isinstance(outcome, Answer):
-                return outcome
-            else:
-                fault, final = outcome
-                failures += 1
-                learned = self._endpoint.learn_refused(request, set(), fault)
-                if failures >= TRIES or final or not (learned or fault.kind in RETRIED):
-                    self._asker.count_failure(fault, request.model)
-                    raise Failed(fault.kind, fault.message, final=final)
+            raise Fault(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true")
+        if self._error is not None:
+            raise self._error
+        done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[request.key], self._pending[request.key] = (request, done), request
+        try:
+            return await done
+        except Fault as fault:
+            if self._endpoint.learn_refused(request, set(), fault):  # the next job leaves a field out
+                raise Fault(SERVER_ERROR, fault.message) from None
+            raise
+        finally:
+            self._pending.pop(request.key, None)
+            del self._waiting[request.key]
+
+    def wake(self) -> None:
+        """Let go of all requests, as the run stops."""
+        self._refuse_all(self._asker.stopped)
 
     async def close(self) -> None:
         """End the tasks and close the connections; the provider's jobs continue."""
-        self._maker.cancel()
-        if not self._asker.stopping.is_set():  # otherwise they end by themselves, once results are stored
-            for task in self._tasks:
-                task.cancel()
-        await asyncio.gather(self._maker, *self._tasks, return_exceptions=True)
+        tasks = [self._maker, *self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await self._client.close()
 
     async def _make_jobs(self) -> None:
-        """Take over the jobs of dead processes, then make jobs of what waits, until the run stops."""
-        store, mine = self._asker.store, (self._asker.worker, self._endpoint.model)
+        """Take over the jobs of dead processes, and make jobs of what waits, until the run stops."""
+        asker, size = self._asker, 0
         try:
             while True:
-                for tag in await store.write(rows.take_over, *mine):
-                    self._start(_Job(tag, *await store.read(rows.read_job, tag)))
-                size = -1
-                while not (pending := self._pending()) or size < len(pending) < self._largest:
-                    size = len(pending)
-                    await self._asker.pause(self._quiet_s)
-                if len(self._tasks) >= self._at_once or not await self._make_job():
-                    await self._asker.pause(self._quiet_s)
+                for tag, keys, remote_id in await asker.store.write(rows.take_over, asker.worker, self.model):
+                    asker.in_flight |= keys.keys()  # who waits for money waits for them
+                    self._start(tag, keys, remote_id)
+                before, size = size, len(self._pending)
+                is_due = size >= self._largest or 0 < size == before
+                if is_due and len(self._tasks) < self._at_once:
+                    await self._make_job()
+                else:
+                    await asker.pause(self._quiet_s)
         except Exception as error:
             self._refuse_all(error)
 
-    def _pending(self) -> list[Request]:
-        """Return the requests that wait and are in no job."""
-        return [request for key, (request, _) in self._waiting.items() if key not in self._in_jobs]
-
-    async def _make_job(self) -> bool:
-        """Send as many waiting requests as the caps leave room for as one job; return whether it was made.
-
-        If there is no room, the run stops unless other jobs run, which may turn out cheaper.
-        """
-        asker, others_run = self._asker, bool(self._tasks)  # a job that ends from here on frees money
-        limit = asker.models.budget.max_requests
-        most = self._largest if limit is None else min(self._largest, limit - asker.outcome.sent)
-        requests = self._pending()[: max(0, most)]
-        if not requests:
-            if others_run:
-                return False
-            raise Stopped(REQUESTS, f"the limit max_requests={limit} is reached")
+    async def _make_job(self) -> None:
+        """Send the first pending requests as one job."""
+        requests, tag, asker = [*self._pending.values()][: self._largest], uuid.uuid4().hex, self._asker
         bodies = await asyncio.to_thread(lambda: [*map(self._endpoint.batch_body, requests)])
         sizes = accumulate(len(body) + LINE_BYTES for body in bodies)
-        tag, count = uuid.uuid4().hex, max(1, sum(size <= BYTES_PER_JOB for size in sizes))
-        attempts = [
-            rows.Attempt(each, asker.run_id, asker.worker, worst_pico(each, self._price), tag)
-            for each in requests[:count]
-        ]
-        least = math.ceil(LEAST_SHARE * len(attempts))
-        begun = await asker.store.write(rows.begin_job, tag, attempts, least)
-        keys, sent = dict[int, bytes](), dict[int, str]()
-        for attempt, ask_id, body in zip(attempts, begun, bodies, strict=False):
-            if isinstance(ask_id, int):
-                keys[ask_id], sent[ask_id] = attempt.key, body
-            elif ask_id == rows.ELSEWHERE:
-                self._deliver(attempt.key, None)
-        if keys:
-            asker.outcome.sent += len(keys)
-            self._start(_Job(tag, keys, bodies=sent))
-        elif {*begun} == {rows.NO_ROOM} and not others_run:
-            covered = f"fewer than {least:,} of {len(attempts):,} requests"
-            raise Stopped(BUDGET, f"the remaining budget (--max-usd) covers {covered}")
-        return bool(keys)
+        count = max(1, sum(size <= BYTES_PER_JOB for size in sizes))
+        keys = [request.key for request in requests[:count]]
+        ids = await asker.store.write(rows.open_job, asker.run_id, asker.worker, self.model, tag, keys)
+        for key in keys:
+            self._pending.pop(key, None)
+        remote = await self._submit(tag, {ids[key]: body for key, body in zip(keys, bodies, strict=False)})
+        self._start(tag, {ask_id: key for key, ask_id in ids.items()}, remote.id)
 
-    def _start(self, job: _Job) -> None:
-        self._in_jobs |= {*job.keys.values()}
-        task = asyncio.create_task(self._carry_out(job))
+    def _start(self, tag: str, keys: Mapping[int, bytes], remote_id: str | None) -> None:
+        task = asyncio.create_task(self._carry_out(tag, keys, remote_id))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _carry_out(self, job: _Job) -> None:
-        """Send a new job or find an old one, wait for it, and store its answers."""
-        store = self._asker.store
+    async def _carry_out(self, tag: str, keys: Mapping[int, bytes], remote_id: str | None) -> None:
+        """Wait for a job, and hand out its answers. `keys` are those of its requests by their asks' ids."""
         try:
-            if job.remote_id is None:
-                job.remote_id = await (self._find(job.tag) if job.bodies is None else self._submit(job))
-                if job.remote_id is not None:
-                    await store.write(rows.change_job, job.tag, {"remote_id": job.remote_id})
-            if job.remote_id is None:
-                await self._give_up(job, "the provider never received the batch job")
+            if remote_id is None:
+                if (remote := await self._find(tag)) is None:  # the provider never received it
+                    await self._put_back(tag, keys)
+                    return
+                remote_id = str(remote.id)
+            await self._asker.store.write(rows.name_job, tag, remote_id)
+            look = partial(self._client.batches.retrieve, remote_id)
+            while (ended := await self._call(look)).status not in ENDED:
+                await self._asker.pause(self._poll_s)
+            message = _error_message(ended)
+            answered = ended.request_counts.completed if ended.request_counts else 0
+            if "enqueued token limit" in message.lower() and not answered:
+                self._shrink(len(keys), message)
+                await self._put_back(tag, keys)
             else:
-                look = partial(self._client.batches.retrieve, job.remote_id)
-                while (ended := await self._call(look, OUTAGE_S)).status not in ENDED:
-                    await self._asker.pause(self._poll_s)
-                message = _error_message(ended)
-                answered = ended.request_counts.completed if ended.request_counts else 0
-                if "enqueued token limit" in message.lower() and not answered:
-                    self._shrink(job, message)
-                    await self._give_up(job, message)
-                else:
-                    await self._collect(ended, job)
-            await store.write(rows.change_job, job.tag, {"collected": True})
+                await self._collect(ended, keys)
         except Exception as error:
             self._refuse_all(error)
-            if not job.may_have_arrived:  # otherwise the next process asks for it
-                with suppress(DatabaseError):
-                    await self._give_up(job, str(error))
-                    await store.write(rows.change_job, job.tag, {"collected": True})
 
-    def _shrink(self, job: _Job, message: str) -> None:
+    async def _put_back(self, tag: str, keys: Mapping[int, bytes]) -> None:
+        """Have the requests of a job that was not carried out wait for another one."""
+        await self._asker.store.write(rows.empty_job, tag)
+        for ask_id, key in keys.items():
+            if key in self._waiting:
+                self._pending[key], _ = self._waiting[key]
+            else:  # a dead process had it sent
+                await self._asker.land(ask_id)
+
+    def _shrink(self, size: int, message: str) -> None:
         """Go on with one job at a time, as the provider's queue has no room for more.
 
         After a job that was refused while no other ran, jobs have half its size. If it held a single request,
@@ -240,109 +194,94 @@ class BatchJobs:
         if self._at_once > 1 or len(self._tasks) > 1:
             self._at_once = 1
             return
-        self._largest = max(1, len(job.keys) // 2)
-        if len(job.keys) == 1:
+        self._largest = max(1, size // 2)
+        if size == 1:
             way_out = "All answers are kept. Resume when other batch jobs have finished."
             self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
 
-    async def _collect(self, ended: Any, job: _Job) -> None:
-        """Store what a job brought for each of its requests; a second time gives the same."""
+    async def _collect(self, ended: Any, keys: Mapping[int, bytes]) -> None:
+        """Hand out what a job brought for each of its requests; a second time gives the same."""
         reason = _error_message(ended) or f"the batch job {ended.status} without answering this request"
-        entries: dict[str, Any] = {str(ask_id): {"error": {"message": reason}} for ask_id in job.keys}
+        entries: dict[str, Any] = {str(ask_id): {"error": {"message": reason}} for ask_id in keys}
         for file_id in filter(None, (ended.output_file_id, ended.error_file_id)):
-            file = await self._call(partial(self._client.files.content, file_id), OUTAGE_S)
+            file = await self._call(partial(self._client.files.content, file_id))
             for line in file.content.splitlines():
                 with suppress(ValueError, AttributeError):
                     entry = json.loads(line)
                     if (name := str(entry.get("custom_id"))) in entries:
                         entries[name] = entry
-        for part in in_parts([*entries.items()], STORED_AT_ONCE):
-            await asyncio.gather(*(self._keep(job, int(name), entry) for name, entry in part))
+        await asyncio.gather(
+            *(self._hand_out(ask_id, key, entries[str(ask_id)]) for ask_id, key in keys.items())
+        )
 
-    async def _keep(self, job: _Job, ask_id: int, entry: Mapping[str, Any]) -> None:
-        """Store an answer or a refusal."""
+    async def _hand_out(self, ask_id: int, key: bytes, entry: Mapping[str, Any]) -> None:
+        """Give an answer or a refusal to who waits for it; store that of a dead process's request."""
         response = entry.get("response") or {}
         status, body = int(response.get("status_code") or 0), response.get("body") or {}
-        outcome: Answer | tuple[Fault, bool]
+        outcome: Answer | Fault
         try:
             if status != 200:
                 refused = {"error": entry["error"]} if entry.get("error") else body
                 raise fault_of_status(status or 500, json.dumps(refused), {})
-            answer = self._endpoint.read(json.dumps(body), seeded=self._endpoint.takes("seed"))
-            outcome = await self._asker.keep(self._endpoint.model, ask_id, answer, self._price)
+            outcome = self._endpoint.read(json.dumps(body), seeded=self._endpoint.takes("seed"))
         except Fault as fault:
-            outcome = fault, self._asker.is_final(fault, self._endpoint.model)
-            await self._asker.end_failed(ask_id, fault, final=outcome[1])
-        self._deliver(job.keys[ask_id], outcome)
+            outcome = fault
+        _, done = self._waiting.get(key, (None, None))
+        if done is not None and not done.done():
+            done.set_result(outcome) if isinstance(outcome, Answer) else done.set_exception(outcome)
+        elif isinstance(outcome, Answer):
+            await self._asker.keep(self.model, ask_id, outcome, self.price)
+        else:
+            await self._asker.end_failed(ask_id, outcome, final=outcome.kind in FINAL)
 
-    async def _give_up(self, job: _Job, message: str) -> None:
-        """Note that no request of a job was sent: they cost nothing, and are sent again."""
-        fault = Fault(SERVER_ERROR, message)
-        await asyncio.gather(*(self._asker.end_failed(ask_id, fault, final=False) for ask_id in job.keys))
-        self._asker.outcome.sent -= 0 if job.bodies is None else len(job.keys)
-        for key in job.keys.values():
-            self._deliver(key, None)
-
-    def _deliver(self, key: bytes, outcome: Answer | tuple[Fault, bool] | None) -> None:
-        self._in_jobs.discard(key)
-        if key in self._waiting and not (done := self._waiting.pop(key)[1]).done():
-            done.set_result(outcome)
-
-    def _refuse_all(self, error: Exception) -> None:
+    def _refuse_all(self, error: Exception | None) -> None:
         self._error = error
-        while self._waiting:
-            _, done = self._waiting.popitem()[1]
-            if not done.done():
+        for _, done in self._waiting.values():
+            if error is not None and not done.done():
                 done.set_exception(error)
 
     # Calls to the provider
 
-    async def _submit(self, job: _Job) -> str:
-        """Send a job; return its id at the provider."""
-        assert job.bodies is not None
-        job.may_have_arrived = False
+    async def _submit(self, tag: str, bodies: Mapping[int, str]) -> Any:
+        """Send a job; return it as the provider describes it."""
         text = "".join(
             f'{{"custom_id": "{ask_id}", "method": "POST", "url": "{PAGE}", "body": {body}}}\n'
-            for ask_id, body in job.bodies.items()
+            for ask_id, body in bodies.items()
         )
-
-        async def create(file_id: str) -> str:
-            try:
-                created = await self._client.batches.create(
-                    completion_window="24h", endpoint=PAGE, input_file_id=file_id, metadata={TAG: job.tag}
-                )
-            except Exception as error:
-                fault = classify(error)
-                if fault.billed or fault.kind == SERVER_ERROR:
-                    job.may_have_arrived = True
-                    if (remote_id := await self._find(job.tag)) is not None:
-                        return remote_id
-                raise fault from None
-            job.may_have_arrived = True
-            return created.id
-
-        content = (f"{job.tag}.jsonl", text.encode())
+        content = (f"{tag}.jsonl", text.encode())
         file = await self._call(partial(self._client.files.create, file=content, purpose="batch"))
-        return await self._call(partial(create, file.id))
+        create = partial(
+            self._client.batches.create,
+            completion_window="24h",
+            endpoint=PAGE,
+            input_file_id=file.id,
+            metadata={TAG: tag},
+        )
+        return await self._call(create, partial(self._find, tag))
 
-    async def _find(self, tag: str) -> str | None:
-        """Return the id of the job with this tag, None if the provider has none."""
+    async def _find(self, tag: str) -> Any:
+        """Return the provider's job with this tag, None if it has none."""
 
-        async def search() -> str | None:
+        async def search() -> Any:
             async for remote in self._client.batches.list(limit=100):
                 if (remote.metadata or {}).get(TAG) == tag:
-                    return remote.id
+                    return remote
             return None
 
         for look in range(LOOKS):
             if look:
                 await self._asker.pause(self._asker.models.retry_s)
-            if (remote_id := await self._call(search)) is not None:
-                return remote_id
+            if (remote := await self._call(search)) is not None:
+                return remote
         return None
 
-    async def _call(self, call: Callable[[], Awaitable[Result]], outage_s: float = 0.0) -> Result:
-        """Call until there is an answer; for `outage_s`, go on as long as waiting may help."""
+    async def _call(
+        self, call: Callable[[], Awaitable[Any]], find: Callable[[], Awaitable[Any]] | None = None
+    ) -> Any:
+        """Call until there is an answer, through an outage of a day.
+
+        A call that must not be repeated has a `find` for what it did if the reply was lost.
+        """
         began, attempt = time.monotonic(), 0
         while True:
             attempt += 1
@@ -350,12 +289,15 @@ class BatchJobs:
                 return await call()
             except Exception as error:
                 fault = classify(error)
-            pause = pause_s(fault, attempt, self._asker.models.retry_s)
-            if pause is None and fault.kind in RETRIED and time.monotonic() - began < outage_s:
-                pause = self._poll_s
-            if pause is None:
+            may_have_arrived = fault.billed or fault.kind == SERVER_ERROR
+            if find is not None and may_have_arrived and (result := await find()) is not None:
+                return result
+            if fault.kind not in RETRIED or time.monotonic() - began >= OUTAGE_S:
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
-            await self._asker.pause(pause)
+            if attempt == ATTEMPTS:
+                _LOG.warning("batch jobs at %s: %s; tagrpo goes on trying", self._endpoint.where, fault)
+            pause = pause_s(fault, attempt, self._asker.models.retry_s)
+            await self._asker.pause(self._poll_s if pause is None else pause)
 
 
 def _error_message(job: Any) -> str:

@@ -3,9 +3,10 @@
 import json
 import re
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
+from typing import Any, cast
 
 from service.asks import request as kinds
 from service.asks.redaction import redact
@@ -13,26 +14,27 @@ from service.asks.request import Fault
 
 LONGEST_MESSAGE = 500
 
-_NEVER_SENT, _CUT = (kinds.CONNECTION, False), (kinds.CONNECTION, True)
-_MEANINGS = {
-    **dict.fromkeys(("ConnectError", "ConnectTimeout", "PoolTimeout", "ConnectionRefusedError"), _NEVER_SENT),
-    **dict.fromkeys(("ClientConnectorError", "ClientConnectorDNSError"), _NEVER_SENT),
-    **dict.fromkeys(("ReadError", "WriteError", "RemoteProtocolError", "ConnectionResetError"), _CUT),
-    **dict.fromkeys(("ClientPayloadError", "ServerDisconnectedError", "ClientOSError"), _CUT),
-    **dict.fromkeys(("TimeoutError", "Timeout", "APITimeoutError"), (kinds.TIME_OUT, True)),
-    **dict.fromkeys(("ReadTimeout", "WriteTimeout", "SocketTimeoutError"), (kinds.TIME_OUT, True)),
-    **dict.fromkeys(("JSONDecodeError", "APIResponseValidationError"), (kinds.INVALID_ANSWER, True)),
-    **dict.fromkeys(("APIError", "InternalServerError"), (kinds.SERVER_ERROR, False)),
-}
-"""By the class name of an exception, so that nothing has to be imported: the kind of fault, and whether the
+_CAUSES = (
+    ("ConnectError|ConnectTimeout|PoolTimeout|ConnectionRefused|ClientConnector", kinds.CONNECTION, False),
+    ("ReadError|WriteError|RemoteProtocolError|ConnectionReset|ClientPayload", kinds.CONNECTION, True),
+    ("ServerDisconnected|ClientOSError", kinds.CONNECTION, True),
+    ("Timeout", kinds.TIME_OUT, True),
+    ("JSONDecodeError|APIResponseValidationError", kinds.INVALID_ANSWER, True),
+    ("APIError|InternalServerError", kinds.SERVER_ERROR, False),
+)
+"""By the class names of exceptions, so that nothing has to be imported: the kind of fault, and whether the
 attempt may be billed.
 
-The first name counts that is in the chain of causes: litellm turns most errors into "status 500", and only
-the chain tells a server's 500 from a cut connection or an invalid reply.
+The first line counts that fits one in the chain of causes: litellm turns most errors into "status 500", and
+only the chain tells a cut connection from an invalid reply.
 """
-_ANSWERED = {"HTTPStatusError", "MaskedHTTPStatusError"}
 
-_NO_KEY = re.compile(r"missing credentials|api_key client option must be set|no api[-_ ]?key", re.IGNORECASE)
+_STATUSES = (
+    dict.fromkeys((401, 403), kinds.AUTHENTICATION)
+    | dict.fromkeys((408, 504), kinds.TIME_OUT)
+    | dict.fromkeys((409, 425), kinds.SERVER_ERROR)
+    | {402: kinds.QUOTA, 404: kinds.UNKNOWN_MODEL, 429: kinds.RATE_LIMITED}
+)
 _EMPTY_ACCOUNT = re.compile(
     r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)", re.IGNORECASE
 )
@@ -42,7 +44,7 @@ _FILTERED = re.compile(
 )
 # The wording of OpenAI, vLLM, SGLang, TGI, llama.cpp, Anthropic, Mistral and Gemini.
 _TOO_LONG = re.compile(
-    r"context[-_ ](?:length|window|limit|size)|maximum (?:context|model length)|too many tokens|"
+    r"context[-_ ]?(?:length|window|limit|size)|maximum (?:context|model length)|too many tokens|"
     r"prompt is too long|too long and exceeds|must have less than \d+ tokens|tokens. must be <=|"
     r"maximum input length|maximum number of tokens allowed|too large for model with",
     re.IGNORECASE,
@@ -55,35 +57,32 @@ def classify(error: BaseException) -> Fault:
     """Return the fault behind an exception of litellm, openai, httpx, aiohttp or asyncio."""
     if isinstance(error, Fault):
         return error
-    links = _chain(error)
-    names = {type(link).__name__ for link in links}
-    text, status = str(error), _sent_status(links, names)
-    meanings = (meaning for name, meaning in _MEANINGS.items() if name in names)
-    kind, billed = meaning = next(meanings, (kinds.BAD_REQUEST, False))
-    if _NO_KEY.search(text):
-        kind, billed = kinds.AUTHENTICATION, False
-    elif status is not None:
-        kind = _kind_of_status(status, text, names)
-        billed = kind == kinds.TIME_OUT
-    elif kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):
+    links = [error]
+    while (link := links[-1].__cause__ or links[-1].__context__) is not None and len(links) < 12:
+        links.append(link)
+    for link in links:
+        if type(link).__name__ == "HTTPStatusError":  # the server's own reply, whatever others make of it
+            reply = cast(Any, link).response
+            return fault_of_status(reply.status_code, reply.text, reply.headers)
+    text, status = _WRAPPING.sub("", str(error)), getattr(error, "status_code", 500)
+    if status in range(400, 500) and status != 408:  # litellm itself refuses it; it makes up 408 and 500
+        return fault_of_status(status, text, {})
+    names = " ".join(type(link).__name__ for link in links)
+    causes = (cause for cause in _CAUSES if re.search(cause[0], names))
+    pattern, kind, billed = next(causes, ("", kinds.BAD_REQUEST, False))
+    if kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):
         kind, billed = kinds.INVALID_ANSWER, True
-    body = getattr(error, "body", None)  # what openai's errors print as a dictionary
-    text = _server_message(_WRAPPING.sub("", text))
-    text = str(body["message"]) if isinstance(body, Mapping) and body.get("message") else text
-    if kind == kinds.TIME_OUT and not text.strip():
-        text = "no complete answer before the timeout"
-    if kind == kinds.CONNECTION:  # the OpenAI client only says "Connection error."
-        own = (str(link) for link in links if _MEANINGS.get(type(link).__name__) == meaning and str(link))
-        text = next(own, text or type(error).__name__)
-    retried_later = kind in (kinds.RATE_LIMITED, kinds.SERVER_ERROR)
-    retry_after = parse_retry_after(_headers(links)) if retried_later else None
-    return Fault(kind, shorten(text), billed=billed, retry_after_s=retry_after, status=status)
+    # The link that names the cause says most: the OpenAI client only says "Connection error."
+    own = (str(link) for link in links if re.search(pattern, type(link).__name__))
+    silent = "no complete answer before the timeout" if kind == kinds.TIME_OUT else type(error).__name__
+    return Fault(kind, shorten(_WRAPPING.sub("", next(filter(None, own), silent))), billed=billed)
 
 
 def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
     """Return the fault for an HTTP status and its body."""
     kind, retry_after = _kind_of_status(status, text), parse_retry_after(headers)
-    return Fault(kind, shorten(_server_message(text)), retry_after_s=retry_after, status=status)
+    message = shorten(_server_message(text))
+    return Fault(kind, message, billed=kind == kinds.TIME_OUT, retry_after_s=retry_after, status=status)
 
 
 def shorten(text: str) -> str:
@@ -92,33 +91,16 @@ def shorten(text: str) -> str:
     return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 3] + "..."
 
 
-def _kind_of_status(status: int, text: str, names: Collection[str] = ()) -> str:
-    """Return the kind of fault for an HTTP status, the server's words and the exceptions' class names."""
-    if status == 429:
-        return kinds.QUOTA if _EMPTY_ACCOUNT.search(text) else kinds.RATE_LIMITED
-    if status == 402:
+def _kind_of_status(status: int, text: str) -> str:
+    if status == 429 and _EMPTY_ACCOUNT.search(text):
         return kinds.QUOTA
-    if status in (401, 403):
-        return kinds.CONTENT_FILTER if _FILTERED.search(text) else kinds.AUTHENTICATION
-    if status == 404:
-        return kinds.UNKNOWN_MODEL
-    if status in (408, 504):
-        return kinds.TIME_OUT
-    if status in (409, 425) or status >= 500:
-        return kinds.SERVER_ERROR
-    if "ContextWindowExceededError" in names or _TOO_LONG.search(text):
-        return kinds.CONTEXT_LENGTH
-    if "ContentPolicyViolationError" in names or _FILTERED.search(text):
+    if status in (401, 403) and _FILTERED.search(text):
         return kinds.CONTENT_FILTER
-    return kinds.BAD_REQUEST
-
-
-def _sent_status(links: Sequence[BaseException], names: set[str]) -> int | None:
-    """Return the status that the server sent, or None if litellm made up its 408 or 500."""
-    statuses = (getattr(link, "status_code", None) for link in links)
-    status = next((status for status in statuses if isinstance(status, int)), None)
-    made_up = not names & _ANSWERED and (status in (200, 408) or (status or 0) >= 500)
-    return None if made_up else status
+    if status in _STATUSES or status >= 500:
+        return _STATUSES.get(status, kinds.SERVER_ERROR)
+    if _TOO_LONG.search(text):
+        return kinds.CONTEXT_LENGTH
+    return kinds.CONTENT_FILTER if _FILTERED.search(text) else kinds.BAD_REQUEST
 
 
 def _server_message(text: str) -> str:
@@ -131,32 +113,11 @@ def _server_message(text: str) -> str:
         return text
 
 
-def _headers(links: Sequence[BaseException]) -> Mapping[str, str]:
-    for link in links:
-        for holder in (link, getattr(link, "response", None)):
-            for name in ("litellm_response_headers", "headers"):
-                headers = getattr(holder, name, None)
-                if isinstance(headers, Mapping) and headers:
-                    return headers
-    return {}
-
-
-def _chain(error: BaseException) -> list[BaseException]:
-    links = [error]
-    while (link := links[-1].__cause__ or links[-1].__context__) is not None and len(links) < 12:
-        links.append(link)
-    return links
-
-
 def parse_retry_after(headers: Mapping[str, str]) -> float | None:
-    """Return the seconds that a server asks to wait, or None.
-
-    Reads `retry-after-ms`, and `retry-after` in seconds or as an HTTP date (RFC 9110, 10.2.3).
-    """
-    lower = {name.lower(): value for name, value in headers.items()}
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if re.fullmatch(r"\d{1,12}(\.\d*)?", asked := lower.get(name, "").strip()):
-            return float(asked) * scale
+    """Return the seconds that a server asks to wait: a number or an HTTP date (RFC 9110, 10.2.3)."""
+    asked = next((value for name, value in headers.items() if name.lower() == "retry-after"), "").strip()
+    if re.fullmatch(r"\d{1,12}(\.\d*)?", asked):
+        return float(asked)
     with suppress(ValueError):
-        return max(0.0, parsedate_to_datetime(lower.get("retry-after", "")).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(asked).timestamp() - time.time())
     return None

@@ -2,12 +2,12 @@
 
 import os
 import re
-from collections.abc import Iterable
 
 BLOT = "[key removed]"
 
 _SECRET_NAME = re.compile(r"(_KEY|APIKEY|TOKEN|SECRET|PASSWORD)$", re.IGNORECASE)
-_named: set[str] = set()
+key_variables: set[str] = set()
+"""Environment variables that hold keys, whatever their names are."""
 _SHORTEST = 6
 """Shorter values, as in TOKEN=1, would remove ordinary text."""
 _PATTERNS = (
@@ -26,28 +26,15 @@ def redact(text: str) -> str:
     Removes the values of environment variables that are named like keys, what follows Bearer or "API key:",
     words with a key's prefix (`sk-...`, `hf_...`), and passwords in addresses.
     """
-    text = redact_values(text, secret_values())
+    text = remove_secrets(text)
     for pattern in _PATTERNS:
         text = pattern.sub(rf"\1{BLOT}", text)
     return text
 
 
-def secret_values() -> tuple[str, ...]:
-    """Return the values of environment variables that hold keys."""
-    return tuple(
-        value
-        for name, value in os.environ.items()
-        if len(value) >= _SHORTEST and (name in _named or _SECRET_NAME.search(name))
-    )
-
-
-def name_secret(name: str) -> None:
-    """Treat an environment variable as a key from now on, whatever its name is."""
-    _named.add(name)
-
-
-def redact_values(text: str, secrets: Iterable[str]) -> str:
-    """Return `text` without these values; the rest does not change."""
-    for secret in secrets:
-        text = text.replace(secret, BLOT)
+def remove_secrets(text: str) -> str:
+    """Return `text` without the values of environment variables that hold keys; the rest does not change."""
+    for name, value in os.environ.items():
+        if len(value) >= _SHORTEST and (name in key_variables or _SECRET_NAME.search(name)):
+            text = text.replace(value, BLOT)
     return text

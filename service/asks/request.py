@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from service.asks.redaction import redact
 from service.errors import InputError
 from service.hashing import canonical_json, whole_characters
 from service.models.settings import NO_RAW_IMAGES, PromptSpec, Sampling
@@ -34,10 +35,6 @@ FINAL = frozenset({CONTEXT_LENGTH, CONTENT_FILTER})
 
 _CUT_SHORT = frozenset({"abort", "error"})
 """Finish reasons of a server that gave up: vLLM and SGLang at shutdown, OpenRouter."""
-
-
-_UNASKED = ("kind", "about")
-"""Fields of a request that do not change its answer."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +85,7 @@ class Request:
     @cached_property
     def key(self) -> bytes:
         """Hash of everything that can change the answer, 16 bytes."""
-        asked = {name: value for name, value in vars(self).items() if name not in _UNASKED}
+        asked = {name: value for name, value in vars(self).items() if name not in ("kind", "about")}
         asked["messages"] = [
             [each.role, each.content, [part if isinstance(part, str) else part.id for part in each.parts]]
             for each in self.messages
@@ -139,10 +136,10 @@ def message_with_images(content: str, question: str, images: Sequence[Image]) ->
         raise InputError(
             f"{question[:80]!r} has {len(others)} {PLACEHOLDER} for {len(images)} images. Use one per image."
         )
+    others[-1] += content[start + len(question) :]
     parts: list[str | Image] = [content[:start] + first]
     for image, piece in zip(images, others, strict=True):
         parts += [image, piece]
-    parts[-1] = f"{parts[-1]}{content[start + len(question) :]}"
     return Message("user", content, tuple(part for part in parts if part != ""))
 
 
@@ -218,25 +215,25 @@ class Answer:
     ask_id: int = 0
 
 
+@dataclass(eq=False)
 class Fault(Exception):
-    """A failed attempt.
+    """A failed attempt. Its message contains no keys.
 
     `billed`: the provider may have charged for it. `retry_after_s` is the pause the server asked for, None
     where it named none; `status` is the HTTP status, None where no answer came.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        message: str,
-        *,
-        billed: bool = False,
-        retry_after_s: float | None = None,
-        status: int | None = None,
-    ) -> None:
-        super().__init__(f"{kind}: {message}")
-        self.kind, self.message, self.billed = kind, message, billed
-        self.retry_after_s, self.status = retry_after_s, status
+    kind: str
+    message: str
+    billed: bool = False
+    retry_after_s: float | None = None
+    status: int | None = None
+
+    def __post_init__(self) -> None:
+        self.message = redact(self.message)
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
 
 
 def read_reply(body: str, *, seeded: bool = True) -> Answer:
@@ -260,17 +257,12 @@ def read_reply(body: str, *, seeded: bool = True) -> Answer:
 
 
 def _choice(choice: Mapping[str, Any]) -> Choice:
-    reason = str(choice.get("finish_reason") or "unknown")
+    message = choice["message"] if "message" in choice else {"content": choice["text"]}
+    extra = message.get("provider_specific_fields") or {}
     # litellm reports finish reasons that it does not know as "stop".
     native = (choice.get("provider_specific_fields") or {}).get("native_finish_reason")
-    reason = native if native in _CUT_SHORT else reason
-    if "message" not in choice:
-        text = whole_characters(str(choice["text"] or ""))
-        return Choice(text, reason, tokens=choice.get("completion_tokens"))
-    message = choice["message"]
-    content = message.get("content")
-    extra = message.get("provider_specific_fields") or {}
-    refusal = message.get("refusal") or extra.get("refusal")
+    reason = native if native in _CUT_SHORT else str(choice.get("finish_reason") or "unknown")
+    content, refusal = message.get("content"), message.get("refusal") or extra.get("refusal")
     if not content and refusal:
         return Choice(str(refusal), "refusal")
     thought = message.get("reasoning_content") or message.get("reasoning") or extra.get("reasoning_content")
@@ -278,4 +270,5 @@ def _choice(choice: Mapping[str, Any]) -> Choice:
         whole_characters(content) if isinstance(content, str) else "",
         reason,
         whole_characters(thought) if isinstance(thought, str) and thought else None,
+        choice.get("completion_tokens"),
     )

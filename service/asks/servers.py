@@ -9,24 +9,20 @@ import logging
 import math
 import time
 from abc import abstractmethod
-from collections import deque
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from service.asks import request as kinds
 from service.asks.faults import classify, shorten
 from service.asks.money import Price
-from service.asks.redaction import redact
 from service.asks.request import Answer, Fault, Request
 from service.errors import PrerequisiteError
 from service.models.settings import SHORTEST_TIMEOUT_S
 
 _LOG = logging.getLogger("tagrpo.servers")
 
-REFUSING = frozenset({kinds.AUTHENTICATION, kinds.UNKNOWN_MODEL, kinds.QUOTA})
-"""Faults that every request to the same server would meet."""
 FAILURES = 3
 """A server rests after so many failures without an answer between them."""
 REST_S = 10.0
@@ -42,7 +38,6 @@ Serving = dict[str, Any]
 `engine` is the owner in the list of models (vllm, sglang, ...), `version` what vLLM's `/version` says, `root`
 the weights behind the served name, `max_model_len` the longest prompt and response together.
 """
-_SERVING = {"engine": "owned_by", "version": "version", "root": "root", "max_model_len": "max_model_len"}
 
 
 class Endpoint(Protocol):
@@ -55,6 +50,7 @@ class Endpoint(Protocol):
     """
 
     price: Price | None = Price(0.0, 0.0)
+    enforces_schema: bool = False
 
     @property
     def model(self) -> str: ...
@@ -74,10 +70,6 @@ class Endpoint(Protocol):
     @property
     def notices(self) -> Sequence[str]:
         return ()
-
-    @property
-    def enforces_schema(self) -> bool:
-        return False
 
     def takes(self, field: str) -> bool:
         """Return whether seed, n or response_format reaches the model, as far as is known."""
@@ -129,7 +121,6 @@ class Server:
     where: str
     max_concurrency: int
     limit: float = START
-    taken_at: float = 0.0
     in_flight: int = 0
     failures: int = 0
     fault: Fault | None = None
@@ -155,7 +146,7 @@ class Server:
 
 
 class ServedEndpoint(Endpoint):
-    """A model at servers, handed out the least loaded first, in the order of asking. One event loop only.
+    """A model at servers; each request goes to the least loaded one. One event loop only.
 
     A failing server rests if there are others; a single server never does.
     """
@@ -167,7 +158,7 @@ class ServedEndpoint(Endpoint):
         self.servers = tuple(servers)
         self.serving: Serving = {}
         self._timeout_s, self._tokens_per_s = timeout_s, tokens_per_s
-        self._waiting: deque[asyncio.Future[Server]] = deque()
+        self._turn, self._room = asyncio.Lock(), asyncio.Event()
 
     @abstractmethod
     async def look(self, server: Server) -> Serving | Fault:
@@ -176,6 +167,34 @@ class ServedEndpoint(Endpoint):
     @abstractmethod
     async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
         """Send one attempt; any exception says what went wrong."""
+
+    @asynccontextmanager
+    async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
+        """Wait for a server with room, in the order of asking; take any server after `stopping` is set."""
+        async with self._turn:
+            while (server := self.servers[0] if stopping.is_set() else self._least_loaded()) is None:
+                self._room.clear()
+                await self._room.wait()
+            server.in_flight += 1
+        try:
+            yield server
+        finally:
+            server.in_flight -= 1
+            self._room.set()
+
+    def wake(self) -> None:
+        self._room.set()
+
+    def _least_loaded(self) -> Server | None:
+        """Return the least loaded server with room. If all fail, none rests, so that the run ends."""
+        now, all_fail = time.monotonic(), all(server.fault for server in self.servers)
+        roomy = [
+            server
+            for server in self.servers
+            if (all_fail or now >= server.paused_until)
+            and server.in_flight < (1 if server.fault and not all_fail else int(server.limit))
+        ]
+        return min(roomy, key=lambda server: server.in_flight / server.limit, default=None)
 
     async def send(self, request: Request, server: Server) -> Answer:
         timeout_s, began = self._timeout_s, time.monotonic()
@@ -195,95 +214,53 @@ class ServedEndpoint(Endpoint):
         server.failures, server.fault = 0, None
         return answer
 
-    @asynccontextmanager
-    async def slot(self, stopping: asyncio.Event) -> AsyncIterator[Server]:
-        """Wait for a server with room and hold a place there; any server after `stopping` is set."""
-        turn: asyncio.Future[Server] = asyncio.get_running_loop().create_future()
-        self._waiting.append(turn)
-        self._hand_out(to_all=stopping.is_set())
-        try:
-            server = await turn
-        except asyncio.CancelledError:
-            if turn.done() and not turn.cancelled():  # it had a place already
-                turn.result().in_flight -= 1
-                self._hand_out()
-            raise
-        try:
-            yield server
-        finally:
-            server.in_flight -= 1
-            self._hand_out()
-
-    def wake(self) -> None:
-        self._hand_out(to_all=True)
-
-    def _hand_out(self, *, to_all: bool = False) -> None:
-        """Give the least loaded servers with room to those who wait; with `to_all` any server to the rest."""
-        while self._waiting and (server := self._choose() or (self.servers[0] if to_all else None)):
-            turn = self._waiting.popleft()
-            if not turn.done():
-                server.taken_at = time.monotonic()
-                server.in_flight += 1
-                turn.set_result(server)
-
-    def _choose(self) -> Server | None:
-        now, all_fail = time.monotonic(), all(server.fault is not None for server in self.servers)
-        if all_fail:  # every request fails, and so the run ends
-            roomy = [server for server in self.servers if server.in_flight < int(server.limit)]
-        else:
-            rested = (server for server in self.servers if now >= server.paused_until)
-            roomy = [each for each in rested if each.in_flight < (1 if each.fault else int(each.limit))]
-        return min(roomy, key=lambda server: (server.in_flight / server.limit, server.taken_at), default=None)
-
     def _note_failure(self, server: Server, fault: Fault, began: float) -> Fault:
         """Adapt to a fault of a request sent at `began`; return what it means for the request.
 
         A request that one of several servers refuses may be answered by another.
         """
-        now = time.monotonic()
-        server.adapt(fault, began, now)
+        server.adapt(fault, began, time.monotonic())
         if fault.retry_after_s:
             self._pause(server, min(fault.retry_after_s, LONGEST_PAUSE_S))
         if len(self.servers) == 1:
             return fault
-        if fault.kind in REFUSING | kinds.RETRIED and now >= server.paused_until:
+        refuses = fault.kind in kinds.FATAL
+        if (refuses or fault.kind in kinds.RETRIED) and time.monotonic() >= server.paused_until:
             server.failures += 1
-            never_sent = fault.kind == kinds.CONNECTION and not fault.billed
-            if server.fault or never_sent or fault.kind in REFUSING or server.failures >= FAILURES:
+            if refuses or server.fault or server.failures >= FAILURES:
                 self._rest(server, fault)
-        all_refuse = all(each.fault is not None and each.fault.kind in REFUSING for each in self.servers)
-        kind = kinds.SERVER_ERROR if fault.kind in REFUSING and not all_refuse else fault.kind
+        all_refuse = all(each.fault and each.fault.kind in kinds.FATAL for each in self.servers)
         text = fault.message if server.where in fault.message else f"{server.where}: {fault.message}"
-        return Fault(kind, text, billed=fault.billed, retry_after_s=fault.retry_after_s, status=fault.status)
+        kind = kinds.SERVER_ERROR if refuses and not all_refuse else fault.kind
+        return replace(fault, kind=kind, message=text)
 
     async def survey(self) -> None:
-        """Look at all servers and note what they serve; those that cannot be reached rest."""
-        looks = await asyncio.gather(*(self.look(server) for server in self.servers))
-        for server, look in zip(self.servers, looks, strict=True):
-            fault = self._compare(server, look)
-            if fault is not None and (fault.kind in REFUSING or len(self.servers) == 1):
+        """Look at all servers and compare what they serve; those that cannot be reached rest."""
+        looks = zip(self.servers, await asyncio.gather(*map(self.look, self.servers)), strict=True)
+        failing = [(server, fault) for server, look in looks if (fault := self._compare(server, look))]
+        for _, fault in failing:
+            if fault.kind in kinds.FATAL:
                 raise PrerequisiteError(fault.message)
-            if fault is not None:
-                self._rest(server, fault)
-        if all(isinstance(look, Fault) for look in looks):
-            raise PrerequisiteError(f"no server answers: {'; '.join(map(str, looks))}")
+        if len(failing) == len(self.servers):
+            raise PrerequisiteError(f"no server answers: {'; '.join(each.message for _, each in failing)}")
+        for server, fault in failing:
+            self._rest(server, fault)
 
     def _compare(self, server: Server, look: Serving | Fault) -> Fault | None:
         if isinstance(look, Fault):
             return look
-        differing = [
-            f"{name} {look[name]} instead of {self.serving[name]}"
-            for name in look
-            if look[name] != self.serving.get(name, look[name])
+        differences = [
+            f"{name} {value} instead of {self.serving[name]}"
+            for name, value in look.items()
+            if self.serving.setdefault(name, value) != value
         ]
-        if differing:
-            return Fault(
-                kinds.UNKNOWN_MODEL,
-                f"{server.where} differs from the other servers: {redact('; '.join(differing))}. All servers "
-                "of a run must serve the same model: start it like the others, or remove its address.",
-            )
-        self.serving |= look
-        return None
+        if not differences:
+            return None
+        return Fault(
+            kinds.UNKNOWN_MODEL,
+            f"{server.where} differs from the other servers: {'; '.join(differences)}. All servers "
+            "of a run must serve the same model: start it like the others, or remove its address.",
+        )
 
     def _rest(self, server: Server, fault: Fault) -> None:
         is_new, server.fault = server.fault is None, fault
@@ -292,11 +269,10 @@ class ServedEndpoint(Endpoint):
             text = "%s is paused and retried periodically; %d of %d servers answer. Error: %s"
             _LOG.warning(text, server.where, answering, len(self.servers), fault)
         self._pause(server, REST_S)
-        self._hand_out()
 
     def _pause(self, server: Server, seconds: float) -> None:
         server.paused_until = max(server.paused_until, time.monotonic() + seconds)
-        asyncio.get_running_loop().call_later(seconds + 0.001, self._hand_out)
+        asyncio.get_running_loop().call_later(seconds + 0.001, self._room.set)
 
     @property
     def waits_for(self) -> str:
@@ -327,26 +303,20 @@ async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
         async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
             response = await http.get(url)
             described = await http.get(f"{base.removesuffix('/v1')}/version")
-        status = response.status_code
-        listed = [] if status == 404 else response.json()["data"]  # 404: a server without this page
+        lists = response.status_code != 404  # 404: a server without this page
+        listed = response.raise_for_status().json()["data"] if lists else []
         entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        reason = str(error) or type(error).__name__
-        return Fault(kinds.CONNECTION, redact(f"{url} cannot be reached: {reason}"))
+        fault = classify(error)
+        return replace(fault, message=f"{url} cannot be used: {fault}")
     except (ValueError, KeyError, TypeError):
-        kind, problem = kinds.UNKNOWN_MODEL, "does not speak OpenAI's protocol"
-        if status in (401, 403):
-            kind, problem = kinds.AUTHENTICATION, "rejects the API key"
-        elif status == 429 or status >= 500:
-            kind, problem = kinds.SERVER_ERROR, "is not ready"
-        return Fault(kind, redact(f"{url} {problem} (status {status}: {shorten(response.text)})"))
+        reply = shorten(response.text)
+        return Fault(kinds.UNKNOWN_MODEL, f"{url} does not speak OpenAI's protocol: {reply}")
     if entries and model not in entries:
-        names = ", ".join(list(entries)[:10])
-        return Fault(
-            kinds.UNKNOWN_MODEL, redact(f"{base} does not serve the model {model!r}. It serves: {names}")
-        )
-    entry = entries.get(model, {})
-    serving = {name: entry.get(field) for name, field in _SERVING.items()}
+        others = ", ".join(list(entries)[:10])
+        return Fault(kinds.UNKNOWN_MODEL, f"{base} does not serve the model {model!r}. It serves: {others}")
+    names = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
+    serving = {name: entries.get(model, {}).get(field) for name, field in names.items()}
     with suppress(ValueError, AttributeError):  # a server without this page
         serving["version"] = described.json().get("version")
     return {name: value for name, value in serving.items() if value and isinstance(value, str | int)}

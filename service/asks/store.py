@@ -11,13 +11,13 @@ import json
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-from sqlalchemy import Table, bindparam, case, func, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, case, delete, func, insert, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.request import Request
@@ -52,15 +52,14 @@ LEFT = 0.0
 NO_ROOM, ELSEWHERE = "no room", "elsewhere"
 """Why an attempt may not begin: the cap; or another living process sends it or has just been answered."""
 
+UNSENT = "unsent"
+"""In place of the tag of a batch job: the attempt waits for one, and costs nothing if its process dies."""
+
 Arguments = TypeVarTuple("Arguments")
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Handler = Callable[[Session, Sequence[Item]], Sequence[Result]]
 _Call = tuple[Handler[Any, Any], Any]
-
-_asks: Table = AskRow.__table__  # type: ignore[assignment]
-_bodies: Table = AskBodyRow.__table__  # type: ignore[assignment]
-_tasks: Table = TaskRow.__table__  # type: ignore[assignment]
 
 
 class Grouped(Generic[Item, Result]):
@@ -155,40 +154,6 @@ def _call_each(session: Session, calls: Sequence[Callable[[Session], Result]]) -
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A request before it is sent, by a process for a run. `worst_pico` None: the price is not known."""
-
-    request: Request
-    run_id: str
-    worker: int
-    worst_pico: int | None
-    job: str | None = None
-
-    @property
-    def key(self) -> bytes:
-        return self.request.key
-
-    @property
-    def row(self) -> dict[str, Any]:
-        request = self.request
-        return {
-            **{name: getattr(request, name) for name in ("key", "scope", "kind", "about", "model")},
-            **{name: getattr(self, name) for name in ("run_id", "worker", "worst_pico", "job")},
-            "place": request.draw,
-            "state": SENT,
-            "seeded": True,
-        }
-
-    @property
-    def body(self) -> str:
-        """What is kept of the request, without the bytes of its images."""
-        request = self.request
-        messages = [{"role": each.role, "content": each.content} for each in request.messages]
-        named = ("prompt", "sampling", "seed", "n")
-        return json.dumps({"messages": messages, **{name: getattr(request, name) for name in named}})
-
-
-@dataclass(frozen=True)
 class Ended:
     """The outcome of an attempt. `cost_pico` None: the bill is not known, it counts at its worst case."""
 
@@ -206,11 +171,11 @@ class Ended:
 def find(session: Session, keys: Sequence[bytes]) -> list[Any]:
     """Return (key, id, state, error, seeded, reply) of each answered or finally failed ask, else None."""
     query = (
-        select(_asks.c.key, _asks.c.id, _asks.c.state, _asks.c.error, _asks.c.seeded, _bodies.c.reply)
-        .outerjoin(_bodies, _bodies.c.ask_id == _asks.c.id)
-        .where(_asks.c.key.in_(set(keys)), _asks.c.state.in_((ANSWERED, FINAL)))
+        select(AskRow.key, AskRow.id, AskRow.state, AskRow.error, AskRow.seeded, AskBodyRow.reply)
+        .outerjoin(AskBodyRow, AskBodyRow.ask_id == AskRow.id)
+        .where(AskRow.key.in_(set(keys)), AskRow.state.in_((ANSWERED, FINAL)))
     )
-    stored = {bytes(row.key): row for row in session.connection().execute(query)}
+    stored = {row.key: row for row in session.connection().execute(query)}
     return [stored.get(key) for key in keys]
 
 
@@ -221,47 +186,59 @@ def is_in_idle_job(session: Session, key: bytes) -> bool:
     return worker is not None and bool(dead_workers(session, {worker}))
 
 
-def answering_models(session: Session, run_id: str) -> set[str]:
-    """Return the models that have answered a run."""
-    answered = select(AskRow.model).where(AskRow.state == ANSWERED, AskRow.run_id == run_id)
-    return set(session.scalars(answered.distinct()))
+def has_answered(session: Session, run_id: str, model: str) -> bool:
+    """Return whether a model has answered a request of a run."""
+    answered = select(AskRow.id).where(AskRow.run_id == run_id, AskRow.model == model)
+    return session.scalar(answered.where(AskRow.state == ANSWERED).limit(1)) is not None
 
 
-def begin(session: Session, attempts: Sequence[Attempt], *, least: int = 1) -> list[int | str]:
-    """Reserve the worst case of attempts of one run and note that they are sent.
+def begin(
+    run_id: str, worker: int, session: Session, attempts: Sequence[tuple[Request, int | None, str | None]]
+) -> list[int | str]:
+    """Reserve the worst case of a run's attempts and note that a process sends them.
 
-    Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent. If the cap has room
-    for fewer than `least`, none is sent.
+    Each has a request, its worst case in picodollars (None: not known), and `UNSENT` if it waits for a batch
+    job. Returns their ids; instead of an id `NO_ROOM` or `ELSEWHERE`, if one may not be sent.
     """
-    run_id, connection = attempts[0].run_id, session.connection()
-    room, granted = _lock_room(session, run_id), list[Attempt]()
-    for each in attempts:
-        if (worst := each.worst_pico or 0) <= room:
-            granted.append(each)
-            room -= worst
-    _give_up_lost(session, [each.key for each in attempts])  # also of those that may not be sent again
-    if len(granted) < least:
-        return [NO_ROOM] * len(attempts)
-    rows = [each.row for each in sorted(granted, key=lambda each: each.key)]
-    added = upsert(_asks).on_conflict_do_nothing().returning(_asks.c.id, _asks.c.key)
-    made = {bytes(key): ask_id for ask_id, key in connection.execute(added, rows)}
-    sent = [each for each in granted if each.key in made]
-    if sent:
-        _commit_money(session, run_id, sum(each.worst_pico or 0 for each in sent))
-        connection.execute(
-            insert(_bodies), [{"ask_id": made[each.key], "request": each.body} for each in sent]
-        )
-    allowed = {each.key for each in granted}
-    return [made.get(each.key, ELSEWHERE) if each.key in allowed else NO_ROOM for each in attempts]
+    connection, keys = session.connection(), [request.key for request, _, _ in attempts]
+    _give_up_lost(session, keys)
+    # A transaction that writes has the write lock, so what it reads of the cap holds until it commits.
+    room = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
+    capped = session.scalar(room.where(RunRow.id == run_id))
+    left, granted = math.inf if capped is None else capped, dict[bytes, tuple[Request, int]]()
+    rows = []
+    for request, worst, job in attempts:
+        if (worst or 0) <= left:
+            left -= worst or 0
+            granted[request.key] = request, worst or 0
+            row = {name: getattr(request, name) for name in ("key", "scope", "kind", "about", "model")}
+            row |= {"place": request.draw, "run_id": run_id, "worker": worker, "worst_pico": worst}
+            rows.append({**row, "job": job, "state": SENT, "seeded": True})
+    if not rows:
+        return [NO_ROOM] * len(keys)
+    added = upsert(AskRow).on_conflict_do_nothing().returning(AskRow.key, AskRow.id)
+    ids = {key or b"": ask_id for key, ask_id in connection.execute(added, rows)}
+    if ids:
+        _commit_money(session, run_id, sum(granted[key][1] for key in ids))
+        bodies = [{"ask_id": ask_id, "request": _body(granted[key][0])} for key, ask_id in ids.items()]
+        connection.execute(insert(AskBodyRow), bodies)
+    return [ids.get(key, ELSEWHERE) if key in granted else NO_ROOM for key in keys]
+
+
+def _body(request: Request) -> str:
+    """Return what is kept of a request, without the bytes of its images."""
+    messages = [{"role": each.role, "content": each.content} for each in request.messages]
+    named = ("prompt", "sampling", "seed", "n")
+    return json.dumps({"messages": messages, **{name: getattr(request, name) for name in named}})
 
 
 _END = (
-    update(_asks)
-    .where(_asks.c.id == bindparam("ask_id"))
+    update(AskRow)
+    .where(AskRow.id == bindparam("ask_id"))
     .values(
         # An ask that was given up as lost was answered after all: it is paid, and another one has its key.
-        state=case((_asks.c.state == LOST, LOST), else_=bindparam("new_state", type_=_asks.c.state.type)),
-        key=case((bindparam("keeps_key"), _asks.c.key), else_=None),
+        state=case((AskRow.state == LOST, LOST), else_=bindparam("new_state", type_=AskRow.state.type)),
+        key=case((bindparam("keeps_key"), AskRow.key), else_=None),
     )
 )
 
@@ -269,89 +246,101 @@ _END = (
 def end(session: Session, ended: Sequence[Ended]) -> list[None]:
     """Store the outcomes of attempts, settle their costs."""
     connection, changes, now = session.connection(), Counter[str](), time.time()
-    query = select(_asks.c.id, _asks.c.run_id, _asks.c.worst_pico)
-    begun = connection.execute(query.where(_asks.c.id.in_([each.ask_id for each in ended])))
-    payers = {ask_id: (run_id, worst or 0) for ask_id, run_id, worst in begun}
-    for each in ended:
-        run_id, worst = payers[each.ask_id]
-        if run_id is not None and each.cost_pico is not None:
-            changes[run_id] += each.cost_pico - worst
-    # Money first, as `begin` does: two processes that take rows in one order never wait for each other.
-    for run_id, pico in sorted(changes.items()):
-        _commit_money(session, run_id, pico)
+    query = select(AskRow.id, AskRow.run_id, AskRow.worst_pico, AskRow.job)
+    rows_begun = connection.execute(query.where(AskRow.id.in_([each.ask_id for each in ended])))
+    begun = {row.id: row for row in rows_begun}
     rows = []
     for each in ended:
+        row = begun[each.ask_id]
+        if row.run_id is not None and each.cost_pico is not None:
+            changes[row.run_id] += each.cost_pico - (row.worst_pico or 0)
         columns = {name: value for name, value in vars(each).items() if name not in ("state", "reply")}
         keeps_key = each.state in (ANSWERED, FINAL)
         rows.append({**columns, "new_state": each.state, "keeps_key": keeps_key, "ended_at": now})
+    for run_id, pico in changes.items():
+        _commit_money(session, run_id, pico)
     connection.execute(_END, rows)
     if replies := [{"body_of": each.ask_id, "reply": each.reply} for each in ended if each.reply is not None]:
-        connection.execute(update(_bodies).where(_bodies.c.ask_id == bindparam("body_of")), replies)
+        connection.execute(update(AskBodyRow).where(AskBodyRow.ask_id == bindparam("body_of")), replies)
+    if jobs := {row.job for row in begun.values()} - {None}:
+        _close_jobs(session, JobRow.tag.in_(jobs))
     return [None] * len(ended)
 
 
-def _lock_room(session: Session, run_id: str) -> float:
-    """Return how many picodollars a run's cap leaves; no other process changes it in this transaction."""
-    room = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
-    left = session.scalar(room.where(RunRow.id == run_id).with_for_update(of=CapRow))
-    return math.inf if left is None else left
-
-
-def _commit_money(session: Session, run_id: str, pico: int) -> None:
+def _commit_money(session: Session, run_id: str | None, pico: int) -> None:
     """Add to what the runs under a run's cap cost."""
     if pico:
         of_run = select(RunRow.cap_id).where(RunRow.id == run_id).scalar_subquery()
-        raised = {"committed_pico": CapRow.committed_pico + pico}
-        session.execute(
-            update(CapRow).where(CapRow.id == of_run).values(raised),
-            execution_options={"synchronize_session": False},
-        )
+        raised = CapRow.committed_pico + pico
+        session.connection().execute(update(CapRow).where(CapRow.id == of_run).values(committed_pico=raised))
 
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
-    """Free the keys of asks whose process is dead; what they may have cost stays spent."""
-    connection = session.connection()
-    is_sent = (_asks.c.key.in_(keys), _asks.c.state == SENT, _asks.c.job.is_(None))
-    dead = dead_workers(session, set(connection.scalars(select(_asks.c.worker).where(*is_sent))))
-    if not dead:
-        return
-    lost = list(connection.scalars(select(_asks.c.id).where(*is_sent, _asks.c.worker.in_(dead))))
-    connection.execute(
-        update(_asks).where(_asks.c.id.in_(lost)).values(state=LOST, key=None, ended_at=time.time())
+    """Free the keys of asks whose process is dead; what those that were sent may have cost stays spent."""
+    connection, in_no_job = session.connection(), or_(AskRow.job.is_(None), AskRow.job == UNSENT)
+    held = select(AskRow.id, AskRow.worker).where(AskRow.key.in_(keys), AskRow.state == SENT, in_no_job)
+    holders = dict(connection.execute(held).all())
+    dead = dead_workers(session, set(holders.values()))
+    if lost := [ask_id for ask_id, worker in holders.items() if worker in dead]:
+        _withdraw(session, AskRow.id.in_(lost))
+        freed = {"state": LOST, "key": None, "ended_at": time.time()}
+        connection.execute(update(AskRow).where(AskRow.id.in_(lost)).values(freed))
+
+
+def _withdraw(session: Session, condition: ColumnElement[bool]) -> None:
+    """Forget attempts that still wait for a batch job."""
+    unsent = (AskRow.job == UNSENT, AskRow.state == SENT, condition)
+    reserved = select(AskRow.run_id, func.sum(AskRow.worst_pico)).where(*unsent).group_by(AskRow.run_id)
+    for run_id, pico in session.execute(reserved).all():
+        _commit_money(session, run_id, -(pico or 0))
+    session.execute(delete(AskRow).where(*unsent))
+
+
+# Batch jobs. One is open as long as a request in it has no outcome.
+
+
+def open_job(
+    session: Session, run_id: str, worker: int, model: str, tag: str, keys: Sequence[bytes]
+) -> dict[bytes, int]:
+    """Store a job of attempts that wait for one; return their ids by key."""
+    session.execute(
+        insert(JobRow).values(tag=tag, run_id=run_id, worker=worker, model=model, collected=False)
     )
+    unsent = (AskRow.key.in_(keys), AskRow.job == UNSENT, AskRow.state == SENT)
+    added = update(AskRow).where(*unsent).values(job=tag).returning(AskRow.key, AskRow.id)
+    return {key or b"": ask_id for key, ask_id in session.connection().execute(added)}
 
 
-# Batch jobs: stored before a job is sent, so that none is paid for twice.
+def empty_job(session: Session, tag: str) -> None:
+    """Have the requests of a job that was not carried out wait for another one."""
+    session.execute(update(AskRow).where(AskRow.job == tag, AskRow.state == SENT).values(job=UNSENT))
+    _close_jobs(session, JobRow.tag == tag)
 
 
-def begin_job(session: Session, tag: str, attempts: Sequence[Attempt], least: int) -> list[int | str]:
-    """Store a job with those of these attempts that may be sent; see `begin`."""
-    begun = begin(session, attempts, least=least)
-    if any(isinstance(each, int) for each in begun):
-        first = attempts[0]
-        values = {"run_id": first.run_id, "model": first.request.model, "worker": first.worker}
-        session.execute(insert(JobRow).values(tag=tag, collected=False, **values))
-    return begun
+def _close_jobs(session: Session, *conditions: ColumnElement[bool]) -> None:
+    sent = select(AskRow.id).where(AskRow.job == JobRow.tag, AskRow.state == SENT)
+    session.connection().execute(update(JobRow).where(*conditions, ~sent.exists()).values(collected=True))
 
 
-def take_over(session: Session, worker: int, model: str) -> list[str]:
-    """Give a worker a model's jobs that no living process waits for, of all runs; return their tags."""
+def take_over(session: Session, worker: int, model: str) -> list[tuple[str, dict[int, bytes], str | None]]:
+    """Give a worker a model's jobs that no living process waits for, of all runs.
+
+    Returns the tag of each, the keys of its requests by the ids of their asks, and its id at the provider.
+    """
     is_open = (JobRow.model == model, JobRow.collected.is_(False))
+    _close_jobs(session, *is_open)  # where an earlier version was killed
     dead = dead_workers(session, set(session.scalars(select(JobRow.worker).where(*is_open))))
     taking = update(JobRow).where(*is_open, JobRow.worker.in_(dead)).values(worker=worker)
-    return list(session.scalars(taking.returning(JobRow.tag)))
+    taken = []
+    for tag, remote_id in session.execute(taking.returning(JobRow.tag, JobRow.remote_id)).all():
+        sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT)
+        taken.append((tag, {ask_id: key or b"" for ask_id, key in session.execute(sent)}, remote_id))
+    return taken
 
 
-def read_job(session: Session, tag: str) -> tuple[dict[int, bytes], str | None]:
-    """Return the keys of a job's requests without an answer by their ids, and its id at the provider."""
-    sent = select(AskRow.id, AskRow.key).where(AskRow.job == tag, AskRow.state == SENT).order_by(AskRow.id)
-    keys = {ask_id: key or b"" for ask_id, key in session.execute(sent)}
-    return keys, session.scalar(select(JobRow.remote_id).where(JobRow.tag == tag))
-
-
-def change_job(session: Session, tag: str, values: dict[str, Any]) -> None:
-    """Set columns of the job with a tag."""
-    session.execute(update(JobRow).where(JobRow.tag == tag).values(values))
+def name_job(session: Session, tag: str, remote_id: str) -> None:
+    """Keep the id of a job at the provider."""
+    session.execute(update(JobRow).where(JobRow.tag == tag).values(remote_id=remote_id))
 
 
 # Workers and tasks. A process has one row that it keeps fresh; what a dead one holds is free.
@@ -370,6 +359,7 @@ def beat(session: Session, worker: int) -> None:
 
 def leave(session: Session, worker: int) -> None:
     """Release the tasks and unanswered requests of a worker that ends."""
+    _withdraw(session, AskRow.worker == worker)
     session.execute(update(TaskRow).where(TaskRow.worker == worker).values(worker=None))
     session.execute(update(WorkerRow).where(WorkerRow.id == worker).values(seen_at=LEFT))
 
@@ -395,21 +385,17 @@ def claim(session: Session, run_id: str, me: int, most: int, skip: Collection[in
     is_open = (TaskRow.run_id == run_id, TaskRow.state == OPEN)
     holders = select(TaskRow.worker).where(*is_open, TaskRow.worker != me).distinct()
     if dead := dead_workers(session, set(session.scalars(holders))):
-        session.execute(
-            update(TaskRow)
-            .where(*is_open, TaskRow.worker.in_(dead))
-            .values(worker=None)
-            .execution_options(synchronize_session=False)
+        session.connection().execute(
+            update(TaskRow).where(*is_open, TaskRow.worker.in_(dead)).values(worker=None)
         )
     first = (
         select(TaskRow.position)
         .where(*is_open, TaskRow.worker.is_(None), TaskRow.position.not_in(skip))
         .order_by(TaskRow.position)
         .limit(most)
-        .with_for_update(skip_locked=True)
     )
-    taking = update(_tasks).where(_tasks.c.run_id == run_id, _tasks.c.position.in_(first.scalar_subquery()))
-    rows = session.connection().execute(taking.values(worker=me).returning(_tasks.c.position, _tasks.c.item))
+    taking = update(TaskRow).where(TaskRow.run_id == run_id, TaskRow.position.in_(first))
+    rows = session.connection().execute(taking.values(worker=me).returning(TaskRow.position, TaskRow.item))
     return sorted((position, item) for position, item in rows)
 
 
@@ -419,16 +405,11 @@ def others_hold(session: Session, run_id: str, worker: int) -> bool:
     return session.scalar(theirs.where(TaskRow.worker != worker).limit(1)) is not None
 
 
-def finish(session: Session, finished: Sequence[tuple[str, int, int, str, str | None]]) -> list[None]:
-    """Store the state of tasks that their workers still hold, and release them.
-
-    Each is (run, position, worker, state, error).
-    """
-    held = {"run": _tasks.c.run_id, "place": _tasks.c.position, "holder": _tasks.c.worker}
-    query = update(_tasks).where(*(column == bindparam(name) for name, column in held.items()))
-    names = (*held, "state", "error")
-    rows = [dict(zip(names, each, strict=True)) for each in finished]
-    session.connection().execute(query.values(worker=None), rows)
+def finish(session: Session, finished: Sequence[Mapping[str, Any]]) -> list[None]:
+    """Store the `state` and `error` of tasks if their `holder` still has them, and release them."""
+    task = (TaskRow.run_id == bindparam("of_run"), TaskRow.position == bindparam("place"))
+    query = update(TaskRow).where(*task, TaskRow.worker == bindparam("holder"))
+    session.connection().execute(query.values(worker=None), finished)
     return [None] * len(finished)
 
 
@@ -438,7 +419,7 @@ def add_tasks(session: Session, run_id: str, items: Iterable[str]) -> None:
     places = enumerate(items, 0 if last is None else last + 1)
     for part in in_parts(places):
         rows = [{"run_id": run_id, "position": place, "item": item, "state": OPEN} for place, item in part]
-        session.connection().execute(upsert(_tasks).on_conflict_do_nothing(), rows)
+        session.connection().execute(upsert(TaskRow).on_conflict_do_nothing(), rows)
 
 
 def reopen_failed(session: Session, run_id: str) -> None:

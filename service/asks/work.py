@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import closing
+from functools import partial
 
 from service.asks import store as rows
 from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
@@ -48,14 +49,8 @@ async def work_on_run(
     with closing(Store(db)) as store:
         worker = await store.write(rows.enter)
         asker = Asker(store, run_id, worker, models)
-        asker.answering = await store.read(rows.answering_models, run_id)
         watching = asyncio.gather(_beat(asker), _report(asker, report), return_exceptions=True)
-
-        def interrupt() -> bool:
-            asker.stop(INTERRUPTED, "interrupted")
-            # Tasks that have their answers store them; those that wait for batch jobs are dropped.
-            return bool(asker.in_flight or not asker.models.backends)
-
+        interrupt = partial(asker.stop, INTERRUPTED, "interrupted")
         try:
             with finish_on_signals(interrupt, models.budget.grace_s):
                 try:
@@ -84,38 +79,33 @@ async def work_on_run(
 
 async def _do_tasks(asker: Asker, do_task: Work) -> None:
     """Do each open task once, many at a time; at the end wait for other processes' tasks, as they may die."""
-    at_once, running, left_open = asker.models.at_once, 0, set[int]()
-    ended = asyncio.Event()
+    store, run, at_once = asker.store, (asker.run_id, asker.worker), asker.models.at_once
+    places, left_open = asyncio.Semaphore(at_once), set[int]()
 
     async def do(position: int, item: str) -> None:
-        nonlocal running
         try:
             state, error = await _do(asker, do_task, item)
             if state == OPEN:  # noted before it can be claimed again
                 left_open.add(position)
-            await asker.store.write_together(
-                rows.finish, (asker.run_id, position, asker.worker, state, error)
-            )
+            row = {"of_run": asker.run_id, "place": position, "holder": asker.worker}
+            await store.write_together(rows.finish, {**row, "state": state, "error": error})
         finally:
-            running -= 1
-            ended.set()
+            places.release()
+
+    def goes_on() -> bool:
+        return asker.outcome.stopped is None and not asker.stopping.is_set()
 
     async with asyncio.TaskGroup() as tasks:
-        while asker.outcome.stopped is None and not asker.stopping.is_set():
-            room = at_once - running
-            claimed = await asker.store.write(
-                rows.claim, asker.run_id, asker.worker, room, frozenset(left_open)
-            )
+        while goes_on():
+            claimed = await store.write(rows.claim, *run, max(1, at_once // 4), frozenset(left_open))
             for position, item in claimed:
-                tasks.create_task(do(position, item))
-            running += len(claimed)
-            if not running:
-                if not await asker.store.read(rows.others_hold, asker.run_id, asker.worker):
+                await places.acquire()
+                if goes_on():
+                    tasks.create_task(do(position, item))
+            if not claimed:
+                if not await store.read(rows.others_hold, *run):
                     break
                 await asyncio.sleep(OTHERS_POLL_S)
-            while running > (at_once * 3 // 4 if len(claimed) == room else 0):
-                ended.clear()
-                await ended.wait()
 
 
 async def _do(asker: Asker, do_task: Work, item: str) -> tuple[str, str | None]:
@@ -143,11 +133,10 @@ async def _beat(asker: Asker) -> None:
         await asyncio.sleep(min(BEAT_S, stall_s))
         await asker.store.write(rows.beat, asker.worker)
         silent_s = time.monotonic() - asker.last_answer_s
-        if asker.in_flight and silent_s >= stall_s and warned != asker.last_answer_s:
+        waits = [each.waits_for for each in asker.models.endpoints.values() if each.waits_for]
+        if waits and silent_s >= stall_s and warned != asker.last_answer_s:
             warned = asker.last_answer_s
-            waits = "; ".join(filter(None, (each.waits_for for each in asker.models.endpoints.values())))
-            requests = f"{len(asker.in_flight)} request{'s' * (len(asker.in_flight) != 1)}"
-            _LOG.warning("no answer for %.0f s: %s in flight. %s", silent_s, requests, waits)
+            _LOG.warning("no answer for %.0f s; in flight: %s", silent_s, "; ".join(waits))
 
 
 async def _report(asker: Asker, report: Callable[[int, int, str], None]) -> None:

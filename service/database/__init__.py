@@ -3,6 +3,7 @@
 from service.database.base import Base as Base
 from service.database.base import add_counts as add_counts
 from service.database.base import columns_of as columns_of
+from service.database.base import find_by_id as find_by_id
 from service.database.base import in_parts as in_parts
 from service.database.base import upsert as upsert
 from service.database.base import utc_now as utc_now

@@ -8,10 +8,12 @@ from itertools import islice
 from typing import Any, ClassVar, TypeVar
 
 import zstandard
-from sqlalchemy import JSON, BigInteger, Dialect, Executable, Integer, LargeBinary, MetaData, String
+from sqlalchemy import JSON, BigInteger, Dialect, Executable, Integer, LargeBinary, MetaData, String, select
 from sqlalchemy.dialects import postgresql
 from sqlalchemy.orm import DeclarativeBase, Session
 from sqlalchemy.types import TypeDecorator
+
+from service.errors import InputError, NotFoundError
 
 upsert = postgresql.insert
 """An INSERT that may have an ON CONFLICT; that of the one dialect compiles for both."""
@@ -35,6 +37,21 @@ def in_parts(items: Iterable[Item], size: int = PER_STATEMENT) -> Iterator[Seque
 def columns_of(row: type["Base"], value: type) -> tuple[Any, ...]:
     """Return the columns of a table that a dataclass has as fields, in the order of its fields."""
     return tuple(getattr(row, field.name) for field in fields(value))
+
+
+def find_by_id(session: Session, row: Any, reference: str, kind: str, hint: str) -> Any:
+    """Return the row of a table whose id begins with `reference`, with or without its prefix (`q_`, `c_`)."""
+    prefix = f"{kind[0]}_"
+    wanted = reference if reference.startswith(prefix) else prefix + reference
+    # A range, since a pattern would not use the index; "g" sorts after every hex digit.
+    ids = (row.id >= wanted, row.id < f"{wanted}g")
+    rows = session.scalars(select(row).where(*ids).order_by(row.id).limit(4)).all()
+    if not rows:
+        raise NotFoundError(f'no {kind} has an id that starts with "{reference}". {hint}')
+    if len(rows) > 1:
+        some = ", ".join([each.id for each in rows[:3]] + ["..."] * (len(rows) > 3))
+        raise InputError(f'several {kind}s have ids that start with "{reference}": {some}.')
+    return rows[0]
 
 
 def add_counts(session: Session, sums: type["Base"], rows: Iterable[Mapping[str, Any]]) -> None:

@@ -12,7 +12,7 @@ from sqlalchemy.engine import Connection
 from service.database.base import Base
 
 TABLES = (
-    "service.questions.tables",
+    "service.questions.images",
     "service.runs.tables",
     "service.asks.tables",
     "evaluator.grading.versions",

@@ -1,7 +1,9 @@
 """A small Hugging Face checkpoint behind `ask`: a batch loop on transformers, on a CPU or one GPU."""
 
 import asyncio
+import gc
 import json
+import logging
 import re
 import secrets
 from collections.abc import AsyncIterator, Sequence
@@ -13,20 +15,11 @@ import torch
 import transformers
 
 from service.asks.request import SERVER_ERROR, SETTINGS, Answer, Fault, Request, read_reply
-from service.engines.checkpoint import CheckpointEndpoint
-from service.engines.choosing import Row
+from service.engines.checkpoint import Checkpoint, CheckpointEndpoint, Prompt, open_thought
+from service.engines.choosing import DROPPED, Row
 from service.engines.decoding import Decoder
-from service.engines.images import image_tokens, takes_images
-from service.engines.loading import (
-    find_device,
-    find_dtype,
-    free_memory,
-    load_model,
-    memory_for_keys,
-    name_gpu,
-)
-from service.engines.prompts import Prompt
-from service.errors import InputError, PrerequisiteError
+from service.engines.images import model_class, takes_images
+from service.errors import InputError, PrerequisiteError, first_line
 from service.models.access import Model
 from service.models.settings import Sampling
 
@@ -51,7 +44,7 @@ class TransformersEndpoint(CheckpointEndpoint):
     @cached_property
     def engine(self) -> dict[str, Any]:
         """Everything that shapes responses, for the run's spec; no weights are loaded."""
-        checkpoint, device = self.checkpoint, find_device(self.config.device or "auto")
+        checkpoint, device = self.checkpoint, _find_device(self.config.device)
         images = {}
         if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
             images = {"images": str(getattr(checkpoint.processor.image_processor, "backend", "pil"))}
@@ -60,23 +53,19 @@ class TransformersEndpoint(CheckpointEndpoint):
             "transformers": transformers.__version__,
             "torch": torch.__version__,
             "weights": self.weights,
-            "dtype": find_dtype(self.config.dtype or "auto", checkpoint),
+            "dtype": self.config.dtype or checkpoint.dtype,
             "device": device.type,
-            "gpu": name_gpu(device),
+            "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
             "chat_template": checkpoint.template_id,
             **images,
         }
 
     async def open(self) -> None:
         """Load the weights."""
-        await asyncio.to_thread(self._load)
-
-    def _load(self) -> None:
-        device = find_device(self.config.device or "auto")
-        model, self._stop_ids = load_model(self.checkpoint, device, self.engine["dtype"])
+        device, dtype = _find_device(self.config.device), self.engine["dtype"]
+        model, self._stop_ids = await asyncio.to_thread(load_model, self.checkpoint, device, dtype)
         rows = self.config.batch_size or (_ROWS_ON_CPU if device.type == "cpu" else _ROWS_ON_GPU)
-        never = image_tokens(self.checkpoint.config)
-        self._decoder = Decoder(model, rows, memory_for_keys(device), never)
+        self._decoder = Decoder(model, rows)
 
     @asynccontextmanager
     async def slot(self, stopping: asyncio.Event) -> AsyncIterator[None]:
@@ -92,24 +81,21 @@ class TransformersEndpoint(CheckpointEndpoint):
                 await self._decoder.draw(rows)
         except (InputError, PrerequisiteError) as error:
             raise Fault(SETTINGS, str(error)) from error
-        if not all(row.stop_reason for row in rows):
+        if any(row.stop_reason in (None, DROPPED) for row in rows):
             raise Fault(SERVER_ERROR, "the run stopped before the response was finished")
         return read_reply(self._body(request, prompt, rows), seeded=request.seed is not None)
 
     def wake(self) -> None:
         """End the requests of a run that stops."""
-        if self._stopping.is_set():
-            self._decoder.end()
+        self._decoder.end()
 
     def _rows(self, request: Request, prompt: Prompt, room: int) -> list[Row]:
-        settings = {name: value for name, value in request.sampling.items() if value is not None}
-        unknown = sorted(settings.keys() - Sampling().decoding.keys())
-        unknown += sorted(request.extra.keys() - {"chat_template_kwargs"})
-        unknown += ["response_schema"] if request.response_schema is not None else []
-        if unknown:
-            names = ", ".join(unknown)
-            raise Fault(SETTINGS, f"transformers does not support {names}. Use vLLM or a remote server.")
-        sampling = Sampling(**settings | {"stop": tuple(settings.get("stop", ()))})
+        if request.response_schema is not None:
+            raise Fault(
+                SETTINGS,
+                "transformers cannot enforce a JSON schema. Set reply=tags, or use vLLM.",
+            )
+        sampling = Sampling(**request.sampling)
         ends = partial(self._ends_with, sampling.stop) if sampling.stop else None
         encode = partial(self.checkpoint.encode_images, prompt, return_tensors="pt")
         images = encode if prompt.images else None
@@ -133,25 +119,20 @@ class TransformersEndpoint(CheckpointEndpoint):
 
     def _body(self, request: Request, prompt: Prompt, rows: Sequence[Row]) -> str:
         choices = []
-        for place, row in enumerate(rows):
+        for row in rows:
             text = self._decode(row.tokens[:-1] if row.tokens[-1] in self._stop_ids else row.tokens)
             if row.how.stop:
                 text = re.split("|".join(map(re.escape, row.how.stop)), text, maxsplit=1)[0]
             choices.append(
                 {
-                    "index": place,
-                    "text": prompt.restore_thought(text),
+                    "text": open_thought(text) if prompt.opens_thought else text,
                     "finish_reason": row.stop_reason,
                     "completion_tokens": len(row.tokens),
                 }
             )
         completion = sum(len(row.tokens) for row in rows)
-        body = {
-            "object": "text_completion",
-            "model": request.model,
-            "choices": choices,
-            "usage": {"prompt_tokens": len(prompt.token_ids), "completion_tokens": completion},
-        }
+        usage = {"prompt_tokens": len(prompt.token_ids), "completion_tokens": completion}
+        body = {"model": request.model, "choices": choices, "usage": usage}
         return json.dumps(body, ensure_ascii=False)
 
     @property
@@ -167,4 +148,50 @@ class TransformersEndpoint(CheckpointEndpoint):
         if hasattr(self, "_decoder"):
             await self._decoder.close()
             del self._decoder
-            free_memory()
+            gc.collect()
+            torch.cuda.empty_cache()
+
+
+def _find_device(name: str | None) -> torch.device:
+    """Return the named device (`cpu`, `cuda`, `cuda:1`); by default a GPU if there is one."""
+    name = name or ("cuda" if torch.cuda.is_available() else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise InputError(f"{name!r} is not a device. Give cpu, cuda, cuda:0, ...")
+    if name != "cpu" and not torch.cuda.is_available():
+        raise PrerequisiteError(
+            f"torch {torch.__version__} finds no cuda device. Set device to cpu, or install the torch build "
+            "for this machine."
+        )
+    return torch.device(name)
+
+
+def load_model(checkpoint: Checkpoint, device: torch.device, dtype: str) -> tuple[Any, frozenset[int]]:
+    """Load the weights; return the model and the tokens that end a response.
+
+    The checkpoint's own sampling settings are not used: the request's settings alone shape a response.
+    """
+    logging.getLogger("transformers").setLevel(logging.ERROR)
+    try:
+        model, loaded = model_class(checkpoint.config).from_pretrained(
+            checkpoint.name,
+            revision=checkpoint.commit or "main",
+            dtype=getattr(torch, dtype),
+            output_loading_info=True,
+        )
+        if missing := sorted(loaded["missing_keys"]):
+            raise PrerequisiteError(
+                f"{checkpoint.name} lacks {len(missing):,} weights that its config.json requires, such as "
+                f"{missing[0]}; they would be random. Merge adapters first, or copy the folder again."
+            )
+        model = model.to(device).eval()
+    except torch.OutOfMemoryError as error:
+        raise PrerequisiteError(
+            f"The weights of {checkpoint.name} do not fit into the memory of {device}. Use a smaller dtype, "
+            "another device, or vLLM with a larger tensor_parallel_size."
+        ) from error
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        reason = first_line(error)
+        raise PrerequisiteError(f"The weights of {checkpoint.name} cannot be loaded: {reason}") from error
+    ids = model.generation_config.eos_token_id
+    ends = {*(ids if isinstance(ids, list) else [ids]), checkpoint.tokenizer.eos_token_id} - {None}
+    return model, frozenset(ends)

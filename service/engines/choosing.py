@@ -16,6 +16,10 @@ from service.errors import InputError
 from service.models.settings import Sampling
 
 _FIRST_LOOK = 256
+"""Most probable tokens that nearly always contain the smallest set of `top_p`."""
+
+DROPPED = "dropped"
+"""The stop reason of a response that nothing waits for any longer."""
 
 LoadImages = Callable[[], Mapping[str, torch.Tensor]]
 """Returns what the model's processor makes of the images of a prompt (`pixel_values`, ...)."""
@@ -26,7 +30,6 @@ class Row:
     """One response being drawn. `ends` returns whether the tokens so far end it (a stop text).
 
     Rows of one prompt with images have the same `images`, so that the prompt is read once.
-    `log_probs` gets the log-probability of each token; None: they are not computed.
     """
 
     prompt: tuple[int, ...]
@@ -36,10 +39,9 @@ class Row:
     stop_ids: frozenset[int]
     ends: Callable[[Sequence[int]], bool] | None = None
     images: LoadImages | None = None
-    log_probs: list[float] | None = None
     tokens: list[int] = field(default_factory=list)
+    log_probs: list[float] = field(default_factory=list)
     stop_reason: str | None = None
-    is_dropped: bool = False
     shift: int = 0
     """Positions saved by images, which use fewer positions than tokens."""
 
@@ -57,13 +59,14 @@ class Row:
         return len(self.prompt) + len(self.tokens) - 1
 
     @property
-    def read_with(self) -> tuple[int, int]:
-        """What rows have in common that the model can read together."""
-        return len(self.prompt), id(self.images)
+    def read_with(self) -> tuple[tuple[int, ...], int]:
+        """What rows have in common whose prompt the model reads once."""
+        return self.prompt, id(self.images)
 
-    def add(self, token: int) -> None:
+    def add(self, token: int, log_prob: float) -> None:
         """Append a token and note whether the response ends with it."""
         self.tokens.append(token)
+        self.log_probs.append(log_prob)
         if token in self.stop_ids or (self.ends is not None and self.ends(self.tokens)):
             self.stop_reason = "stop"
         elif len(self.tokens) >= self.max_tokens:
@@ -78,13 +81,9 @@ def choose(logits: torch.Tensor, rows: Sequence[Row]) -> None:
     for how, places in alike.items():
         chosen = [rows[place] for place in places]
         part = penalize(logits if len(alike) == 1 else logits[places], chosen)
-        tokens = choose_tokens(part, [row.numbers.random() for row in chosen], how)
-        if any(row.log_probs is not None for row in chosen):
-            for row, value in zip(chosen, log_probs(part, tokens, how), strict=True):
-                if row.log_probs is not None:
-                    row.log_probs.append(value)
-        for row, token in zip(chosen, tokens, strict=True):
-            row.add(token)
+        drawn = choose_tokens(part, [row.numbers.random() for row in chosen], how)
+        for row, token, log_prob in zip(chosen, *drawn, strict=True):
+            row.add(token, log_prob)
 
 
 def penalize(logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
@@ -97,88 +96,60 @@ def penalize(logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
     if (how.repetition_penalty, how.presence_penalty, how.frequency_penalty) == (1.0, 0.0, 0.0):
         return logits
     logits = logits.clone()
-    for place, row in enumerate(rows):
-        seen = torch.tensor(sorted({*row.prompt, *row.tokens}), device=logits.device)
-        scores = logits[place, seen]
-        factor = how.repetition_penalty
-        logits[place, seen] = torch.where(scores > 0, scores / factor, scores * factor)
+    for scores, row in zip(logits, rows, strict=True):
+        seen = [*{*row.prompt, *row.tokens}]
+        positive, factor = scores[seen] > 0, how.repetition_penalty
+        scores[seen] = torch.where(positive, scores[seen] / factor, scores[seen] * factor)
         for token, count in Counter(row.tokens).items():
-            logits[place, token] -= how.presence_penalty + count * how.frequency_penalty
+            scores[token] -= how.presence_penalty + count * how.frequency_penalty
     return logits
 
 
-def choose_tokens(logits: torch.Tensor, uniforms: Sequence[float], how: Sampling) -> list[int]:
-    """Return the next token of each row of `logits` (rows, vocabulary), after penalties.
+def choose_tokens(
+    logits: torch.Tensor, uniforms: Sequence[float], how: Sampling
+) -> tuple[list[int], list[float]]:
+    """Return the next token of each row of `logits` (rows, vocabulary), after penalties, and its log-prob.
 
-    At temperature 0 this is the most probable token (the first of equals). Otherwise min-p and top-k cut the
-    distribution at this temperature, then top-p keeps the smallest set of most probable tokens whose
-    probabilities sum to at least `top_p` (arXiv 1904.09751, section 3.1).
+    At temperature 0 this is the most probable token (the first of equals), with its log-probability at
+    temperature 1. Otherwise a token is drawn from the distribution that the settings leave.
     """
-    logits = logits.float() if logits.dtype in (torch.float16, torch.bfloat16) else logits
     if not bool(logits.amax(-1).isfinite().all()):
         raise InputError(
             "The model's logits are not finite numbers: its weights are damaged, or overflow in this dtype. "
             "Set dtype to float32 or bfloat16."
         )
-    if how.temperature == 0:
-        greedy: list[int] = logits.argmax(-1).tolist()
-        return greedy
-    numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)
-    chosen: list[int] = _draw(_cut(logits, how), numbers, how.top_p).tolist()
-    return chosen
-
-
-def log_probs(logits: torch.Tensor, tokens: Sequence[int], how: Sampling) -> list[float]:
-    """Return the log-probability of one token per row in the distribution that it was drawn from.
-
-    `logits` (rows, vocabulary) are those after penalties. A token at temperature 0 gets its log-probability
-    at temperature 1.
-    """
     # Double precision: in single, the sum over a large vocabulary loses rare tokens.
-    log_p = torch.log_softmax((_cut(logits, how) if how.temperature else logits).double(), dim=-1)
-    chosen = log_p.gather(1, torch.tensor(tokens, device=logits.device)[:, None])[:, 0]
-    if how.temperature and how.top_p < 1:
-        ordered = log_p.exp().sort(descending=True).values
-        kept = ordered.where(ordered.cumsum(-1) - ordered < how.top_p, 0.0)
-        chosen -= kept.sum(-1).log()
-    values: list[float] = chosen.tolist()
-    return values
-
-
-def _cut(logits: torch.Tensor, how: Sampling) -> torch.Tensor:
-    """Return logits at the temperature; those of tokens outside min-p and top-k are -inf."""
-    logits = (logits - logits.amax(-1, keepdim=True)) / how.temperature
-    if how.min_p > 0:
-        logits = logits.masked_fill(logits.exp() < how.min_p, -torch.inf)
-    if 0 < how.top_k < logits.shape[1]:
-        least = logits.topk(how.top_k).values[:, -1:]
-        logits = logits.masked_fill(logits < least, -torch.inf)
-    return logits
-
-
-def _draw(
-    logits: torch.Tensor, uniforms: torch.Tensor, top_p: float, look: int = _FIRST_LOOK
-) -> torch.Tensor:
-    total = logits.logsumexp(-1, keepdim=True)
-    if top_p >= 1:
-        return _look_up(torch.exp(logits - total).double(), uniforms)
-    best, ids = logits.topk(min(look, logits.shape[1]))
-    probabilities = torch.exp(best - total).double()
-    before = probabilities.cumsum(-1) - probabilities
-    ids, order = ids.sort(-1)
-    kept = torch.where(before < top_p, probabilities, 0.0).gather(1, order)
-    chosen = ids.gather(1, _look_up(kept, uniforms)[:, None])[:, 0]
-    is_short = before[:, -1] + probabilities[:, -1] < top_p
-    if look < logits.shape[1] and bool(is_short.any()):  # only these rows need more of the vocabulary
-        chosen[is_short] = _draw(logits[is_short], uniforms[is_short], top_p, look * 16)
-    return chosen
-
-
-def _look_up(weights: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
-    """Return for each row the index at which its number falls in the cumulative weights."""
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / (how.temperature or 1.0)
+    weights = torch.softmax(logits, dim=-1, dtype=torch.float64)
+    if not how.temperature:
+        chosen = logits.argmax(-1, keepdim=True)
+        return chosen[:, 0].tolist(), weights.gather(1, chosen)[:, 0].log().tolist()
+    weights, ids = _cut(weights, how)
     cumulated = weights.cumsum(-1)
-    target = uniforms * cumulated[:, -1]
-    place = torch.searchsorted(cumulated, target[:, None], right=True)[:, 0]
-    # Rounding may lead past the last index that has a weight.
-    last = (weights > 0).long().cumsum(-1).argmax(-1)
-    return torch.minimum(place, last)
+    numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)[:, None]
+    numbers = numbers.clamp(max=1 - 2**-52)  # else rounding could lead past the last token with a weight
+    places = torch.searchsorted(cumulated, numbers * cumulated[:, -1:], right=True)
+    log_probs = (weights.gather(1, places) / cumulated[:, -1:]).log()
+    return ids.gather(1, places)[:, 0].tolist(), log_probs[:, 0].tolist()
+
+
+def _cut(weights: torch.Tensor, how: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return the probabilities that are left, and their tokens in order; others are 0 or left out.
+
+    Min-p and top-k cut first. Then top-p keeps the smallest set of most probable tokens whose probabilities
+    sum to at least `top_p` (arXiv 1904.09751, section 3.1).
+    """
+    if how.min_p > 0:
+        weights = weights.where(weights >= how.min_p * weights.amax(-1, keepdim=True), 0.0)
+    if 0 < how.top_k < weights.shape[1]:
+        weights = weights.where(weights >= weights.topk(how.top_k).values[:, -1:], 0.0)
+    if how.top_p >= 1:
+        return weights, torch.arange(weights.shape[1], device=weights.device).expand_as(weights)
+    needed, look = how.top_p * weights.sum(-1, keepdim=True), _FIRST_LOOK
+    best, ids = weights.topk(min(look, weights.shape[1]))
+    while look < weights.shape[1] and bool((best.sum(-1, keepdim=True) < needed).any()):
+        look *= 16
+        best, ids = weights.topk(min(look, weights.shape[1]))
+    kept = best.where(best.cumsum(-1) - best < needed, 0.0)
+    ids, order = ids.sort(-1)
+    return kept.gather(1, order), ids

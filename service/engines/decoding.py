@@ -7,16 +7,17 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
+import psutil
 import torch
 from torch.nn.functional import pad
 from transformers import DynamicCache
 from transformers.cache_utils import Cache, DynamicLayer, DynamicSlidingWindowLayer
 
-from service.database import in_parts
-from service.engines.choosing import Row, choose
+from service.engines.choosing import DROPPED, Row, choose
+from service.engines.images import image_tokens
 from service.errors import PrerequisiteError
 
-_PREFILL_TOKENS = 4096
+_SHARE_OF_CPU, _SHARE_OF_GPU = 0.4, 0.7  # of the free memory, for keys and values
 _REFILL_SHARE = 8
 """Waiting responses join when one place in this many is free."""
 _ARRIVAL_S, _TURN_S = 0.02, 0.1
@@ -24,20 +25,21 @@ _ARRIVAL_S, _TURN_S = 0.02, 0.1
 
 
 class Decoder:
-    """Decodes rows in a thread; at most `rows` at a time, whose keys and values take at most `memory` bytes.
+    """Decodes rows in a thread, at most `batch_size` at a time and as many as fit into the free memory.
 
-    Rows that start together share the reading of equal prompts. `never` are tokens that are not drawn.
+    Rows that start together share the reading of equal prompts. Tokens that represent images are not drawn.
     """
 
-    def __init__(self, model: Any, rows: int, memory: int, never: frozenset[int] = frozenset()) -> None:
-        self._model, self._limit = model, rows
-        self._never = torch.tensor(sorted(never), dtype=torch.long, device=model.device)
+    def __init__(self, model: Any, batch_size: int) -> None:
+        self._model, self._batch_size = model, batch_size
+        never = sorted(image_tokens(model.config))
+        self._never = torch.tensor(never, dtype=torch.long, device=model.device)
         self._accepted = inspect.signature(model.forward).parameters
         self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
         self._task: asyncio.Task[None] | None = None
         self._waiting: list[Row] = []
         self._running: list[Row] = []
-        self._cache = DynamicCache()  # its rows are padded on the left
+        self._cache = DynamicCache()  # of the running rows, padded on the left
         self.generated_tokens = 0
         layers = DynamicCache(config=model.config).layers
         if (
@@ -50,10 +52,10 @@ class Decoder:
                 "or its layers do not all keep keys and values of each token. Run it with vLLM, or use "
                 "another model."
             )
-        self._places = max(memory // bytes_per_token(model), 1)
+        self._places = max(memory_for_keys(model.device) // bytes_per_token(model), 1)
 
     async def draw(self, rows: Sequence[Row]) -> None:
-        """Wait until all rows are finished or `end` is called."""
+        """Wait until all rows are finished, or dropped by `end`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.requests[done] = rows
         self._waiting += rows
@@ -64,7 +66,7 @@ class Decoder:
         finally:
             del self.requests[done]
             for row in rows:
-                row.is_dropped = True
+                row.stop_reason = row.stop_reason or DROPPED
 
     def end(self, error: Exception | None = None) -> None:
         """Drop all unfinished requests."""
@@ -98,10 +100,10 @@ class Decoder:
 
     def _pick(self) -> list[Row]:
         """Take the waiting rows that fit into the batch: the longest first, equal prompts side by side."""
-        waiting = (row for row in self._waiting if not row.is_dropped)
-        self._waiting = sorted(waiting, key=lambda row: (*row.read_with, row.prompt))
-        free = self._limit - len(self._running)
-        if self._running and free * _REFILL_SHARE < self._limit:
+        waiting = (row for row in self._waiting if not row.stop_reason)
+        self._waiting = sorted(waiting, key=lambda row: (len(row.prompt), row.read_with))
+        free = self._batch_size - len(self._running)
+        if self._running and free * _REFILL_SHARE < self._batch_size:
             return []
         picked: list[Row] = []
         longest = max((row.longest for row in self._running), default=0)
@@ -116,19 +118,19 @@ class Decoder:
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _turn(self, joining: Sequence[Row]) -> None:
         """Let rows join the batch, then decode until a row finishes or `_TURN_S` has passed."""
-        for (length, _), alike in groupby(joining, key=lambda row: row.read_with):
-            prompts = [list(rows) for _, rows in groupby(alike, key=lambda row: row.prompt)]
-            for part in in_parts(prompts, max(_PREFILL_TOKENS // length, 1)):
-                self._start(part)
+        if joining:
+            groups = groupby(joining, key=lambda row: row.read_with)
+            caches = [self._start(list(rows)) for _, rows in groups]
+            self._cache = _join([self._cache, *caches] if self._running else caches)
+            self._running += joining
         until = time.monotonic() + _TURN_S
         while not self._drop_finished() and self._running and time.monotonic() < until:
             self._decode()
 
-    def _start(self, groups: Sequence[Sequence[Row]]) -> None:
-        """Read prompts of one length, draw the first tokens of their rows, and let these join the batch."""
-        model, images = self._model, groups[0][0].images
-        rows = [row for group in groups for row in group]
-        ids = torch.tensor([group[0].prompt for group in groups], device=model.device)
+    def _start(self, rows: Sequence[Row]) -> Cache:
+        """Read a prompt, draw the first token of each of its rows, and return their cache."""
+        model, images = self._model, rows[0].images
+        ids = torch.tensor([rows[0].prompt], device=model.device)
         inputs = {
             name: value.to(model.device, model.dtype if value.is_floating_point() else value.dtype)
             for name, value in (images().items() if images else ())
@@ -137,22 +139,16 @@ class Decoder:
         # A model like Qwen2-VL finds the positions itself (time, row and column: arXiv 2409.12191, 2.1).
         finds_positions = bool(inputs) and hasattr(model.model, "get_rope_index")
         if not finds_positions:
-            inputs["position_ids"] = torch.arange(ids.shape[1], device=model.device).expand(len(ids), -1)
+            inputs["position_ids"] = torch.arange(ids.shape[1], device=model.device)[None]
         cache = DynamicCache()  # without a config: it keeps every token, also of layers with a window
         logits = self._forward(ids, cache, **inputs)
         if finds_positions:
             for row in rows:
                 row.shift = int(model.model.rope_deltas)
-        places = [place for place, group in enumerate(groups) for _ in group]
-        chosen = torch.tensor(places, device=model.device)
-        cache.reorder_cache(chosen)
-        choose(logits[chosen], rows)
+        cache.batch_repeat_interleave(len(rows))
+        choose(logits.expand(len(rows), -1), rows)
         self.generated_tokens += len(rows)
-        if self._running:
-            _append(self._cache, cache)
-        else:
-            self._cache = cache
-        self._running += rows
+        return cache
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
@@ -160,9 +156,8 @@ class Decoder:
         lengths, shifts, ids = torch.tensor(state, device=self._model.device).T[:, :, None]
         width = self._cache.get_seq_length()
         mask = (torch.arange(width + 1, device=ids.device) >= width - lengths).long()
-        choose(
-            self._forward(ids, self._cache, attention_mask=mask, position_ids=lengths + shifts), self._running
-        )
+        logits = self._forward(ids, self._cache, attention_mask=mask, position_ids=lengths + shifts)
+        choose(logits, self._running)
         self.generated_tokens += len(self._running)
 
     def _forward(self, ids: torch.Tensor, cache: Cache, **inputs: torch.Tensor) -> torch.Tensor:
@@ -175,8 +170,7 @@ class Decoder:
 
     def _drop_finished(self) -> bool:
         """Take finished and dropped rows out of the batch; return whether there were any."""
-        running = enumerate(self._running)
-        places = [place for place, row in running if not (row.stop_reason or row.is_dropped)]
+        places = [place for place, row in enumerate(self._running) if not row.stop_reason]
         if len(places) == len(self._running):
             return False
         self._running = [self._running[place] for place in places]
@@ -187,6 +181,14 @@ class Decoder:
         return True
 
 
+def memory_for_keys(device: torch.device) -> int:
+    """Return how many bytes keys and values may take: a share of the memory that is free now."""
+    if device.type != "cuda":
+        return int(_SHARE_OF_CPU * psutil.virtual_memory().available)
+    torch.cuda.empty_cache()
+    return int(_SHARE_OF_GPU * torch.cuda.mem_get_info(device)[0])
+
+
 def bytes_per_token(model: Any) -> int:
     """Return the size of the keys and values of one token."""
     config = model.config.get_text_config()
@@ -195,11 +197,13 @@ def bytes_per_token(model: Any) -> int:
     return 2 * int(config.num_hidden_layers * heads * size * model.dtype.itemsize)
 
 
-def _append(cache: Cache, other: Cache) -> None:
-    """Append the rows of another cache; zeros pad the shorter rows on the left."""
-    for layer, joining in zip(cache.layers, other.layers, strict=True):
-        width = max(layer.keys.shape[2], joining.keys.shape[2])
+def _join(caches: Sequence[Cache]) -> Cache:
+    """Return a cache with the rows of all; zeros pad the shorter rows on the left."""
+    joined = caches[0]
+    for layers in zip(*(cache.layers for cache in caches), strict=True):
+        width = max(layer.keys.shape[2] for layer in layers)
         for name in ("keys", "values"):
-            parts = [getattr(each, name) for each in (layer, joining)]
+            parts = [getattr(layer, name) for layer in layers]
             padded = [pad(part, (0, 0, width - part.shape[2], 0)) for part in parts]
-            setattr(layer, name, torch.cat(padded))
+            setattr(layers[0], name, torch.cat(padded))
+    return joined

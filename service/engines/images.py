@@ -33,6 +33,13 @@ def takes_images(config: Any) -> bool:
     return getattr(config, "vision_config", None) is not None
 
 
+def model_class(config: Any) -> Any:
+    """Return the transformers class that loads a model of this configuration, vision part included."""
+    from transformers import AutoModelForCausalLM, AutoModelForImageTextToText
+
+    return AutoModelForImageTextToText if takes_images(config) else AutoModelForCausalLM
+
+
 def image_tokens(config: Any) -> frozenset[int]:
     """Return the tokens that represent images in a model's prompts; a response must not contain them."""
     ids = (getattr(config, name, None) for name in _TOKENS)

@@ -1,17 +1,16 @@
 """Open the models of a command: each endpoint once, however many roles use it."""
 
-import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from service.asks.ask import Asker, Models
-from service.asks.batch import BATCH_PRICE, LINES_PER_JOB, BatchJobs, check_batch
-from service.asks.money import Price, find_price
+from service.asks.batch import LINES_PER_JOB, BatchJobs, check_batch
+from service.asks.money import find_price
 from service.asks.redaction import redact
-from service.asks.servers import Endpoint, ServedEndpoint
+from service.asks.servers import Endpoint
 from service.config import pick
 from service.database import Database
 from service.engines.checkpoint import check_installed
@@ -25,8 +24,8 @@ def remote_model(access: Access, model: str) -> Model:
     return Model(model=model, sampler="remote", **pick(access, Access))
 
 
-AT_ONCE, REMOTE_AT_ONCE = 256, 64
-"""Tasks under way at least; and requests in flight at a server of the user, if no setting says so."""
+AT_ONCE = 256
+"""Tasks under way at least."""
 
 
 class OpenModels(AsyncExitStack):
@@ -67,22 +66,15 @@ class OpenModels(AsyncExitStack):
 
             return TransformersEndpoint(config)
         if config.sampler == "vllm":
-            if config.ray_address is not None:
-                os.environ["RAY_ADDRESS"] = config.ray_address
             servers = sum(other.sampler == "vllm" for other, _ in self._open.values())
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
         endpoint = RemoteEndpoint(
-            config.model,
-            config.base_url,
+            config,
             price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
-            max_concurrency=config.max_concurrency or REMOTE_AT_ONCE,
-            timeout_s=config.timeout_s,
-            tokens_per_s=config.tokens_per_s,
-            key_env=config.api_key_env,
         )
-        if has_batch_jobs(config):
+        if config.has_batch_jobs:
             check_batch(endpoint)
             self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
         return endpoint
@@ -93,12 +85,8 @@ class OpenModels(AsyncExitStack):
         At least as many tasks are under way as requests can be in flight or fill two batch jobs.
         """
         endpoints = [endpoint for _, endpoint in self._open.values()]
-        places = sum(
-            server.max_concurrency
-            for endpoint in endpoints
-            if isinstance(endpoint, ServedEndpoint)
-            for server in endpoint.servers
-        )
+        servers = (server for endpoint in endpoints for server in getattr(endpoint, "servers", ()))
+        places = sum(server.max_concurrency for server in servers)
         return Models(
             {endpoint.model: endpoint for endpoint in endpoints},
             dict(self._backends),
@@ -110,26 +98,6 @@ class OpenModels(AsyncExitStack):
     def notices(self) -> list[str]:
         """What the user should know of the answers so far, each once."""
         return list(dict.fromkeys(note for _, endpoint in self._open.values() for note in endpoint.notices))
-
-
-def has_batch_jobs(config: Model) -> bool:
-    """Return whether requests go into batch jobs; the user's own vLLM servers have none."""
-    return config.sampler == "remote" and config.batch and not config.model.startswith("hosted_vllm/")
-
-
-def price_of(models: Iterable[Model]) -> Callable[[str], Price | None]:
-    """Return what finds the price of these models for an estimate: half of it in batch jobs, 0 on
-    this machine.
-    """
-    prices: dict[str, Price | None] = {}
-    for each in models:
-        if each.sampler == "remote":
-            price = find_price(each.model, each.price)
-            halved = price is not None and has_batch_jobs(each)
-            prices[each.model] = price.scaled(BATCH_PRICE) if price is not None and halved else price
-        else:
-            prices[each.model] = Price(0.0, 0.0)
-    return prices.get
 
 
 def engine_logs(db: Database) -> Path:

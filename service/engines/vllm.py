@@ -1,15 +1,16 @@
 """`vllm serve` as a child process on loopback: started, waited for, asked, and ended with tagrpo."""
 
 import asyncio
-import contextlib
 import importlib.metadata
 import json
 import os
 import re
 import signal
 import socket
+import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,11 +21,11 @@ from service.asks import request as kinds
 from service.asks.faults import fault_of_status
 from service.asks.request import Answer, Fault, Request, chat_messages, optional_fields, read_reply
 from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
-from service.engines.checkpoint import CheckpointEndpoint, gpu_name
-from service.engines.prompts import Prompt
+from service.engines.checkpoint import CheckpointEndpoint, open_thought
 from service.errors import PrerequisiteError
 from service.models.access import Model
 
+PROGRAM: Sequence[str] = (sys.executable, "-m", "vllm.entrypoints.cli.main")
 AT_ONCE_PER_COPY = 256
 _LEAST_TEMPERATURE = 0.01
 """vLLM raises lower temperatures to this one (`_MAX_TEMP` in vllm/sampling_params.py); 0 is greedy."""
@@ -50,19 +51,13 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
     """
 
     generated_tokens = 0  # as of some seconds ago
+    _process: asyncio.subprocess.Process
+    _session: aiohttp.ClientSession
 
-    def __init__(
-        self,
-        config: Model,
-        log: Path,
-        *,
-        program: Sequence[str] = (sys.executable, "-m", "vllm.entrypoints.cli.main"),
-    ) -> None:
+    def __init__(self, config: Model, log: Path) -> None:
         """Set up; nothing is started yet. `log` is the file for the server's messages."""
-        self.config, self._log, self._program = config, log, program
-        self._process: asyncio.subprocess.Process | None = None
-        self._session: aiohttp.ClientSession | None = None
-        self._counting: asyncio.Task[None] | None = None
+        self.config, self._log = config, log
+        self._closing = AsyncExitStack()
         places = (config.max_concurrency or AT_ONCE_PER_COPY) * config.copies  # it queues by itself
         super().__init__([Server(None, "", places, limit=places)], None, _SLOWEST_TOKENS_PER_S)
 
@@ -90,41 +85,39 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
     async def open(self) -> None:
         """Start the server and wait until it is ready, which takes minutes."""
         assert self.engine  # raises if vLLM is not installed
-        command = self._command(port := _free_port())
-        ended, self._running = os.pipe()
-        with self._log.open("ab") as log:
+        port = _free_port()
+        address = self.servers[0].where = f"http://127.0.0.1:{port}"
+        ended, running = os.pipe()
+        with open(ended, "rb") as stdin, self._log.open("ab") as log:
+            self._closing.callback(os.close, running)  # the guard then ends what is left of the group
             self._process = await asyncio.create_subprocess_exec(
-                *("sh", "-c", _GUARD, "sh", *command),
-                stdin=ended,
+                *("sh", "-c", _GUARD, "sh", *self._command(port)),
+                stdin=stdin,
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # Ctrl-C is tagrpo's: requests in flight finish first
+                env=os.environ | ({"RAY_ADDRESS": ray} if (ray := self.config.ray_address) else {}),
             )
-        os.close(ended)
-        address = self.servers[0].where = f"http://127.0.0.1:{port}"
+        self._closing.push_async_callback(self._end, self._process)
         self._session = aiohttp.ClientSession(
             address,
             headers={"Content-Type": "application/json"},
             connector=aiohttp.TCPConnector(limit=0),
             timeout=aiohttp.ClientTimeout(total=None),
         )
-        try:
-            await self._wait(self._process, self._session)
-            await self.survey()
-        except BaseException:
-            await self.close()
-            raise
-        self._counting = asyncio.create_task(self._count(self._session))
+        self._closing.push_async_callback(self._session.close)
+        await self._wait()
+        self._closing.callback(asyncio.create_task(self._count()).cancel)
 
     async def look(self, server: Server) -> Serving | Fault:
         return await look_at(f"{server.where}/v1", self.config.model, None)
 
-    async def _count(self, session: aiohttp.ClientSession) -> None:
+    async def _count(self) -> None:
         """Read the number of generated tokens from the server's metrics from time to time."""
         while True:
             await asyncio.sleep(_COUNT_EVERY_S)
-            with contextlib.suppress(aiohttp.ClientError):
-                async with session.get("/metrics") as response:
+            with suppress(aiohttp.ClientError):
+                async with self._session.get("/metrics") as response:
                     counts = _GENERATED.findall(await response.read())
                 self.generated_tokens = int(sum(map(float, counts)))
 
@@ -147,18 +140,18 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
             "port": port,
         }
         words = [f"--{name}={value}" for name, value in options.items() if value is not None]
-        return [*self._program, "serve", config.model, *words]
+        return [*PROGRAM, "serve", config.model, *words]
 
-    async def _wait(self, process: asyncio.subprocess.Process, session: aiohttp.ClientSession) -> None:
+    async def _wait(self) -> None:
         try:
             async with asyncio.timeout(_START_S):
-                while process.returncode is None:
-                    with contextlib.suppress(aiohttp.ClientError):
-                        async with session.get("/health") as response:
-                            if response.status == 200:
-                                return
-                    await asyncio.sleep(0.2)
-            how = f"ended with exit code {process.returncode} before it was ready"
+                while self._process.returncode is None:
+                    look = await self.look(self.servers[0])
+                    if not isinstance(look, Fault):
+                        self.serving = look
+                        return
+                    await asyncio.sleep(1.0)
+            how = f"ended with exit code {self._process.returncode} before it was ready"
         except TimeoutError:
             how = f"was not ready after {_START_S:g} s"
         raise PrerequisiteError(
@@ -170,23 +163,8 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         return f"Its log {self._log} ends with:\n" + "\n".join(lines)
 
-    async def send(self, request: Request, server: Server) -> Answer:
-        assert self._process is not None, "VllmEndpoint is closed"
-        try:
-            return await super().send(request, server)
-        except Fault as fault:
-            if fault.kind == kinds.CONNECTION:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(1.0):
-                        await self._process.wait()
-            if self._process.returncode is not None:
-                ended = f"vLLM ended with exit code {self._process.returncode}. {self._last_lines()}"
-                raise Fault(kinds.SETTINGS, ended, billed=fault.billed) from fault
-            raise
-
     async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
-        assert self._session is not None, "VllmEndpoint is closed"
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(kinds.SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
         prompt, room = self.checkpoint.fit(request, self.serving.get("max_model_len"))
@@ -197,47 +175,54 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         else:
             page, body["prompt"] = "completions", request.prompt or [prompt.token_ids]
             body.pop("chat_template_kwargs", None)
-        async with self._session.post(f"/v1/{page}", data=json.dumps(body).encode()) as response:
-            text = (await response.read()).decode("utf-8", "replace")
+        try:
+            async with self._session.post(f"/v1/{page}", data=json.dumps(body).encode()) as response:
+                text = (await response.read()).decode("utf-8", "replace")
+        except aiohttp.ClientError as error:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._process.wait()
+            if self._process.returncode is None:
+                raise
+            ended = f"vLLM ended with exit code {self._process.returncode}. {self._last_lines()}"
+            raise Fault(kinds.SETTINGS, ended) from error
         if response.status != 200:
             raise fault_of_status(response.status, text, response.headers)
-        return read_reply(_restore_thoughts(text, prompt))
+        if prompt.opens_thought:
+            reply = json.loads(text)
+            for choice in reply["choices"]:
+                holder, name = (choice["message"], "content") if prompt.images else (choice, "text")
+                holder[name] = open_thought(holder[name] or "")
+            text = json.dumps(reply, ensure_ascii=False)
+        return read_reply(text)
+
+    async def _end(self, process: asyncio.subprocess.Process) -> None:
+        if process.returncode is None:
+            process.terminate()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_END_S):
+                    await process.wait()
+        with suppress(ProcessLookupError):  # its engines are in its group
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
 
     async def close(self) -> None:
         """End the server and all its processes."""
-        if self._counting is not None:
-            self._counting.cancel()
-        if self._session is not None:
-            await self._session.close()
-        process, self._process = self._process, None
-        if process is None:
-            return
-        try:
-            if process.returncode is None:
-                process.terminate()
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(_END_S):
-                        await process.wait()
-        finally:
-            with contextlib.suppress(ProcessLookupError):  # its engines are in its group
-                os.killpg(process.pid, signal.SIGKILL)
-            os.close(self._running)
-            await process.wait()
+        await self._closing.aclose()
 
 
 def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
+    with socket.create_server(("127.0.0.1", 0)) as free:
         port: int = free.getsockname()[1]
         return port
 
 
-def _restore_thoughts(body: str, prompt: Prompt) -> str:
-    if not prompt.opens_thought:
-        return body
-    reply = json.loads(body)
-    for choice in reply["choices"]:
-        holder, name = (choice["message"], "content") if "message" in choice else (choice, "text")
-        if isinstance(holder[name], str):
-            holder[name] = prompt.restore_thought(holder[name])
-    return json.dumps(reply, ensure_ascii=False)
+def gpu_name() -> str | None:
+    """Return the name of the first visible NVIDIA GPU without starting CUDA; None without one."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "").partition(",")[0].strip() or "0"
+    command = ["nvidia-smi", f"--id={visible}", "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        query = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return query.stdout.strip() or None

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from service.asks.redaction import redact
+from service.asks.redaction import key_variables, redact
 from service.config import Config, operational
 from service.models.settings import TOKENS_PER_S
 
@@ -62,7 +62,10 @@ class Access(Config):
     @classmethod
     def _check_key_variable(cls, name: str | None) -> str | None:
         """Refuse a variable that is not set; its name may be a key itself, so no error repeats such a one."""
-        if name is None or os.environ.get(name):
+        if name is None:
+            return None
+        if os.environ.get(name):
+            key_variables.add(name)
             return name
         if _VARIABLE.fullmatch(name) is None or name != redact(name):
             raise ValueError(
@@ -84,7 +87,8 @@ class Model(Access):
     """remote: an API or a server; local: transformers; vllm: vLLM on this machine's GPUs; auto: local if the
     model is a folder, otherwise remote."""
     revision: str | None = Field(None, description="local, vllm: model revision on the Hub.")
-    dtype: str | None = Field(None, description="local, vllm: float32, bfloat16, ...")
+    dtype: Literal["float32", "bfloat16", "float16", "float64"] | None = None
+    """local, vllm: type of the weights; by default the checkpoint's."""
     device: str | None = Field(None, description="local: cpu, cuda, cuda:1, ...")
     tensor_parallel: int | None = Field(None, ge=1, description="vllm: number of GPUs per model copy.")
     max_model_len: int | None = Field(None, ge=2)
@@ -103,6 +107,11 @@ class Model(Access):
         """How many copies of the model vLLM runs."""
         shared = self.tensor_parallel or 1
         return (self.gpus or shared) // shared
+
+    @property
+    def has_batch_jobs(self) -> bool:
+        """Whether requests go into batch jobs; the user's own vLLM servers have none."""
+        return self.sampler == "remote" and self.batch and not self.model.startswith("hosted_vllm/")
 
     @field_validator("sampler")
     @classmethod

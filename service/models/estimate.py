@@ -1,7 +1,6 @@
 """What a run will ask and cost, before anything is sent: from texts, or scaled from a run that is done."""
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +9,10 @@ from numpy.typing import NDArray
 from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session
 
-from service.asks.money import Price, cost_pico
+from service.asks.batch import BATCH_PRICE
+from service.asks.money import Price, cost_pico, find_price
 from service.asks.tables import AskRow
+from service.models.access import Model
 from service.runs.spending import read_ledger
 from service.runs.store import Run
 from service.runs.tables import PICO_PER_USD
@@ -52,16 +53,13 @@ class Estimate:
         return {**vars(self), "usd": self.usd}
 
 
-def scaled(
-    session: Session, trial: Run, count: int, questions: int, scale: float, *, spread: float = 1.0
-) -> Estimate:
+def scaled(session: Session, trial: Run, count: int, questions: int, scale: float) -> Estimate:
     """Return `scale` times what a trial of `count` questions took, give or take 2/sqrt(count).
 
-    What questions cost varies about as much as it is. `spread` widens the range both ways once more, where
-    the trial was of other questions.
+    What questions cost varies about as much as it is.
     """
     error = min(0.9, 2 / math.sqrt(count))
-    scales = scale * between((1 - error) / spread, (1 + error) * spread)
+    scales = scale * between(1 - error, 1 + error)
     stages = []
     for line in read_ledger(session, trial.id):
         numbers = (line.requests * scales, line.prompt_tokens * scales, line.completion_tokens * scales)
@@ -72,19 +70,16 @@ def scaled(
 
 
 def priced(
-    kind: str,
-    model: str,
-    requests: Between,
-    prompts: Between,
-    completions: Between,
-    price_of: Callable[[str], Price | None],
+    kind: str, model: Model, requests: Between, prompts: Between, completions: Between
 ) -> dict[str, Any]:
-    """Return a stage with its money, as far as the price of the model is known (half in batch jobs)."""
-    price, usd = price_of(model), None
+    """Return a stage with its money, if the price is known: half in batch jobs, 0 on this machine."""
+    price = find_price(model.model, model.price) if model.sampler == "remote" else Price(0.0, 0.0)
+    usd = None
     if price is not None:
         pairs = zip(prompts, completions, strict=True)
         usd = between(*(cost_pico(price, round(p), round(c)) or 0 for p, c in pairs)) / PICO_PER_USD
-    return _stage(kind, model, requests, prompts, completions, usd)
+        usd *= BATCH_PRICE if model.has_batch_jobs else 1.0
+    return _stage(kind, model.model, requests, prompts, completions, usd)
 
 
 def _stage(

@@ -22,15 +22,11 @@ _is_watched = False
 @contextlib.contextmanager
 def exit_on_sigterm() -> Iterator[None]:
     """Let SIGTERM raise `SystemExit(143)`, as SIGINT raises `KeyboardInterrupt`: what is open is closed."""
-    before = signal.signal(signal.SIGTERM, _exit)
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
-
-
-def _exit(number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(128 + number)
 
 
 def deliver_signal() -> NoReturn:
@@ -40,12 +36,11 @@ def deliver_signal() -> NoReturn:
 
 
 @contextlib.contextmanager
-def finish_on_signals(interrupt: Callable[[], bool], grace_s: float) -> Iterator[None]:
+def finish_on_signals(interrupt: Callable[[], None], grace_s: float) -> Iterator[None]:
     """Within an event loop, let the first SIGINT or SIGTERM call `interrupt`; a second one acts as ever.
 
-    So does the first if `interrupt` returns False: nothing was in flight. SIGTERM waits `grace_s` for what
-    is, then acts as a second one would; Ctrl-C waits as long as it takes. Outside of the main thread, and
-    inside of another such block, signals stay as they are.
+    SIGTERM waits `grace_s` for what is in flight, then acts as a second one would; Ctrl-C waits as long as it
+    takes. Outside of the main thread, and inside of another such block, signals stay as they are.
     """
     global _is_watched
     if _is_watched or threading.current_thread() is not threading.main_thread():
@@ -63,9 +58,7 @@ def finish_on_signals(interrupt: Callable[[], bool], grace_s: float) -> Iterator
         global _taken
         give_back()
         _taken = number
-        if not interrupt():
-            signal.raise_signal(number)
-            return
+        interrupt()
         wait = f"for at most {grace_s:g} s" if number == signal.SIGTERM else "until they finish"
         _LOG.warning("%s: waiting for in-flight requests %s; a second signal drops them", number.name, wait)
         if number == signal.SIGTERM:

@@ -2,9 +2,8 @@
 
 import math
 import re
-import unicodedata
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from string import ascii_uppercase
 from typing import Any
 
@@ -39,7 +38,8 @@ _BELONGS_TO_A_QUESTION = frozenset(
     {"body", "context", "passage", "background", "premise", "table", "task_prefix", "options", "choices"}
 )
 """Columns that a question may not make sense without, where its own column is another."""
-_OPTION_COLUMN = re.compile(r"([A-J])|(?:[Oo]p(?:tion)?|[Cc]hoice)[ _]?([A-Ja-j]|1?[0-9])")
+_OPTION_COLUMN = re.compile(r"[A-J]|(?:[Oo]p(?:tion)?|[Cc]hoice)[ _]?(?:[A-Ja-j]|1?[0-9])")
+_CONTROL = re.compile(r"[^\n\t\r -~\xa0-\ud7ff\ue000-\U0010ffff]")
 _EATEN_BACKSLASH = {"\x0c": "\\f", "\x08": "\\b", "\x07": "\\a", "\x0b": "\\v"}
 _LETTERED = re.compile(r"\s*\(?[A-Za-z][).:]")
 _LETTER_OR_NUMBER = re.compile(r"^\s*\(?[A-Za-z0-9][).:]")
@@ -66,20 +66,17 @@ class Columns:
     @classmethod
     def parse(cls, words: Sequence[str]) -> "Columns":
         """Return columns given as PART=NAME; a question may have several."""
-        given: dict[str, Any] = {}
-        further: list[str] = []
+        given: dict[str, list[str]] = {}
         for word in words:
             part, equals, name = word.partition("=")
             if part not in CANDIDATES or not equals:
                 parts = ", ".join(CANDIDATES)
                 raise InputError(f"--column {word}: give PART=NAME, where PART is one of {parts}.")
-            if part == "question" and part in given:
-                further.append(name)
-            elif part in given:
+            if part in given and part != "question":
                 raise InputError(f"--column {part}=: only a question can have several columns.")
-            else:
-                given[part] = name
-        return cls(**given, further=tuple(further))
+            given.setdefault(part, []).append(name)
+        further = tuple(given.get("question", ())[1:])
+        return cls(**{part: names[0] for part, names in given.items()}, further=further)
 
     def as_dict(self) -> dict[str, str]:
         """Return the columns that are set, by what they hold; without `further`."""
@@ -92,7 +89,7 @@ class Columns:
     def left_out(self, present: Collection[str]) -> list[str]:
         """Return the columns that are not read, though a question may make no sense without them."""
         read = {name.split(".")[0] for name in self.names()}
-        needed = _BELONGS_TO_A_QUESTION | option_letters(present).keys()
+        needed = _BELONGS_TO_A_QUESTION.union(option_columns(present))
         return [name for name in present if not needed.isdisjoint((name, name.lower())) and name not in read]
 
 
@@ -109,39 +106,70 @@ class RowProblem(Exception):
 
 
 def resolve(
-    columns: Columns, present: Collection[str], source: str, kind: AnswerKind = AnswerKind.LATEX
+    columns: Columns,
+    present: Collection[str],
+    source: str,
+    kind: AnswerKind = AnswerKind.LATEX,
+    setting: str = "--column {}=NAME",
 ) -> Columns:
     """Check the columns that were named against those there are, and look for the others by usual names.
 
-    The answer comes from the answer column; only where there is none (and none was named), from the last
-    box of the solution column. Questions that ask for programs have both: tests, and a program. An empty name
-    for the column of images leaves all of them out. Usual names are looked for as they are, then in any case.
+    The answer comes from the answer column; only if there is none (and none was named), from the last box of
+    the solution column. Questions that ask for programs have both: tests, and a program.
     """
-    there = f"Available: {', '.join(sorted(present)) or 'none'}."
-    named, programs = columns.as_dict(), kind is AnswerKind.CODE
-    chosen: dict[str, Any] = {part: name for part, name in named.items() if name or part != "images"}
-    for part, name in (*chosen.items(), *(("question", name) for name in columns.further)):
-        if name.split(".")[0] not in present and name not in present:
-            raise InputError(f'{source}: no column "{name}" (--column {part}=). {there}')
-    for part, names in (PROGRAM_CANDIDATES if programs else CANDIDATES).items():
-        # A solution column that the user named is to be used, so no answer column is looked for.
-        answered = (part == "answer" and columns.solution) or (part == "solution" and "answer" in chosen)
-        if part in named or (answered and not programs):
-            continue
-        free = [name for name in present if name not in chosen.values() and name not in columns.further]
-        if (column := usual_column(names, free)) is not None:
-            chosen[part] = column
-    if "question" not in chosen:
-        raise InputError(f"{source}: no column looks like the question. Pass --column question=NAME. {there}")
+    programs = kind is AnswerKind.CODE
+    usual = dict(PROGRAM_CANDIDATES if programs else CANDIDATES)
+    if columns.solution and not programs:
+        del usual["answer"]  # the named solution column is to be used
+    needed = [("question",), ("answer",) if programs else ("answer", "solution")]
+    named = [*columns.as_dict().items(), *(("question", name) for name in columns.further)]
+    chosen = choose_columns(named, usual, needed, present, source, setting)
     if programs and ("images" in chosen or columns.further):
         raise InputError(f"{source}: programming questions have one question column and no images.")
-    if "answer" not in chosen and (programs or "solution" not in chosen):
-        what, other = "tests", ""
-        if not programs:
-            what, other = "the answer", ", --column solution=NAME if the solution contains it in a \\boxed{}"
-            other += ", or --kind code if the questions ask for programs with tests"
-        raise InputError(f"{source}: no column looks like {what}. Pass --column answer=NAME{other}. {there}")
-    return replace(columns, **{"images": None, **chosen})
+    if "answer" in chosen and not columns.solution and not programs:
+        chosen.pop("solution", None)
+    return Columns(**chosen, further=columns.further)
+
+
+def choose_columns(
+    named: Iterable[tuple[str, str]],
+    usual: Mapping[str, Sequence[str]],
+    needed: Iterable[Sequence[str]],
+    present: Collection[str],
+    source: str,
+    setting: str = "--column {}=NAME",
+) -> dict[str, str]:
+    """Return columns by part: the named ones, which must be there, and the others by their usual names.
+
+    The first name of a part counts; an empty one leaves the part out. Of each of the `needed` one part has to
+    be there. In messages, `setting` is what names the column of a part.
+    """
+    chosen: dict[str, str] = {}
+    taken = set()
+    there = f"available: {', '.join(sorted(present)) or 'none'}."
+    for part, name in named:
+        if name and column_of(name, present) is None:
+            raise InputError(f'{source}: no column "{name}" ({setting.format(part)}); {there}')
+        chosen.setdefault(part, name)
+        taken.add(name)
+    for part, names in usual.items():
+        column = usual_column(names, [name for name in present if name not in taken])
+        if part not in chosen and column is not None:
+            chosen[part] = column
+            taken.add(column)
+    chosen = {part: name for part, name in chosen.items() if name}
+    for parts in needed:
+        if chosen.keys().isdisjoint(parts):
+            options = " or ".join(map(setting.format, parts))
+            raise InputError(
+                f"{source}: no column looks like the {' or '.join(parts)}. Pass it with {options}; {there}"
+            )
+    return chosen
+
+
+def column_of(name: str, present: Collection[str]) -> str | None:
+    """Return the column that a name means or, with dots, leads into; None if there is none."""
+    return next((each for each in (name, name.split(".")[0]) if each in present), None)
 
 
 def usual_column(names: Sequence[str], present: Sequence[str]) -> str | None:
@@ -150,17 +178,10 @@ def usual_column(names: Sequence[str], present: Sequence[str]) -> str | None:
     return next((spelled[name] for name in names if name in spelled), None)
 
 
-def option_letters(names: Iterable[str]) -> dict[str, str]:
-    """Return columns that hold one option each, such as A, B, C and D or option_a and option_b, with letters.
-
-    Numbers count from 0 where there is one. Empty where the first two of them are not there.
-    """
-    marks = {name: match[1] or match[2] for name in names if (match := _OPTION_COLUMN.fullmatch(name))}
-    first = 0 if "0" in marks.values() else 1
-    letters = {
-        name: _letter(int(mark) - first) if mark.isdecimal() else mark.upper() for name, mark in marks.items()
-    }
-    return letters if {"A", "B"} <= {*letters.values()} else {}
+def option_columns(names: Iterable[str]) -> list[str]:
+    """Return the columns that hold one option each, such as A and B, option_a and option_b; none for one."""
+    options = [name for name in names if _OPTION_COLUMN.fullmatch(name)]
+    return options if len(options) > 1 else []
 
 
 def _letter(place: int) -> str:
@@ -178,11 +199,11 @@ def read_question(
             that cannot be used, or placeholders that do not go with the images.
     """
     below = {name: _further_text(read_cell(values, name, limits), name) for name in columns.further}
-    letters = option_letters(below)
-    if all(_LETTERED.match(below[name]) for name in letters if below[name]):
-        letters = {}
-    parts = [f"({letters[name]}) {part}" if name in letters else part for name, part in below.items() if part]
-    text = "\n".join((question_text(values, columns, limits), *parts))
+    options = option_columns(below)
+    if not all(_LETTERED.match(below[name]) for name in options if below[name]):
+        for place, name in enumerate(options):
+            below[name] = below[name] and f"({_letter(place)}) {below[name]}"
+    text = "\n".join((question_text(values, columns, limits), *filter(None, below.values())))
     if columns.answer is not None:
         answer = _answer(read_cell(values, columns.answer, limits), columns.answer)
     else:
@@ -241,26 +262,20 @@ def read_cell(values: Mapping[str, Any], column: str | None, limits: RowLimits) 
     return _within(limits, value_at(values, column), column)
 
 
-def value_at(values: Mapping[str, Any], column: str | None) -> Any:
-    """Return what stands in a column of a row, to which dots may lead; None where nothing does.
+def value_at(values: Any, column: str | None) -> Any:
+    """Return the value in a column of a row, to which dots may lead; None if there is none.
 
     Of a list of objects a dot leads into each: `samples.text` is the list of their texts.
     """
-    if column is None:
+    if isinstance(values, list):
+        each = [value_at(entry, column) for entry in values]
+        return each if any(entry is not None for entry in each) else None
+    if column is None or not isinstance(values, Mapping):
         return None
     if column in values:
         return values[column]
-    value: Any = values
-    for step in column.split("."):
-        value = _step_into(value, step)
-    return value
-
-
-def _step_into(value: Any, step: str) -> Any:
-    if isinstance(value, list):
-        each = [_step_into(entry, step) for entry in value]
-        return each if any(entry is not None for entry in each) else None
-    return value.get(step) if isinstance(value, Mapping) else None
+    step, _, rest = column.partition(".")
+    return value_at(values.get(step), rest) if rest else None
 
 
 def _within(limits: RowLimits, value: Any, column: str | None) -> Any:
@@ -275,21 +290,15 @@ def _within(limits: RowLimits, value: Any, column: str | None) -> Any:
             f'"{column}" has {len(value):,} characters, more than {limits.max_characters:,}. Raise '
             "--max-characters if that is intended"
         )
-    bad = next((index for index, char in enumerate(value) if _is_control(char)), None)
-    if bad is None:
-        return value
-    if limits.strip_control:
-        return "".join(char for char in value if not _is_control(char))
-    eaten = _EATEN_BACKSLASH.get(value[bad])
+    bad = _CONTROL.search(value)
+    if bad is None or limits.strip_control:
+        return _CONTROL.sub("", value)
+    eaten = _EATEN_BACKSLASH.get(bad[0])
     hint = f' (often caused by "{eaten}" in LaTeX after a lost backslash)' if eaten else ""
     raise RowProblem(
-        f'"{column}" contains the control character U+{ord(value[bad]):04X} at character {bad + 1}{hint}. '
+        f'"{column}" contains the control character U+{ord(bad[0]):04X} at character {bad.end()}{hint}. '
         "Fix the file, or pass --strip-control to remove such characters"
     )
-
-
-def _is_control(char: str) -> bool:
-    return char not in "\n\t\r" and unicodedata.category(char) in ("Cc", "Cs")
 
 
 def asked_in(messages: Any) -> str | None:

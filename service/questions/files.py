@@ -10,7 +10,6 @@ from typing import Any, TypeAlias
 
 from service.errors import InputError, first_lines
 from service.hashing import file_sha256
-from service.json_lines import decode_line, parse_object, read_lines
 
 LONGEST_CSV_FIELD = 64 * 1024 * 1024
 ROWS_LOOKED_AT = 200  # for the names of columns, where each row names its own
@@ -69,9 +68,7 @@ class Source:
 def open_file(path: Path, or_else: str = "") -> Source:
     """Open a file of questions by its suffix; `or_else` is what else than a file may be given."""
     if path.is_dir():
-        inside = sorted(entry.name for entry in path.iterdir() if entry.suffix in KINDS)
-        hint = f"Give a file in it: {', '.join(inside[:8])}" if inside else f"Give a file ({SUFFIXES})"
-        raise InputError(f"{path}: is a folder. {hint}.")
+        raise InputError(f"{path}: is a folder. Give a file ({SUFFIXES}).")
     if not path.exists():
         raise InputError(f"{path}: no such file. Give a file ({SUFFIXES}){or_else}.")
     kind = KINDS.get(path.suffix.lower())
@@ -99,26 +96,31 @@ def open_file(path: Path, or_else: str = "") -> Source:
     return Source(path.name, path.stem, columns, lambda wanted: read_text(path), origin, path.parent)
 
 
+def read_objects(path: Path, like: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of JSON Lines with the numbers of their lines; blank lines are left out.
+
+    A line that is no object is an error; `like` says what it should be.
+    """
+    for number, value in _parse_lines(path, like, json.loads):
+        if isinstance(value, str):
+            raise InputError(f"{path}:{number}: {value}.")
+        yield number, value
+
+
 def _load_json(text: str) -> Any:
     return json.loads(text, parse_float=JsonNumber, parse_int=JsonNumber, parse_constant=float)
 
 
 def _read_json(path: Path) -> Rows:
-    row = 0
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
-        if row == 0 and line.lstrip().startswith(b"["):
-            yield from _read_json_array(path)
-            return
-        if row == 0 and line.strip() == b"{":
-            raise InputError(f"{path}: is one JSON object. Write its rows as JSON Lines or as an array.")
-        place = f"{path.name}:{number}"
-        try:
-            yield RawRow(row, place, parse_object(line, 'like {"question": ...}', _load_json))
-        except ValueError as error:
-            yield RawRow(row, place, {}, str(error))
-        row += 1
+    first = next((line.strip() for _, line in _read_lines(path) if line.strip()), b"")
+    if first.startswith(b"["):
+        yield from _read_json_array(path)
+        return
+    if first == b"{":
+        raise InputError(f"{path}: is one JSON object. Write its rows as JSON Lines or as an array.")
+    for row, (number, value) in enumerate(_parse_lines(path, 'like {"question": ...}', _load_json)):
+        values, problem = ({}, value) if isinstance(value, str) else (value, "")
+        yield RawRow(row, f"{path.name}:{number}", values, problem)
 
 
 def _read_json_array(path: Path) -> Rows:
@@ -136,11 +138,55 @@ def _read_json_array(path: Path) -> Rows:
         yield RawRow(row, place, {} if problem else value, problem)
 
 
+def _parse_lines(
+    path: Path, like: str, loads: Callable[[str], Any]
+) -> Iterator[tuple[int, dict[str, Any] | str]]:
+    """Yield the number and the object of each line that is not blank, or why it is none."""
+    for number, line in _read_lines(path):
+        if not line.strip():
+            continue
+        try:
+            value = loads(_decode(line))
+        except (json.JSONDecodeError, RecursionError) as error:
+            why = "nested too deeply"
+            if isinstance(error, ValueError):
+                why = f"{error.msg}, column {error.colno}"
+            cut = "" if line.endswith(b"\n") else "; its last line has no end, so the file may be cut off"
+            yield number, f"not valid JSON ({why}){cut}"
+        except ValueError as error:
+            yield number, str(error)
+        else:
+            yield number, value if isinstance(value, dict) else f"not a JSON object {like}".strip()
+
+
+def _read_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    r"""Yield each line with its number from 1, without the mark that some editors put before UTF-8.
+
+    Only "\n" ends a line: JSON text may hold other separators as they are.
+    """
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, start=1):
+                if number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
+                    raise InputError(f"{path}: the encoding is UTF-16. Convert it: iconv -f UTF-16 -t UTF-8.")
+                yield number, line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+def _decode(line: bytes) -> str:
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        byte = f"byte 0x{line[error.start]:02x} at byte {error.start + 1} of the line"
+        raise ValueError(f"not UTF-8: {byte}. Save the file as UTF-8") from error
+
+
 def _read_csv(path: Path) -> Rows:
     def decoded() -> Iterator[str]:
-        for number, line in read_lines(path):
+        for number, line in _read_lines(path):
             try:
-                yield decode_line(line)
+                yield _decode(line)
             except ValueError as error:
                 raise InputError(f"{path.name}:{number}: {error}.") from error
 

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from service.errors import InputError, PrerequisiteError, first_line
-from service.questions.files import KINDS, Source, number_rows
+from service.questions.files import KINDS, Rows, Source, number_rows, open_file
 
 PREFIX = "hf:"
 ROWS_AT_ONCE = 100
@@ -22,40 +22,64 @@ def is_id(source: str) -> bool:
     return bool(_ID.fullmatch(source)) and not source.lower().endswith(tuple(KINDS)) and source[0] not in "./"
 
 
+def open_source(
+    source: str, configs: Sequence[str] = (), split: str | None = None, revision: str | None = None
+) -> Source:
+    """Open a file, or a data set of the Hub if no such file exists and the name reads like an id."""
+    path = Path(source)
+    if not path.exists() and is_id(source):
+        return open_dataset(source, configs=configs, split=split, revision=revision)
+    if configs or split or revision:
+        raise InputError(f"{source}: --config, --split and --revision apply to Hub datasets only.")
+    return open_file(path, " or a Hub dataset id like org/name")
+
+
 def open_dataset(source: str, *, configs: Sequence[str], split: str | None, revision: str | None) -> Source:
     """Load a split (default `train`) of the named configurations, one after the other.
 
     The Hub's commit is looked up first and the data loaded at it, so that what is recorded is what was
     read. Without a network a data set that `datasets` keeps in its cache is still read, and the commit is
-    that of the cache (null where it does not tell).
+    that of the cache (null if it does not tell).
     """
-    name = source.removeprefix(PREFIX)
-    split = split or "train"
+    import datasets
+
+    name, split = source.removeprefix(PREFIX), split or "train"
     commit, outage = _commit(name, revision)
     wanted: list[str | None] = [*configs] or [None]
-    with _offline() if outage else nullcontext():
-        parts = [_load(name, config, split, commit or revision, outage) for config in wanted]
+    try:
+        with _offline() if outage else nullcontext():
+            at = commit or revision
+            parts = [datasets.load_dataset(name, each, split=split, revision=at) for each in wanted]
+    except Exception as error:
+        if isinstance(error, ValueError) and not outage:
+            # Names of configurations and splits: the message of `datasets` lists those there are.
+            raise InputError(f"{name}: {first_line(error)} (see --config and --split)") from error
+        raise _unavailable(name, error, outage) from error
     if outage:
-        commit = _cached_commit(parts)
+        # The cache has the commit in its paths.
+        files = [Path(file["filename"]) for part in parts for file in part.cache_files]
+        commits = {step for file in files for step in file.parts if _COMMIT.fullmatch(step)}
+        commit = commits.pop() if len(commits) == 1 else None
         if revision is not None and (commit is None or not commit.startswith(revision)):
             raise PrerequisiteError(
                 f"{name}: the Hub is unreachable ({outage}), and the cached commit {commit or 'unknown'} "
                 f'may differ from the revision "{revision}". Try again later.'
             )
-    return Source(
-        name=f"{name}[{split}]",
-        stem=name.split("/")[-1],
-        columns=tuple(dict.fromkeys(column for part in parts for column in part.column_names)),
-        read=lambda wanted: number_rows(f"{name}[{split}]", _batches(parts, wanted)),
-        origin={
-            "source": name,
-            "format": "hub",
-            "configs": list(configs),
-            "split": split,
-            "revision": revision,
-            "commit": commit,
-        },
-    )
+
+    def read(names: Sequence[str] | None) -> Rows:
+        batches = (
+            # As Arrow has them: images as their bytes, which `datasets` would decode, whatever they hold.
+            part.select_columns([each for each in part.column_names if names is None or each in names])
+            .with_format("arrow")
+            .iter(ROWS_AT_ONCE)
+            for part in parts
+        )
+        return number_rows(f"{name}[{split}]", chain.from_iterable(batches))
+
+    columns = tuple(dict.fromkeys(column for part in parts for column in part.column_names))
+    read_from = {"source": name, "format": "hub", "configs": [*configs], "split": split}
+    origin = {**read_from, "revision": revision, "commit": commit}
+    return Source(f"{name}[{split}]", name.split("/")[-1], columns, read, origin)
 
 
 def fetch_files(source: str, names: Sequence[str], revision: str | None) -> Path:
@@ -73,12 +97,16 @@ def fetch_files(source: str, names: Sequence[str], revision: str | None) -> Path
             local_files_only=bool(outage),
         )
     except Exception as error:
-        reason = outage or f"{type(error).__name__}: {first_line(error)}"
-        raise PrerequisiteError(
-            f"{name}: there is no such file, and the Hub dataset cannot be loaded ({reason}). Check the "
-            "network and HF_ENDPOINT, or give a local file."
-        ) from error
+        raise _unavailable(name, error, outage) from error
     return Path(folder)
+
+
+def _unavailable(name: str, error: Exception, outage: str) -> PrerequisiteError:
+    reason = outage or f"{type(error).__name__}: {first_line(error)}"
+    return PrerequisiteError(
+        f"{name}: there is no such file, and the Hub dataset cannot be loaded or is not in the "
+        f"cache ({reason}). Check the network and HF_ENDPOINT, or give a local file."
+    )
 
 
 def _commit(name: str, revision: str | None) -> tuple[str | None, str]:
@@ -118,36 +146,3 @@ def _offline() -> Iterator[None]:
         yield
     finally:
         datasets.config.HF_HUB_OFFLINE, constants.HF_HUB_OFFLINE = before
-
-
-def _load(name: str, config: str | None, split: str, revision: str | None, outage: str) -> Any:
-    import datasets
-
-    try:
-        return datasets.load_dataset(name, config, split=split, revision=revision)
-    except Exception as error:
-        if outage:
-            raise PrerequisiteError(
-                f"{name}: there is no such file, the Hub cannot be reached ({outage}), and the dataset is "
-                "not in the cache. Check the network and HF_ENDPOINT, or give a local file."
-            ) from error
-        if isinstance(error, ValueError):
-            # Names of configurations and splits: the message of `datasets` lists those there are.
-            raise InputError(f"{name}: {first_line(error)} (see --config and --split)") from error
-        raise PrerequisiteError(
-            f"{name}: the Hub dataset cannot be loaded ({type(error).__name__}: {first_line(error)})."
-        ) from error
-
-
-def _cached_commit(parts: Sequence[Any]) -> str | None:
-    """The commit in the paths of the cache, where all parts agree on one."""
-    files = [Path(file["filename"]) for part in parts for file in part.cache_files]
-    commits = {step for file in files for step in file.parts if _COMMIT.fullmatch(step)}
-    return commits.pop() if len(commits) == 1 else None
-
-
-def _batches(parts: Sequence[Any], wanted: Sequence[str] | None) -> Iterator[Any]:
-    for part in parts:
-        present = [column for column in part.column_names if wanted is None or column in wanted]
-        # As Arrow has them: images as their bytes, which `datasets` would decode, whatever they hold.
-        yield from part.select_columns(present).with_format("arrow").iter(ROWS_AT_ONCE)

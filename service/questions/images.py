@@ -3,7 +3,6 @@
 import base64
 import hashlib
 import io
-import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,14 +11,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import LargeBinary, select
+from sqlalchemy.orm import Mapped, Session, mapped_column
 
-from service.database import Database, columns_of, in_parts, upsert, utc_now
+from service.database import Base, Database, columns_of, in_parts, upsert, utc_now
+from service.database.triggers import append_only
 from service.errors import InputError, NotFoundError
 from service.hashing import content_id
 from service.questions.files import JsonNumber
-from service.questions.tables import ImageRow
 
 PLACEHOLDER = "<image>"
 """Marks an image in a text, as in verl and in many data sets."""
@@ -40,6 +39,20 @@ _PLAIN_INFO = _OF_PIXELS | {
 }
 """What Pillow tells of a file that says nothing but how to show it."""
 _PLAIN_SEGMENTS = frozenset({"APP0", "APP2", "APP14"})  # of a JPEG: JFIF, colours, Adobe's transform
+
+
+@append_only
+class ImageRow(Base):
+    """An image that questions and problems refer to, addressed by the hash of its bytes. Never updated."""
+
+    __tablename__ = "images"
+    id: Mapped[str] = mapped_column(primary_key=True)
+    media_type: Mapped[str]  # image/png, image/jpeg or image/webp
+    width: Mapped[int]
+    height: Mapped[int]
+    size: Mapped[int]  # bytes
+    created_at: Mapped[str]
+    data: Mapped[bytes] = mapped_column(LargeBinary)
 
 
 class ImageProblem(InputError):
@@ -158,16 +171,12 @@ LoadImages = Callable[[Iterable[str]], Mapping[str, Image]]
 class RowImages:
     """The images of a source's rows, each once, by id."""
 
-    def __init__(
-        self,
-        folder: Path | None = None,
-        other: str = "--column images=NAME, or none with --column images=",
-    ) -> None:
-        """Set up; paths in rows are relative to `folder`, and refused where there is none.
+    def __init__(self, folder: Path | None = None, setting: str = "--column images=NAME") -> None:
+        """Set up; paths in rows are relative to `folder`, and refused without one.
 
-        In messages `other` is what names another column.
+        In messages, `setting` is what names another column.
         """
-        self._folder, self._other = folder, other
+        self._folder, self._setting = folder, setting
         self._images: dict[str, Image] = {}
 
     def take(self, value: Any) -> tuple[str, ...]:
@@ -199,13 +208,11 @@ class RowImages:
             yield self._images[id]
 
     def _read(self, entry: Any) -> Image:
-        if isinstance(entry, Mapping) and not {"bytes", "path"}.isdisjoint(entry):
-            entry = entry.get("path") if entry.get("bytes") is None else entry["bytes"]
         if isinstance(entry, bytes):
             return read_image(entry)
         if not isinstance(entry, str) or isinstance(entry, JsonNumber):
             raise ImageProblem(
-                f"is {str(entry)[:40]}, not an image. Choose another column with {self._other}"
+                f"is {str(entry)[:40]}, not an image. Choose another column with {self._setting}"
             )
         entry = entry.strip()
         if data := _DATA_ADDRESS.match(entry):
@@ -218,7 +225,7 @@ class RowImages:
         if _ADDRESS.match(entry):
             raise ImageProblem(
                 f"is an address ({entry[:60]}), which tagrpo does not fetch. Download the images and give "
-                f"their file names, or choose another column with {self._other}"
+                f"their file names, or choose another column with {self._setting}"
             )
         return self._of_a_file(entry)
 
@@ -227,18 +234,16 @@ class RowImages:
             raise ImageProblem(f"names a file ({name[:60]}), but rows of the Hub must contain their images")
         try:
             path = (self._folder / name).resolve()
-            inside = path.is_relative_to(self._folder.resolve()) and path.is_file()
-        except (OSError, RuntimeError, ValueError):  # too long, a link to itself, a NUL
-            inside = False
-        if not inside:
-            raise ImageProblem(f"names {name[:60]!r}, which is not a file inside the folder {self._folder}")
-        try:
-            with path.open("rb") as file:
-                return read_image(file.read(MOST_BYTES + 1))
-        except OSError as error:
-            raise ImageProblem(f"{name[:60]!r} cannot be read ({error.strerror})") from error
+            if path.is_relative_to(self._folder.resolve()) and path.is_file():
+                with path.open("rb") as file:
+                    return read_image(file.read(MOST_BYTES + 1))
         except ImageProblem as problem:
             raise ImageProblem(f"{name[:60]!r} {problem}") from problem
+        except (OSError, RuntimeError, ValueError):  # too long, a link to itself, a NUL, not readable
+            pass
+        raise ImageProblem(
+            f"names {name[:60]!r}, which is not a file inside the folder {self._folder} or not readable"
+        )
 
 
 def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -259,19 +264,14 @@ def order_numbered(text: str, ids: Sequence[str]) -> tuple[str, tuple[str, ...]]
 
 
 def _entries(value: Any) -> Iterator[Any]:
-    """Yield the images of a cell, which may be a list; a cell of CSV holds one as JSON."""
-    if isinstance(value, str) and value.lstrip().startswith("["):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError) as error:
-            raise ImageProblem(f"is not a list in JSON ({error})") from error
+    """Yield the images of a cell, which may be a list."""
+    if isinstance(value, Mapping) and not {"bytes", "path"}.isdisjoint(value):
+        value = value.get("path") if value.get("bytes") is None else value["bytes"]
     if isinstance(value, list):
         for entry in value:
             if isinstance(entry, list):
                 raise ImageProblem("is a nested list")
             yield from _entries(entry)
-    elif isinstance(value, Mapping) and value.keys() <= {"bytes", "path"}:
-        yield from [value] if any(value.values()) else []
     elif value not in (None, "") and value == value:  # NaN is not equal to itself
         yield value
 
@@ -311,7 +311,7 @@ def image_problems(session: Session) -> list[str]:
     """Read all images and return what is wrong with those whose bytes do not give their id or size."""
     rows = session.execute(select(ImageRow.id, ImageRow.size, ImageRow.data).execution_options(yield_per=20))
     return [
-        f"image {id}: its bytes do not match its id" if image_id(data) != id else f"image {id}: wrong size"
+        f"image {id}: its bytes do not match its id or size"
         for id, size, data in rows
         if image_id(data) != id or len(data) != size
     ]

@@ -100,12 +100,11 @@ def _asked_for(tests: str, solution: str) -> tuple[str, ...]:
 def _defined(tree: ast.Module) -> set[str]:
     names: set[str] = set()
     for each in ast.walk(tree):
-        if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(each.name)
-        elif isinstance(each, ast.Name) and isinstance(each.ctx, ast.Store):
-            names.add(each.id)
-        elif isinstance(each, ast.alias):
-            names.add((each.asname or each.name).split(".")[0])
-        elif isinstance(each, ast.arg):
-            names.add(each.arg)
+        match each:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name):
+                names.add(name)
+            case ast.alias(name=name, asname=other):
+                names.add((other or name).split(".")[0])
     return names

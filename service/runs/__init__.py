@@ -1,1 +1,1 @@
-"""Runs: settings, costs and progress; removing and renaming them."""
+"""Runs: settings, costs and progress."""

@@ -1,6 +1,5 @@
 """Progress of runs: tasks and costs."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -29,18 +28,6 @@ class RunProgress:
     @property
     def planned(self) -> int:
         return self.done + self.open + self.failed + self.final
-
-    @property
-    def requests_by_kind(self) -> dict[str, int]:
-        """Attempts that this run paid for, retries included."""
-        by_kind: Counter[str] = Counter()
-        for line in self.ledger:
-            by_kind[line.kind] += line.requests
-        return dict(by_kind)
-
-    @property
-    def completion_tokens(self) -> int:
-        return sum(line.completion_tokens for line in self.ledger)
 
     @property
     def usd(self) -> float:

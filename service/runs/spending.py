@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import ColumnElement, func, insert, select, update
+from sqlalchemy import ColumnElement, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from service.asks.tables import SENT, AskRow
@@ -49,18 +49,15 @@ def read_ledgers(session: Session, run_ids: Sequence[str]) -> dict[str, list[Led
         func.count(),
         func.coalesce(func.sum(ask.prompt_tokens), 0),
         func.coalesce(func.sum(ask.completion_tokens), 0),
-        func.sum(_PAID),
+        func.sum(_PAID) / float(PICO_PER_USD),
         _UNPRICED,
-        func.coalesce(func.sum(ask.worst_pico).filter(ask.cost_pico.is_(None)), 0),
+        func.coalesce(func.sum(ask.worst_pico).filter(ask.cost_pico.is_(None)), 0) / float(PICO_PER_USD),
     )
     ended = (ask.run_id.in_(run_ids), ask.state != SENT)
     ledgers: dict[str, list[LedgerLine]] = {run_id: [] for run_id in run_ids}
     rows: Any = session.execute(select(*columns, *sums).where(*ended).group_by(*columns).order_by(*columns))
-    for run_id, kind, model, requests, prompts, completions, pico, unpriced, doubtful in rows:
-        usd, doubtful_usd = pico / PICO_PER_USD, doubtful / PICO_PER_USD
-        ledgers[run_id].append(
-            LedgerLine(kind, model, requests, prompts, completions, usd, unpriced, doubtful_usd)
-        )
+    for run_id, *line in rows:
+        ledgers[run_id].append(LedgerLine(*line))
     return ledgers
 
 
@@ -99,18 +96,11 @@ def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Cal
 
 
 def set_cap(session: Session, run_ids: Sequence[str], max_usd: float) -> None:
-    """Cap what these runs may cost together, from now on."""
-    max_pico = round(max_usd * PICO_PER_USD)
-    caps = set(session.scalars(select(RunRow.cap_id).where(RunRow.id.in_(run_ids))))
-    cap_id = caps.pop() if len(caps) == 1 else None
-    sharing = set(session.scalars(select(RunRow.id).where(RunRow.cap_id == cap_id)))
-    if cap_id is not None and sharing == set(run_ids):
-        session.get_one(CapRow, cap_id).max_pico = max_pico
-        return
-    committed = session.scalar(
-        select(func.sum(func.coalesce(AskRow.cost_pico, AskRow.worst_pico))).where(AskRow.run_id.in_(run_ids))
-    )
-    added = session.execute(
-        insert(CapRow).values(max_pico=max_pico, committed_pico=int(committed or 0)).returning(CapRow.id)
-    ).scalar_one()
-    session.execute(update(RunRow).where(RunRow.id.in_(run_ids)).values(cap_id=added))
+    """Cap what these runs may cost together from now on; what they have cost counts."""
+    of_runs, cost = AskRow.run_id.in_(run_ids), func.coalesce(AskRow.cost_pico, AskRow.worst_pico, 0)
+    committed = int(session.scalar(select(func.sum(cost)).where(of_runs)) or 0)
+    values = {"max_pico": round(max_usd * PICO_PER_USD), "committed_pico": committed}
+    cap_id = session.execute(insert(CapRow).values(values).returning(CapRow.id)).scalar_one()
+    session.execute(update(RunRow).where(RunRow.id.in_(run_ids)).values(cap_id=cap_id))
+    is_used = select(RunRow.id).where(RunRow.cap_id == CapRow.id).exists()
+    session.connection().execute(delete(CapRow).where(~is_used))

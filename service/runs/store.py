@@ -48,6 +48,11 @@ def check_name(name: str) -> str:
     return name
 
 
+def default_name(stem: str) -> str:
+    """Return a file's name as the name of a run or set: other characters become "-"."""
+    return re.sub(r"[^\w.-]+", "-", stem).strip("-._")[:100]
+
+
 def package_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that shape results."""
     versions = {"python": platform.python_version()}
@@ -153,6 +158,13 @@ def finish_run(session: Session, run_id: str, *, finished: bool) -> None:
     )
 
 
+def rename_run(session: Session, run: Run, name: str) -> None:
+    """Rename the run; its id and references to it stay."""
+    if session.scalar(select(RunRow.id).where(RunRow.name == check_name(name))) is not None:
+        raise InputError(f"a run {name!r} already exists. Choose another name or remove that run.")
+    session.execute(update(RunRow).where(RunRow.id == run.id).values(name=name))
+
+
 def keep_config(session: Session, run_id: str, config: Mapping[str, Any]) -> None:
     """Keep the config of a run, in place of an earlier one."""
     session.merge(RunConfigRow(run_id=run_id, folder=os.getcwd(), config=dict(config)))
@@ -175,12 +187,19 @@ def _run_id(
 
 def changed_settings(stored: Mapping[str, Any], given: Mapping[str, Any]) -> list[str]:
     """Return the settings in which two specs differ, as `key (1 stored, 2 given)`."""
-    old, new = dict(_settings(stored)), dict(_settings(given))
-    return [
-        f"{key} ({_shorten(old, key)} stored, {_shorten(new, key)} given)"
-        for key in sorted({*old, *new})
-        if key not in old or key not in new or old[key] != new[key]
-    ]
+    return [*differing_settings({"stored": stored, "given": given}).values()]
+
+
+def differing_settings(specs: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the settings in which specs differ, by key; the name of each spec follows its value."""
+    flat = {name: dict(_settings(spec)) for name, spec in specs.items()}
+    differing = {}
+    for key in sorted({key for settings in flat.values() for key in settings}):
+        first, *others = ([settings[key]] if key in settings else [] for settings in flat.values())
+        if any(other != first for other in others):
+            values = (f"{_shorten(settings, key)} {name}" for name, settings in flat.items())
+            differing[key] = f"{key} ({', '.join(values)})"
+    return differing
 
 
 def _difference(session: Session, row: RunRow, spec: Mapping[str, Any], question_ids: Sequence[str]) -> str:

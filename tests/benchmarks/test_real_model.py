@@ -54,11 +54,9 @@ def test_the_pool_has_easy_questions_with_rewrites(tmp_path):
 
 
 def test_the_pilot_chooses_the_rate_with_most_reward_at_the_end():
-    rows = [
-        {"rate": rate, "step": step, "correct": correct, "drawn": 10}
-        for rate, counts in ((1e-6, [9, 2, 2, 2, 2, 2]), (1e-5, [0, 3, 3, 3, 3, 3]))
-        for step, correct in enumerate(counts)
-    ]
+    pilot = {1e-6: [9, 2, 2, 2, 2, 2], 1e-5: [0, 3, 3, 3, 3, 3]}
+    steps = [(rate, step, correct) for rate, counts in pilot.items() for step, correct in enumerate(counts)]
+    rows = [{"rate": rate, "step": step, "correct": correct, "drawn": 10} for rate, step, correct in steps]
     assert best_rate(rows) == 1e-5
 
 

@@ -47,11 +47,8 @@ def test_the_best_rate_of_the_tuning_seeds_is_taken_and_a_missing_run_is_named()
     with pytest.raises(ValueError, match="no rate for ta_rescue in world A"):
         study.best_rate("A", "rescue_own", rows)
     confirm = list(study.cells(Stage(("grpo",), None, (1, 2), (60, 120)), ["A"], rows))
-    assert [cell.name for cell in confirm] == [
-        "A-base-0-s0-0",
-        "A-grpo-0.0002-s1-120",
-        "A-grpo-0.0002-s2-120",
-    ]
+    names = [cell.name for cell in confirm]
+    assert names == ["A-base-0-s0-0", "A-grpo-0.0002-s1-120", "A-grpo-0.0002-s2-120"]
 
 
 KILLED = """

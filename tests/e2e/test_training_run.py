@@ -158,11 +158,8 @@ def test_metrics_of_a_step_are_recorded_before_its_checkpoint(finished):
 def test_no_process_of_a_run_is_left(finished, killed):
     for folder in (finished, killed.folder):
         assert not (folder / ".process.json").exists()
-        assert not [
-            process.pid
-            for process in psutil.process_iter(["cmdline"])
-            if any(str(folder) in word for word in process.info["cmdline"] or ())
-        ]
+        processes = [process.info["cmdline"] or () for process in psutil.process_iter(["cmdline"])]
+        assert not [words for words in processes if any(str(folder) in word for word in words)]
 
 
 GRADES = {
@@ -223,11 +220,8 @@ def test_ctrl_c_while_ray_starts_ends_all_of_it(place):
     folder = place / "runs" / "third"
     process = start(place, *words("third", "tiny", STEPS))
     log = folder / "logs" / "1.log"
-    wait_until(
-        process,
-        lambda: log.exists() and "Started a local Ray instance" in log.read_text(errors="replace"),
-        LIMIT_S,
-    )
+    begun = "Started a local Ray instance"
+    wait_until(process, lambda: log.exists() and begun in log.read_text(errors="replace"), LIMIT_S)
     mark, ray_folder = marks_of(folder)
     assert ray_folder.exists()
     process.send_signal(signal.SIGINT)

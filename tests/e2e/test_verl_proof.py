@@ -68,9 +68,7 @@ def model_of(place: Path, step: int) -> Path:
 
 
 @pytest.mark.parametrize("step", [TA_STEP, OWN_STEP])
-def test_old_and_reference_log_probs_are_those_on_the_question_or_with_anchor_own_on_the_prompt(
-    place, long_run, step
-):
+def test_log_probs_are_those_on_the_question_or_with_anchor_own_on_the_prompt(place, long_run, step):
     rows, variants = verl_rows(place, "long", step), []
     trained, first = load_model(model_of(place, step - 1)), load_model(place / "model")
     for row, response in enumerate(rows["responses"]):
@@ -332,9 +330,7 @@ def test_groups_without_a_gradient_give_way_to_earlier_mixed_ones(place, long_ru
 
 
 @pytest.mark.parametrize("step", [1, 2])
-def test_neighbors_that_repeat_the_question_on_two_ranks_are_matched_grpo_on_one(
-    place, long_run, parallel_run, step
-):
+def test_neighbors_equal_to_the_question_on_two_ranks_are_matched_grpo(place, long_run, parallel_run, step):
     repeated = step_of(place, "parallel", step)
     assert set(repeated["variant_B"].tolist()) == {0, 1, 2}
     repeated["variant_B"] = torch.zeros_like(repeated["variant_B"])

@@ -49,14 +49,11 @@ def test_rows_become_groups_by_question_and_neighbor(tmp_path):
 
 def test_a_folder_as_verl_writes_it(tmp_path):
     for step in (1, 2, 10):
-        write_rows(
-            tmp_path / f"{step}.jsonl",
-            *(
-                {"input": f"user\n{question}", "output": "...", "gts": "4", "score": score, "step": step}
-                for question in ("2+2?", "1+3?")
-                for score in (1.0, -1.0)
-            ),
-        )
+        rows = [
+            {"input": f"user\n{question}", "output": "...", "gts": "4", "score": score, "step": step}
+            for question, score in product(("2+2?", "1+3?"), (1.0, -1.0))
+        ]
+        write_rows(tmp_path / f"{step}.jsonl", *rows)
     read = file_source(tmp_path, windows=2)
     assert [checkpoint.label for checkpoint in read.checkpoints] == ["steps 1-2", "step 10"]
     assert "some rows have no question id" in read.notes[0]
@@ -177,14 +174,11 @@ def logistic(values: Floats) -> Floats:
     return 1 / (1 + np.exp(-values))
 
 
-def draw_rates(
-    rng: np.random.Generator, questions: int, n: int, mean: float = -0.2, sd: float = 0.7
-) -> Floats:
+def draw_rates(rng: np.random.Generator, questions: int, n: int) -> Floats:
     own = np.clip(rng.beta(0.4, 0.5, questions), 1e-12, 1 - 1e-12)
     logits = np.log(own / (1 - own))[:, None]
-    return np.concatenate(
-        [own[:, None], logistic(logits + mean + sd * rng.standard_normal((questions, n)))], axis=1
-    )
+    moved = -0.2 + 0.7 * rng.standard_normal((questions, n))
+    return np.concatenate([own[:, None], logistic(logits + moved)], axis=1)
 
 
 def sample(rng: np.random.Generator, success: Floats, m: int) -> GroupCounts:
@@ -209,13 +203,10 @@ def test_a_forecast_finds_the_shares_of_the_population():
 
 def test_a_profile_at_the_pilots_own_g_is_the_interval_of_a_proportion():
     correct = np.repeat([0, 8, 4], [50, 30, 20])
-    table, uniform = (
-        rates.binomial_table(correct, 8 - correct),
-        np.full(len(rates.RATES), 1 / len(rates.RATES)),
-    )
-    low, high = rates.profile_interval(
-        table, np.ones(100), shapes.GroupShape("", 0, 8).equal_chances(None), uniform
-    )
+    table = rates.binomial_table(correct, 8 - correct)
+    uniform = np.full(len(rates.RATES), 1 / len(rates.RATES))
+    chances = shapes.GroupShape("", 0, 8).equal_chances(None)
+    low, high = rates.profile_interval(table, np.ones(100), chances, uniform)
     # 80 of 100 by the likelihood ratio, to what rates of the grid can say
     assert low == pytest.approx(0.715, abs=0.01)
     assert high == pytest.approx(0.870, abs=0.01)
@@ -227,10 +218,8 @@ def test_neighbors_need_a_pilot_or_an_assumption():
     joint = shapes.GroupShape("joint", 3, 8)
     with pytest.raises(InputError, match="--assume-shift-sd"):
         shapes.forecast(counts, replicates=2).share(joint)
-    narrow, wide = (
-        shapes.forecast(counts, shift=rates.Shift(0.0, sd, 0.0, assumed=True), replicates=2).share(joint)
-        for sd in (0.01, 1.5)
-    )
+    shifts = [rates.Shift(0.0, sd, 0.0, assumed=True) for sd in (0.01, 1.5)]
+    narrow, wide = (shapes.forecast(counts, shift=shift, replicates=2).share(joint) for shift in shifts)
     alone = shapes.forecast(counts, replicates=2).share(shapes.GroupShape("matched", 0, 32))
     assert narrow == pytest.approx(alone, abs=0.01)
     assert wide < narrow - 0.03
@@ -313,10 +302,8 @@ def make_groups(rng: np.random.Generator, questions: int, m: int, *shifts: float
     for number in range(questions):
         logit = 1.5 * rng.standard_normal()
         moved = [0.0, *(shift + 0.5 * rng.standard_normal() for shift in shifts)]
-        correct = rng.binomial(m, [1 / (1 + np.exp(-logit - each)) for each in moved])
-        prompts = [
-            PromptSample(v, int(c), m - int(c), 0, f"s{v}" if v else None) for v, c in enumerate(correct)
-        ]
+        correct = rng.binomial(m, [1 / (1 + np.exp(-logit - each)) for each in moved]).tolist()
+        prompts = [PromptSample(v, c, m - c, 0, f"s{v}" if v else None) for v, c in enumerate(correct)]
         groups.append(QuestionGroup(f"q{number}", tuple(prompts)))
     return groups
 

@@ -42,10 +42,9 @@ def test_a_request_draws_a_block_with_the_seed_of_its_first_sample(db):
     assert (outcome.drawn, outcome.open, outcome.stopped, outcome.sent) == (80, 0, None, 12)
     assert sorted(body.get("n", 1) for body in asked) == [4] * 4 + [8] * 8
     first = next(body for body in asked if body["messages"][1]["content"].startswith(PROBLEMS[0].text))
-    assert first["messages"] == [
-        {"role": "system", "content": "Be brief."},
-        {"role": "user", "content": PROBLEMS[0].text + "\nPut the final answer in \\boxed{}."},
-    ]
+    system, user = first["messages"]
+    assert system == {"role": "system", "content": "Be brief."}
+    assert user["content"] == PROBLEMS[0].text + "\nPut the final answer in \\boxed{}."
     assert (first["temperature"], first["top_p"], first["max_tokens"]) == (0.6, 0.95, 500)
     assert {body["seed"] for body in asked} == {
         derive_seed("sample-seed", 3, problem.id, ordinal) for problem in PROBLEMS for ordinal in (0, 8, 16)
@@ -76,9 +75,8 @@ def test_samples_have_seed_stop_reason_tokens_and_grade_and_are_stored_once(db):
 
 def test_responses_that_were_filtered_cut_or_empty_are_samples(db):
     run = start(db, "r", PROBLEMS[:3])
-    faults = dict(
-        zip((problem.text for problem in PROBLEMS), ("filtered", "truncated", "null_content"), strict=False)
-    )
+    names = ("filtered", "truncated", "null_content")
+    faults = {problem.text: fault for problem, fault in zip(PROBLEMS[:3], names, strict=True)}
     with running_server(faults=for_texts(faults)) as server:
         draw(db, run, server, 2)
     rows = stored(db, run)

@@ -42,9 +42,8 @@ def browsed(stored, after=None, limit=100, **filters):
     """Return position and ordinal of the samples, and the place to go on from."""
     db, run_id = stored
     with db.read() as session:
-        page, behind = samples.browse_samples(
-            session, run_id, samples.SampleFilters(**filters), after=after, limit=limit
-        )
+        chosen = samples.SampleFilters(**filters)
+        page, behind = samples.browse_samples(session, run_id, chosen, after=after, limit=limit)
     return [(header.position, header.ordinal) for header in page], behind
 
 
@@ -225,9 +224,7 @@ def assert_counts_hold(db: Database, *filled: str) -> None:
 
 def test_samples_and_grades_are_counted(db):
     counts = [(8, 3, 1), (5, 0, 0)]
-    run = add_eval_run(
-        db, "a", counts, truncated=2, tokens=lambda position, ordinal: None if ordinal == 1 else ordinal
-    )
+    run = add_eval_run(db, "a", counts, truncated=2, tokens=lambda _, place: None if place == 1 else place)
     regrade(db, run, [(8, 1, 0), (5, 5, 0)], "another")
     assert_counts_hold(db, "sample_counts", "grade_counts")
 
@@ -243,11 +240,8 @@ def test_standings_follow_verdicts_and_reviews(db):
     add_verdict(db, run, question, "a?", "undecided")
     assert_counts_hold(db, "standings")
     with db.read() as session:
-        rows = session.execute(
-            text(
-                "SELECT c.text, status FROM standings JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
-            )
-        )
+        query = "SELECT c.text, status FROM standings JOIN candidates c ON c.id = candidate_id ORDER BY 1, 2"
+        rows = session.execute(text(query))
         assert [tuple(row) for row in rows] == [
             ("a?", "rejected"),  # reviewed, so in both runs, whatever verdicts come later
             ("a?", "rejected"),

@@ -43,15 +43,9 @@ def evaluate(
         epochs=len(responses) // len(QUESTIONS),
         config=GenerateConfig(temperature=0.7),
     )
-    (log,) = eval(
-        task,
-        model=get_model("mockllm/model", custom_outputs=outputs),
-        max_samples=1,
-        fail_on_error=False,
-        log_dir=str(folder),
-        log_format=form,
-        display="none",
-    )
+    model = get_model("mockllm/model", custom_outputs=outputs)
+    logging = {"log_dir": str(folder), "log_format": form, "display": "none"}
+    (log,) = eval(task, model=model, max_samples=1, fail_on_error=False, **logging)
     assert log.status == "success", log.error
     return log
 

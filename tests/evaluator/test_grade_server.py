@@ -68,12 +68,8 @@ def grades(answer: httpx.Response) -> list[tuple[str, str]]:
 
 @pytest.mark.slow
 def test_a_batch_is_graded_in_order_with_answers_sources_and_reasons(client):
-    pairs = [
-        (r"so \boxed{\frac{2}{4}}", 0.5),
-        (r"\boxed{2\cos x}", r"\cos x+\cos x"),
-        ("It is 7.", "8"),
-        ("x", ""),
-    ]
+    hard = (r"\boxed{2\cos x}", r"\cos x+\cos x")
+    pairs = [(r"so \boxed{\frac{2}{4}}", 0.5), hard, ("It is 7.", "8"), ("x", "")]
     answer = client.post("/grade", json=batch(*pairs)).json()
     assert answer["grades"] == [
         {"value": "correct", "answer": r"\frac{2}{4}", "source": "box", "reason": "numeric"},
@@ -107,11 +103,9 @@ def test_openrlhf_gets_numbers_once_unknown_has_one(client):
     assert refused.status_code == 422
     assert "?unknown_reward=NUMBER" in refused.json()["error"]
     answer = client.post("/openrlhf?unknown_reward=-0.5", json=sent).json()
-    assert answer == {
-        "rewards": [1.0, 0.0, -0.5, 0.0],
-        "scores": [1.0, 0.0, -0.5, 0.0],
-        "extra_logs": {"unknown": [0.0, 0.0, 1.0, 0.0]},
-    }
+    rewards = [1.0, 0.0, -0.5, 0.0]
+    unknown = {"unknown": [0.0, 0.0, 1.0, 0.0]}
+    assert answer == {"rewards": rewards, "scores": rewards, "extra_logs": unknown}
     every = client.post("/openrlhf?unknown_reward=0&answers=all", json=sent).json()
     assert every["rewards"] == [1.0, 0.0, 0.0, 1.0]
     for address in ("/openrlhf?unknown_reward=nan", "/openrlhf?unknown_reward=0&answers=some"):
@@ -124,12 +118,8 @@ def test_nemo_gym_gets_its_body_back_with_a_reward(client):
     def body(gold: str, *texts: str) -> dict[str, object]:
         message = {"type": "message", "content": [{"type": "output_text", "text": text} for text in texts]}
         response = {"id": "r", "output": [{"type": "reasoning", "summary": [r"\boxed{1}"]}, message]}
-        return {
-            "responses_create_params": {"input": []},
-            "response": response,
-            "expected_answer": gold,
-            "row": 3,
-        }
+        about = {"responses_create_params": {"input": []}, "row": 3}
+        return about | {"response": response, "expected_answer": gold}
 
     assert client.post("/seed_session", json={"row": 3}).json() == {}
     assert client.post("/verify", json=body("5", "5")).status_code == 422
@@ -143,25 +133,19 @@ def test_nemo_gym_gets_its_body_back_with_a_reward(client):
 
 def test_the_clients_of_the_page_work_as_they_stand_there(client):
     page = (ROOT / "docs" / "grade-server.md").read_text(encoding="utf-8")
-    plain, trl, verl = (
-        block.replace("http://127.0.0.1:8600", str(client.base_url).rstrip("/"))
-        for block in re.findall(r"^```python no-run\n(.*?)^```", page, re.M | re.S)
-    )
+    blocks = re.findall(r"^```python no-run\n(.*?)^```", page, re.M | re.S)
+    own = str(client.base_url).rstrip("/")
+    plain, trl, verl = (block.replace("http://127.0.0.1:8600", own) for block in blocks)
     names: dict[str, Any] = {"pairs": [(r"\boxed{5}", "5"), (r"\boxed{5}", "6")]}
     exec(plain, names)
     assert [grade["value"] for grade in names["grades"]] == ["correct", "wrong"]
     exec(trl, names)
     texts = [[{"role": "assistant", "content": r"\boxed{5}"}], r"\boxed{5}", r"\boxed{5}"]
-    assert asyncio.run(names["reward"](prompts=["Q"] * 3, completions=texts, answer=["5", "6", ""])) == [
-        1,
-        0,
-        None,
-    ]
+    rewards = names["reward"](prompts=["Q"] * 3, completions=texts, answer=["5", "6", ""])
+    assert asyncio.run(rewards) == [1, 0, None]
     exec(verl, names)
-    assert asyncio.run(names["compute_score"]("math", r"\boxed{5}", "5", {})) == {
-        "score": 1.0,
-        "unknown": 0.0,
-    }
+    scored = asyncio.run(names["compute_score"]("math", r"\boxed{5}", "5", {}))
+    assert scored == {"score": 1.0, "unknown": 0.0}
 
 
 @pytest.mark.parametrize(

@@ -97,9 +97,8 @@ def test_how_a_program_fails_stands_in_its_grade(grader):
 def test_golds_are_checked_by_their_reference(grader):
     gold = write_gold(GOLD)
     broken, empty = write_gold(ProgramGold("assert halves([2]) = 1")), write_gold(ProgramGold("assert True"))
-    checked = grader.check_programs(
-        [(gold, RIGHT), (gold, "def halves(n): pass"), (gold, ""), (broken, ""), (empty, "")]
-    )
+    given = [(gold, RIGHT), (gold, "def halves(n): pass"), (gold, ""), (broken, ""), (empty, "")]
+    checked = grader.check_golds([GradeCase(own, tests, AnswerKind.CODE) for tests, own in given])
     assert [(grade.value.value, grade.reason) for grade in checked] == [
         ("correct", "tests passed"),
         ("wrong", "tests failed"),

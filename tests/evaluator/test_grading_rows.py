@@ -200,16 +200,10 @@ def test_tolerances(gold, answer, tolerance, correct):
 
 def test_a_tolerance_holds_for_what_only_algebra_can_work_out():
     with Grader(workers=1) as grader:
-        cases = [
-            GradeCase(r"\boxed{\sin(1)}", "0.84", AnswerKind.TOLERANCE, "1e-2"),
-            GradeCase(r"\boxed{\sin(1)}", "0.84", AnswerKind.TOLERANCE, "1e-3"),
-            GradeCase(r"\boxed{\sin(1)}", "0.84"),
-        ]
-        assert [(g.value.value, g.reason) for g in grader.grade_many(cases)] == [
-            ("correct", "tolerance"),
-            ("wrong", "different"),
-            ("wrong", "different"),
-        ]
+        given = (r"\boxed{\sin(1)}", "0.84")
+        cases = [GradeCase(*given, AnswerKind.TOLERANCE, tolerance) for tolerance in ("1e-2", "1e-3")]
+        grades = [(g.value.value, g.reason) for g in grader.grade_many([*cases, GradeCase(*given)])]
+        assert grades == [("correct", "tolerance"), ("wrong", "different"), ("wrong", "different")]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from eval_runs import Counts, add_eval_run, make_problems, regrade
 from sqlalchemy import update
 
 from evaluator.evals.problems import PlacedProblem
+from evaluator.evals.tables import ContaminationCheckRow, OverlapRow
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.reports import document, published
 from evaluator.reports.comparing import MethodComparison, ahead, compare_methods, comparison_document
@@ -18,8 +19,8 @@ from evaluator.reports.published import papers
 from evaluator.reports.report import MetricScore, Report, average, build_report
 from service.database import Database
 from service.errors import InputError
-from service.questions.tables import ContaminationCheckRow, OverlapRow
 from service.runs.tables import RunRow
+from ui import rendering
 
 TWO = [(4, 2, 0), (4, 1, 1)]
 
@@ -110,7 +111,7 @@ def test_left_out_problems_are_left_out_for_all_rows_and_said(db):
     assert [line.at(8).value for line in report.lines] == [0.5, 1.0]
     assert {(line.left_out, one.problems) for line in report.lines for one in line.scores} == {(1, 2)}
     assert len(said(report, "1 of 3 problems are excluded at every k")) == 2
-    basis = report_document(report).tables[-1]
+    basis = report_document(report).blocks[-1]
     assert [row[3] for row in basis.rows] == ["2 of 3", "2 of 3"]
     with pytest.raises(InputError, match="a, b, test: none of the 3 problems has 16 graded samples"):
         build(db, "a", "b", ks=[16], allow_missing=True)
@@ -125,7 +126,7 @@ def test_an_average_stands_only_where_all_its_columns_do(db):
     assert {key: [score.value for score in scores] for key, scores in report.averages.items()} == {
         ("a", "competition"): [0.5]
     }
-    table = cells(report_document(report).tables[0])
+    table = cells(report_document(report).blocks[0])
     assert table["a"] == {
         "method": "a",
         "AMC": "50.00",
@@ -143,12 +144,12 @@ def test_unknown_grades_are_bounds(db):
     add_eval_run(db, "a", [(4, 2, 0), (4, 0, 2)])
     report = build(db, "a", ks=[1])
     page = report_document(report)
-    value, interval = page.tables[0].rows[0][1].split("\n")
+    value, interval = page.blocks[0].rows[0][1].split("\n")
     assert value == "25.00 to 50.00"
     low, high = interval.strip("[]").split(", ")
     assert float(low) < 25 < 50 < float(high)
     assert said(report, "the report shows two values")
-    assert page.tables[-1].rows[0][6] == "25.00"  # unknown %
+    assert page.blocks[-1].rows[0][6] == "25.00"  # unknown %
 
 
 def test_no_average_over_different_problems(db):
@@ -194,11 +195,9 @@ def test_contamination_is_said(db):
 
 
 def test_an_average_joins_intervals_as_of_independent_estimates():
-    parts = [
-        MetricScore(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30),
-        MetricScore(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83),
-    ]
-    found = average(parts)
+    first = MetricScore(8, 0.5, 0.5, 0.2, 0.9, NEW_PROBLEMS, 30)
+    second = MetricScore(8, 0.7, 0.8, 0.3, 1.0, NEW_PROBLEMS, 83)
+    found = average([first, second])
     assert (found.value, found.value_high, found.problems) == (pytest.approx(0.6), pytest.approx(0.65), 113)
     assert found.low == pytest.approx(0.6 - np.hypot(0.3, 0.4) / 2)
     assert found.high == pytest.approx(0.65 + np.hypot(0.4, 0.2) / 2)
@@ -323,7 +322,7 @@ WHOLE = document.Document(
     ("render", "parts"),
     [
         (
-            document.render_markdown,
+            rendering.render_markdown,
             (
                 "# A \\<title\\>\n\nIt is **so** & `x<y`.\n\n## One\\_1\n\n",
                 "| name | k\\|1 |\n| --- | ---: |\n| a | 1 |\n| b | 2 |\n\n- first\n- `a_b`\n\n",
@@ -331,7 +330,7 @@ WHOLE = document.Document(
             ),
         ),
         (
-            document.render_latex,
+            rendering.render_latex,
             (
                 "\\begin{table}\n\\centering\n\\begin{tabular}{lr}\n",
                 "\\begin{itemize}\n\\footnotesize\n\\item \\textbf{so} \\& \\texttt{x\\textless{}y}\n",
@@ -346,9 +345,9 @@ def test_documents_as_text_and_tables_and_notes_as_latex(render, parts):
 
 def test_infinity_is_named_where_json_has_no_number():
     value = {"a": [1 / 3, float("inf")], "b": {"z": -float("inf")}, "c": ("x", None, True)}
-    assert document.finite(value) == {
+    assert rendering.finite(value) == {
         "a": [1 / 3, "Infinity"],
         "b": {"z": "-Infinity"},
         "c": ["x", None, True],
     }
-    assert document.finite(2.5) == 2.5
+    assert rendering.finite(2.5) == 2.5

@@ -8,14 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rapidfuzz import fuzz
 
-from rephraser.contamination import Overlap, OverlapSettings, SourceText, find_overlaps, words
+from rephraser.questions.contamination import Overlap, OverlapSettings, SourceText, find_overlaps, words
 
 
 def test_boilerplate_is_not_counted():
     tail = "Enter the letter of the correct option as your answer, and nothing else at all."
-    sources = [
-        SourceText(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} goes here. {tail}") for n in range(12)
-    ]
+    sources = [SourceText(f"s{n}", f"Puzzle {'abcdefghijklmnop'[n] * 9} is here. {tail}") for n in range(12)]
     problem = [SourceText("p", f"What stands here instead? {tail}")]
     assert find_overlaps(sources, problem) == []
     assert {o.measure for o in find_overlaps(sources, problem, OverlapSettings(common=12))} == {"n-gram"}
@@ -54,10 +52,9 @@ def test_the_repeats_among_natural_near_pairs_are_told_from_variants(data_folder
     found: Counter[str] = Counter()
     mislabelled = set()
     for row in rows:
-        [overlap] = find_overlaps(
-            [SourceText("s", row["original_question"], row["original_answer"])],
-            [SourceText("p", row["question"], row["answer"])],
-        ) or [Overlap("s", "p", "none", 0)]
+        source = SourceText("s", row["original_question"], row["original_answer"])
+        problem = SourceText("p", row["question"], row["answer"])
+        [overlap] = find_overlaps([source], [problem]) or [Overlap("s", "p", "none", 0)]
         found[overlap.measure] += 1
         if overlap.measure in ("exact", "fuzzy", "n-gram") and not row["same_answer"]:
             mislabelled.add(row["id"])

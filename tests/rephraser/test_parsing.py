@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rephraser.proposing.parsing import ParseResult, double_latex_backslashes, parse_candidates
+from service.asks.request import Choice
 
 QUESTION = r"If $x + 2 = 5$, what is the value of $\frac{x}{3}$?"
 ONE = r"Find the value of $\frac{x}{3}$ when $x + 2 = 5$."
@@ -19,7 +20,7 @@ def tagged(text: str) -> str:
 
 
 def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[str, ...], ParseResult]:
-    parsed = parse_candidates(text, question=QUESTION, count=count, truncated=truncated)
+    parsed = parse_candidates(Choice(text, "length" if truncated else "stop"), question=QUESTION, count=count)
     return parsed.candidates, parsed.outcome
 
 

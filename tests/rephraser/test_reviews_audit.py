@@ -7,10 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from runs import Proposed, add_run, add_verdict
 
+from rephraser.candidates import candidate_id
 from rephraser.reviews import audit as audits
 from rephraser.reviews import store
 from rephraser.reviews.sheet import read_sheet, write_sheet
-from rephraser.tables import ReviewRow, candidate_id
+from rephraser.tables import ReviewRow
 from service.database import Database
 from service.errors import InputError, TagrpoError
 from service.questions.question import make_question
@@ -43,11 +44,8 @@ def test_an_audit_is_drawn_once(db, run):
     assert again == first
     assert [first.run_name, first.size, first.seed] == ["run", 10, 7]
     statuses = [(member.status, member.stratum_size) for member in first.members]
-    assert {pair: statuses.count(pair) for pair in set(statuses)} == {
-        ("accepted", 12): 4,
-        ("rejected", 6): 4,
-        ("undecided", 5): 2,
-    }
+    drawn = {pair: statuses.count(pair) for pair in set(statuses)}
+    assert drawn == {("accepted", 12): 4, ("rejected", 6): 4, ("undecided", 5): 2}
     with db.read() as session:
         assert audits.get_audit(session, first.id) == first
     other, _ = audits.open_audit(db, run, size=10, seed=8)
@@ -200,18 +198,14 @@ def members(status: str, count: int, size: int) -> list[audits.AuditMember]:
 
 def decisions(status: str, letters: str) -> list[ReviewRow]:
     """One decision a letter, on members 0, 1, ... of a stratum; "." leaves one out."""
-    return [
-        ReviewRow(id=index, candidate_id=f"{status}{index}", reviewer="ada", decision=WORDS[letter])
-        for index, letter in enumerate(letters)
-        if letter != "."
-    ]
+    words = [(n, WORDS[letter]) for n, letter in enumerate(letters) if letter != "."]
+    return [ReviewRow(id=n, candidate_id=f"{status}{n}", reviewer="ada", decision=word) for n, word in words]
 
 
 def test_rates_by_hand():
     drawn = members("accepted", 10, 900) + members("rejected", 5, 90) + members("undecided", 2, 10)
-    reviews = (
-        decisions("accepted", "raaaaaaaaa") + decisions("rejected", "rrrra") + decisions("undecided", "ar")
-    )
+    letters = {"accepted": "raaaaaaaaa", "rejected": "rrrra", "undecided": "ar"}
+    reviews = [row for status, word in letters.items() for row in decisions(status, word)]
     rates = audits.error_rates(drawn, reviews)
     assert (rates["drawn"], rates["reviewed"], rates["open"], rates["complete"]) == (17, 17, 0, True)
     accept, reject = rates["false_accept"], rates["false_reject"]
@@ -219,18 +213,12 @@ def test_rates_by_hand():
     assert (accept["low"], accept["high"]) == pytest.approx((0.002529, 0.445016), abs=1e-6)
     assert (reject["count"], reject["reviewed"], reject["share"]) == (1, 5, 0.2)
     assert (reject["low"], reject["high"]) == pytest.approx((0.005051, 0.716418), abs=1e-6)
-    assert [(s["status"], s["size"], s["drawn"], s["rejected"]["count"]) for s in rates["strata"]] == [
-        ("accepted", 900, 10, 1),
-        ("rejected", 90, 5, 4),
-        ("undecided", 10, 2, 1),
-    ]
+    strata = [(s["status"], s["size"], s["drawn"], s["rejected"]["count"]) for s in rates["strata"]]
+    assert strata == [("accepted", 900, 10, 1), ("rejected", 90, 5, 4), ("undecided", 10, 2, 1)]
     # Only accepted ones may be published, so this is the false-accept rate.
     assert rates["broken"]["statuses"] == {"accepted": 900}
-    assert (rates["broken"]["share"], rates["broken"]["low"], rates["broken"]["high"]) == (
-        rates["false_accept"]["share"],
-        rates["false_accept"]["low"],
-        rates["false_accept"]["high"],
-    )
+    for name in ("share", "low", "high"):
+        assert rates["broken"][name] == rates["false_accept"][name]
 
 
 def test_the_broken_share_weighs_strata_by_their_sizes():

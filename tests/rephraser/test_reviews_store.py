@@ -1,5 +1,7 @@
 """Reviews: stored once, never changed; they override verdicts in every run. Mended texts."""
 
+from typing import Any
+
 import pytest
 import scripted
 from runs import Proposed, add_review, add_run
@@ -7,10 +9,8 @@ from scripted import BAD_NUMBER, World, make_spec, proposals
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
-from rephraser.reviews.mending import MENDER, mend_candidate
-from rephraser.reviews.status import CandidateStatus, current_statuses
+from rephraser.candidates import MENDER, candidate_id, mend_candidate, read_candidates
 from rephraser.reviews.store import Decision, record_reviews, reviews_of
-from rephraser.tables import candidate_id
 from service.database import Database
 from service.questions.question import make_question
 from service.runs.store import Run
@@ -29,9 +29,9 @@ def record(db: Database, *decisions: Decision) -> int:
         return record_reviews(session, decisions)
 
 
-def status(db: Database, run: Run) -> CandidateStatus:
+def status(db: Database, run: Run) -> Any:
     with db.read() as session:
-        (current,) = current_statuses(session, run.id)
+        (current,) = read_candidates(session, run.id)
     return current
 
 
@@ -70,18 +70,14 @@ OLD = candidate_id(scripted.QUESTION.id, BAD_NUMBER)
 MENDED = "If $x + 7 = 19$, which value has $x$?"
 
 
-def statuses(world: World) -> dict[str, CandidateStatus]:
+def statuses(world: World) -> dict[str, Any]:
     with world.db.read() as session:
-        return {status.candidate_id: status for status in current_statuses(session, world.run.id)}
+        return {status.candidate_id: status for status in read_candidates(session, world.run.id)}
 
 
 def test_a_mended_text_is_checked_at_once_and_judged_when_the_run_is_resumed(tmp_path):
-    world = World(
-        tmp_path,
-        make_spec(n=2, rounds=1, min_distance=0.0),
-        proposed=[proposals(scripted.GOOD[0], BAD_NUMBER)],
-        answers={"x + 8": "11", "": "12"},
-    )
+    spec, replies = make_spec(n=2, rounds=1, min_distance=0.0), [proposals(scripted.GOOD[0], BAD_NUMBER)]
+    world = World(tmp_path, spec, proposed=replies, answers={"x + 8": "11", "": "12"})
     world.work()
     assert statuses(world)[OLD].status == "rejected"
     before = statuses(world)[OLD]

@@ -9,6 +9,7 @@ from tampering import past_tagrpo
 
 from rephraser import sets
 from rephraser.sets import Adaptive
+from rephraser.sets.types import Neighbor
 from rephraser.verdict.successes import Successes
 from service.database import Database
 from service.errors import InputError, NotFoundError
@@ -126,7 +127,7 @@ COUNTED: list[Asked] = [
 ]
 
 
-def neighbors(db: Database, reference: str) -> list[sets.Neighbor]:
+def neighbors(db: Database, reference: str) -> list[Neighbor]:
     with db.read() as session:
         return [one for entry in sets.load_set(session, reference).entries for one in entry.neighbors]
 
@@ -179,10 +180,8 @@ def test_the_content_hash_leaves_counts_out_and_verify_does_not(db):
         {"solver": "x", "question_right": 1, "question_drawn": 2, "neighbor_right": 2, "neighbor_drawn": 2}
     )
     with past_tagrpo(db) as connection:
-        connection.execute(
-            text("UPDATE neighbor_set_members SET successes = :s WHERE set_id = :i"),
-            {"s": forged, "i": counted.header.id},
-        )
+        update = text("UPDATE neighbor_set_members SET successes = :s WHERE set_id = :i")
+        connection.execute(update, {"s": forged, "i": counted.header.id})
     with db.read() as session:
         (problem,) = sets.verify(session, "math@2").problems
     assert "the members have successes = " in problem

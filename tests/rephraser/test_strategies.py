@@ -12,7 +12,9 @@ from rephraser.proposing.file import FileCandidates, read_candidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
 from rephraser.proposing.strategies import SHIPPED, Earlier, Strategy, build_messages, load_strategy
 from service.asks.remote import RemoteEndpoint
+from service.asks.request import Choice
 from service.errors import InputError
+from service.models.access import Model
 from service.questions.question import make_question
 
 
@@ -49,10 +51,10 @@ def user(count: int = 1, *, structured: bool = False, avoid: tuple[Earlier, ...]
 def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
     for structured in (False, True):
         echo = user(structured=structured)
-        alone = parse_candidates(echo, question=QUESTION, count=1, truncated=False)
+        alone = parse_candidates(Choice(echo, "stop"), question=QUESTION, count=1)
         assert (alone.candidates, alone.outcome) == ((), ParseResult.ECHOED)
     answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
-    parsed = parse_candidates(answered, question=QUESTION, count=1, truncated=False)
+    parsed = parse_candidates(Choice(answered, "stop"), question=QUESTION, count=1)
     assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)
 
 
@@ -70,7 +72,8 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
 def test_tags_are_asked_for_unless_the_provider_enforces_a_schema(monkeypatch, model, api_base, form):
     for name in ("OPENAI_BASE_URL", "OPENAI_API_BASE"):
         monkeypatch.delenv(name, raising=False)
-    endpoint = RemoteEndpoint(model, [api_base] if api_base else [])
+    bases = (api_base,) if api_base else ()
+    endpoint = RemoteEndpoint(Model(model=model, sampler="remote", base_url=bases))
     assert endpoint.enforces_schema == (form == "json")
 
 

@@ -18,11 +18,8 @@ RULE = OverlapRule()
 
 def counts_for(original: str, candidate: str, gold: str | None = "g") -> AnswerCounts:
     """Count answers written as one letter each; "?" is an answer that could not be parsed."""
-    return count_answers(
-        [None if letter == "?" else letter for letter in original],
-        [None if letter == "?" else letter for letter in candidate],
-        gold,
-    )
+    letters = ([None if letter == "?" else letter for letter in word] for word in (original, candidate))
+    return count_answers(*letters, gold)
 
 
 BRANCHES = [
@@ -144,12 +141,9 @@ RULE_CASES = st.sampled_from([OverlapRule(), PLAIN, OverlapRule.scaled(4, (4,))]
 def test_the_order_of_classes_means_nothing(counted, rule, random):
     order = list(range(len(counted.original)))
     random.shuffle(order)
-    moved = replace(
-        counted,
-        original=tuple(counted.original[i] for i in order),
-        candidate=tuple(counted.candidate[i] for i in order),
-        gold=None if counted.gold is None else order.index(counted.gold),
-    )
+    gold = None if counted.gold is None else order.index(counted.gold)
+    original, candidate = (tuple(row[i] for i in order) for row in (counted.original, counted.candidate))
+    moved = replace(counted, original=original, candidate=candidate, gold=gold)
     assert judge(moved, rule) == judge(counted, rule)
 
 

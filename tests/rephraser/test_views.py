@@ -8,7 +8,8 @@ from runs import Proposed, add_run, open_empty
 from sqlalchemy import text
 
 from rephraser import sets
-from rephraser.reviews.status import update_standings
+from rephraser.candidates import update_standings
+from rephraser.questions.store import Member, store_set
 from rephraser.views.questions import (
     QuestionFilters,
     count_questions,
@@ -20,7 +21,6 @@ from rephraser.views.runs import finding_counts
 from service.database import Database
 from service.errors import NotFoundError
 from service.questions.question import make_question
-from service.questions.store import Member, store_set
 
 EVIDENCE = {"findings": [{"name": "unit_lost", "severity": "evidence", "detail": "km became m"}]}
 

@@ -111,9 +111,8 @@ def test_two_demos_at_once_are_refused(plan):
         "    print('held', flush=True); sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", script, str(plan.folder)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
-    ) as other:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "held\n"
         with pytest.raises(InputError, match="another demo is running here"), open_demo_folder(plan):

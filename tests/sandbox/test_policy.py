@@ -57,13 +57,8 @@ def test_pre_training_repeats_itself_bit_by_bit():
     losses: list[float] = []
 
     def train(seed: int) -> dict[str, Any]:
-        made, _ = pretrain(
-            WORLDS["A"],
-            seed=seed,
-            threads=1,
-            schedule=Schedule(steps=5, batch=16),
-            report=lambda progress: losses.append(progress.loss),
-        )
+        schedule, report = Schedule(steps=5, batch=16), lambda progress: losses.append(progress.loss)
+        made, _ = pretrain(WORLDS["A"], seed=seed, threads=1, schedule=schedule, report=report)
         return dict(made.state_dict())
 
     one, two, other = train(0), train(0), train(1)

@@ -8,7 +8,7 @@ import pytest
 from command_line import CommandLine, run_here
 
 from evaluator.passk.intervals import exact_interval
-from rephraser.reviews.status import update_standings
+from rephraser.candidates import update_standings
 from rephraser.tables import VerdictRow
 from sandbox.scoring import read_truth
 from service.database import Database

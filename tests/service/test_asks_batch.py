@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import asking as support
 import pytest
 from asking import OPENAI, committed, make_run, open_asker, question, remote, states
 from openai_server import OpenAIServer
@@ -35,7 +36,7 @@ async def asking(db: Database, server: OpenAIServer, run: Run, **settings: Any) 
     """Give an asker whose model answers by batch jobs, as a process of its own has it."""
     endpoint = remote([server], OPENAI)
     jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
-    models = Models({}, {OPENAI: jobs}, Budget(**settings), retry_s=0.005)
+    models = Models({}, {OPENAI: jobs}, Budget(**settings), retry_s=0.0005)
     try:
         async with open_asker(db, run, models) as asker:
             yield asker
@@ -92,13 +93,13 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
 @pytest.mark.parametrize(
     ("provider", "settings", "jobs", "answers", "kind", "words"),
     [
-        ({}, {"cap": WORST - 1}, 0, 0, Stopped, r"budget \(--max-usd\) covers fewer than 1 of 6 requests"),
+        ({}, {"cap": WORST - 1}, 0, 0, Stopped, "of --max-usd .* is spent, and the next request"),
         ({}, {"max_requests": 4}, 1, 4, Stopped, "the limit max_requests=4 is reached"),
         ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
         ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),
-        ({"end": "failed"}, {}, 3, 0, Failed, "^line 1 is bad$"),
-        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2.
-        ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
+        ({"end": "failed"}, {}, 6, 0, Failed, "^line 1 is bad$"),
+        # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2, and none of the last one.
+        ({"end": "expired"}, {}, 6, 5, Failed, "^not done in time$"),
     ],
 )
 def test_unanswered_requests_say_why(db, provider, settings, jobs, answers, kind, words, monkeypatch):
@@ -116,16 +117,22 @@ def test_unanswered_requests_say_why(db, provider, settings, jobs, answers, kind
         assert (committed(db), server.stats["paid_again"]) == (answers * USED * ("cap" in settings), 0)
 
 
-@pytest.mark.parametrize("moment", ["before the job is sent", "before its id is stored", "while it runs"])
+MOMENTS = ["before a job is made", "before it is sent", "before its id is stored", "while it runs"]
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
 async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
-    run = make_run(db)
+    run = make_run(db, cap_pico=6 * WORST)
 
     async def die(*_: Any) -> Any:
         await asyncio.Event().wait()
 
     async with OpenAIServer(batch_polls=10**6) as server:
         with monkeypatch.context() as patch:
-            if moment == "before the job is sent":
+            patch.setattr(support, "leave", lambda session, worker: None)
+            if moment == "before a job is made":
+                patch.setattr(BatchJobs, "_make_job", die)
+            elif moment == "before it is sent":
                 patch.setattr(BatchJobs, "_submit", die)
             elif moment == "before its id is stored":
                 submit = BatchJobs._submit
@@ -137,7 +144,7 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
                 patch.setattr(BatchJobs, "_submit", submit_and_die)
             async with asking(db, server, run) as asker:
                 asks = [asyncio.create_task(asker.ask(request)) for request in REQUESTS]
-                sent = 0 if moment == "before the job is sent" else 1
+                sent = int(moment in MOMENTS[2:])
                 await until(lambda: states(db) == ["sent"] * 6 and server.batches.created == sent)
                 if moment == "while it runs":
                     await until(lambda: any(server.batches.asked.values()))
@@ -154,8 +161,10 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
         assert server.batches.created == 1
         assert server.batches.lines == 6
         assert server.stats["paid_again"] == 0
+    assert committed(db) == 6 * USED
     with db.read() as session:
         assert set(session.scalars(select(JobRow.collected))) == {True}
+        assert set(session.scalars(select(AskRow.state))) == {"answered"}
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db):
@@ -226,8 +235,15 @@ def test_refused_lines_fail_at_no_cost(db, refusal, message, final):
 
 def test_places_without_batch_jobs_are_refused():
     two = remote(["http://a/v1", "http://b/v1"], OPENAI)
-    with pytest.raises(InputError, match="Give one base_url, or remove batch=true"):
-        check_batch(two)
-    anthropic = remote([], "anthropic/claude-3-5-sonnet-20240620")
-    with pytest.raises(PrerequisiteError, match="anthropic does not support OpenAI's batch API"):
-        check_batch(anthropic)
+    for endpoint in (two, remote([], "anthropic/claude-3-5-sonnet-20240620")):
+        with pytest.raises(InputError, match="Remove batch=true, or give one base_url"):
+            check_batch(endpoint)
+
+
+def test_refused_lines_between_answers_do_not_stop_the_run(db):
+    server, requests = OpenAIServer(), [question(number, OPENAI) for number in range(10, 50)]
+    complete = server.batches.complete
+    server.batches.complete = lambda body: (400, {}) if body["seed"] % 4 == 0 else complete(body)
+    outcomes = run_batch(db, server, requests=requests, halt_after=3)
+    assert [isinstance(each, Answer) for each in outcomes] == [each.seed % 4 > 0 for each in requests]
+    assert not any(isinstance(each, Stopped) for each in outcomes)

@@ -15,12 +15,12 @@ from openai_faults import Seen
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from rephraser.questions.store import store_questions
+from rephraser.tables import QuestionRow
 from service.asks.tables import AskRow
 from service.database import Database, locate_database, postgresql
 from service.errors import BudgetError, DatabaseError
 from service.questions.question import make_question
-from service.questions.store import store_questions
-from service.questions.tables import QuestionRow
 from service.runs.spending import read_account
 from service.runs.tables import PICO_PER_USD, CapRow
 
@@ -183,9 +183,7 @@ def test_an_error_is_kept_when_the_connection_is_lost_too(url):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dies", "others"), [("server", 0), ("server", 3), ("backend", 3)])
-def test_a_number_that_a_crashed_server_gives_anew_is_not_taken_for_the_lost_transaction(
-    cluster, url, monkeypatch, others, dies
-):
+def test_a_number_that_a_server_reuses_is_not_the_lost_transaction(cluster, url, monkeypatch, others, dies):
     """What is lost was not on disk yet; others may write before the one who lost it asks."""
     plain = url.replace("+psycopg", "")
     with Database.open(url) as db:

@@ -16,8 +16,7 @@ from tiny_vision import TOKENS_OF_AN_IMAGE, save_tiny_vision_model
 
 from service.asks.request import CONTEXT_LENGTH, SERVER_ERROR, Choice, Fault, Message, Request, read_reply
 from service.engines.batch_loop import TransformersEndpoint
-from service.engines.checkpoint import fingerprint, open_checkpoint
-from service.engines.prompts import Checkpoint
+from service.engines.checkpoint import Checkpoint, fingerprint, open_checkpoint
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Model
 from service.questions.images import read_image
@@ -154,7 +153,6 @@ async def test_the_context_limits_responses_and_a_long_prompt_is_refused(model):
     [
         ({"device": "tpu"}, "'tpu' is not a device"),
         ({"device": "cuda"}, "finds no cuda device"),
-        ({"dtype": "int8"}, "dtype is 'int8'"),
         ({"model": "/none/there", "sampler": "local"}, "cannot be loaded"),
     ],
 )

@@ -46,11 +46,12 @@ def _has_vllm(monkeypatch):
         importlib.metadata, "version", lambda name: "0.31.0+cpu" if name == "vllm" else version(name)
     )
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    monkeypatch.setattr("service.engines.vllm.PROGRAM", PROGRAM)
 
 
 def opened(folder: Path, log: Path, **settings: Any) -> AbstractAsyncContextManager[VllmEndpoint]:
     model = Model(model=str(folder), sampler="vllm", **settings)
-    return asking.opened(VllmEndpoint(model, log, program=PROGRAM))
+    return asking.opened(VllmEndpoint(model, log))
 
 
 def question(text: str = "1+1?", **changes: Any) -> Request:
@@ -163,7 +164,8 @@ async def test_a_failed_attempt_is_classified_and_not_repeated(
 ):
     """The test server answers, and the program only waits."""
     program = (sys.executable, "-c", "import time; time.sleep(60)")
-    endpoint = VllmEndpoint(Model(model=str(model), sampler="vllm"), tmp_path / "vllm.log", program=program)
+    monkeypatch.setattr("service.engines.vllm.PROGRAM", program)
+    endpoint = VllmEndpoint(Model(model=str(model), sampler="vllm"), tmp_path / "vllm.log")
     endpoint._timeout_s = 0.3
     async with OpenAIServer(models=[str(model)], faults=always(fault)) as server:
         monkeypatch.setattr("service.engines.vllm._free_port", lambda: urlsplit(server.url).port)
@@ -174,11 +176,7 @@ async def test_a_failed_attempt_is_classified_and_not_repeated(
     assert server.stats["requests"] == 1
 
 
-async def test_one_server_serves_all_roles_and_ends_with_the_command(model, tmp_path, monkeypatch):
-    start = VllmEndpoint.__init__
-    monkeypatch.setattr(
-        VllmEndpoint, "__init__", lambda self, settings, log: start(self, settings, log, program=PROGRAM)
-    )
+async def test_one_server_serves_all_roles_and_ends_with_the_command(model, tmp_path):
     settings = Model(model=str(model), sampler="vllm")
     async with OpenModels(tmp_path) as models:
         first = await models.open(settings)

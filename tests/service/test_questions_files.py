@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyarrow import parquet
 
+from rephraser.questions.importing import ReadRows, read_source
 from service.errors import InputError
 from service.hashing import canonical_json, canonical_text, content_hash, content_id
-from service.json_lines import read_objects
 from service.questions.columns import Columns, RowLimits
-from service.questions.reading import ReadRows, read_source
+from service.questions.files import read_objects
 
 TWO = [{"question": "What is 1+1?", "answer": "2"}, {"question": "What is 2+3?", "answer": 5}]
 
@@ -134,7 +134,7 @@ HUB_ROWS = [{"problem": f"What is {n}+{n}?", "solution": f"It is \\boxed{{{2 * n
 HUB_DATA = "".join(json.dumps(row) + "\n" for row in HUB_ROWS).encode()
 SCRIPT = """
 from service.questions.columns import Columns, RowLimits
-from service.questions.reading import read_source
+from rephraser.questions.importing import read_source
 
 def read(source, options):
     rows = read_source(source, columns=Columns(), limits=RowLimits(), **options)

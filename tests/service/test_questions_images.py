@@ -13,6 +13,7 @@ from PIL import ImageChops
 from sqlalchemy import text
 from sqlalchemy.exc import IntegrityError
 
+from rephraser.questions.store import load_question_set
 from service.database import Database
 from service.errors import InputError, NotFoundError
 from service.questions.images import (
@@ -26,7 +27,6 @@ from service.questions.images import (
     store_images,
 )
 from service.questions.question import make_question, question_id
-from service.questions.store import load_question_set
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP"])
@@ -290,10 +290,10 @@ def test_numbers_in_a_text_name_images():
         order_numbered("<image1> <image3>", ["a", "b"])
 
 
-def test_a_csv_cell_holds_a_path_or_a_list(folder):
+def test_a_cell_holds_a_path_a_list_or_nothing(folder):
     images = RowImages(folder)
     assert images.take("pictures/red.png") == (RED_ID,)
-    assert images.take('["pictures/red.png", "blue.wrong"]') == (RED_ID, BLUE_ID)
+    assert images.take(["pictures/red.png", "blue.wrong"]) == (RED_ID, BLUE_ID)
     assert images.take("") == images.take(float("nan")) == images.take(None) == ()
-    with pytest.raises(ImageProblem, match="is not a list in JSON"):
-        images.take("[pictures/red.png")
+    with pytest.raises(ImageProblem, match=r"names '\[\"pictures/red.png\"\]', which is not a file"):
+        images.take('["pictures/red.png"]')

@@ -5,10 +5,9 @@ from datetime import UTC, datetime
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from rephraser.run.spec import PROPOSE
-from rephraser.run.store import KIND
+from rephraser.run.spec import KIND, PROPOSE
 from service.asks.request import Request
-from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.store import Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, OPEN, AskRow, TaskRow
 from service.database import Database
 from service.runs.store import Run, open_run
@@ -39,10 +38,9 @@ def _finish_tasks(session: Session, run: Run, count: int, at: datetime) -> None:
     ready = select(TaskRow.position).where(*is_open).order_by(TaskRow.position).limit(count)
     positions = session.scalars(ready).all()
     requests = [Request("m", prompt=f"{run.id} {place}", kind=PROPOSE) for place in positions]
-    ids = begin(session, [Attempt(request, run.id, 0, 0) for request in requests])
+    ids = begin(run.id, 0, session, [(request, 0, None) for request in requests])
     asks = [ask_id for ask_id in ids if isinstance(ask_id, int)]
     end(session, [Ended(ask_id, ANSWERED, 0, 20, 25, 0.5) for ask_id in asks])
     session.execute(update(AskRow).where(AskRow.id.in_(asks)).values(ended_at=at.timestamp()))
-    session.execute(
-        update(TaskRow).where(TaskRow.run_id == run.id, TaskRow.position.in_(positions)).values(state=DONE)
-    )
+    done = (TaskRow.run_id == run.id, TaskRow.position.in_(positions))
+    session.execute(update(TaskRow).where(*done).values(state=DONE))

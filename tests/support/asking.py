@@ -18,6 +18,7 @@ from service.asks.servers import Endpoint
 from service.asks.store import Store, add_tasks, enter, leave
 from service.asks.tables import AskRow
 from service.database import Database
+from service.models.access import Model
 from service.models.settings import Sampling
 from service.runs.spending import set_cap
 from service.runs.store import Run, open_run
@@ -56,8 +57,9 @@ def question(number: int = 2, model: str = VLLM, **fields: Any) -> Request:
 
 def remote(servers: Sequence[OpenAIServer | str], spelling: str = VLLM, **settings: Any) -> RemoteEndpoint:
     """Return an endpoint of these servers through litellm."""
-    bases = [server if isinstance(server, str) else server.url for server in servers]
-    return RemoteEndpoint(spelling, bases, **{"timeout_s": 20.0, "price": PRICE} | settings)
+    bases = tuple(server if isinstance(server, str) else server.url for server in servers)
+    config = Model(model=spelling, sampler="remote", base_url=bases, **{"timeout_s": 20.0} | settings)
+    return RemoteEndpoint(config, PRICE)
 
 
 @asynccontextmanager

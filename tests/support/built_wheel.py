@@ -53,6 +53,4 @@ def run_installed(
     """Run the installed command in `folder`, without what names this tree in the environment."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("PYTHON", "TAGRPO"))}
     call, home = [str(installed / "tagrpo"), *arguments], {"HOME": str(folder), "HF_HUB_OFFLINE": "1"}
-    return subprocess.run(
-        call, capture_output=True, text=True, cwd=folder, env={**kept, **home}, timeout=timeout
-    )
+    return subprocess.run(call, capture_output=True, text=True, cwd=folder, env=kept | home, timeout=timeout)

@@ -5,7 +5,7 @@ from pathlib import Path
 from runs import Asked, Proposed, add_review, add_run, make_spec, open_empty
 
 from rephraser import sets
-from rephraser.tables import candidate_id
+from rephraser.candidates import candidate_id
 from service.database import Database
 from service.models.settings import Sampling
 from service.questions.question import make_question

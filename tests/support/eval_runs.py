@@ -13,6 +13,7 @@ from typing import Any
 from runs import add_ask
 from sqlalchemy import select, update
 
+from evaluator.config import SamplingSettings
 from evaluator.evals.counts import Block
 from evaluator.evals.problems import (
     PlacedProblem,
@@ -22,16 +23,15 @@ from evaluator.evals.problems import (
     run_problems,
     store_run_problems,
 )
-from evaluator.evals.running import NewSample, insert_samples
 from evaluator.evals.runs import EVAL, EvalSpec
-from evaluator.evals.samples import insert_grades
+from evaluator.evals.samples import NewSample, insert_grades, insert_samples
 from evaluator.evals.tables import SampleRow
 from evaluator.grading import GRADER_VERSION
 from evaluator.grading.versions import grader_id
 from service.asks.store import add_tasks
 from service.asks.tables import DONE, TaskRow
 from service.database import Database
-from service.models.settings import PromptSpec, SamplingSettings
+from service.models.settings import PromptSpec
 from service.runs.store import Run, finish_run, open_run
 
 Counts = Sequence[tuple[int, int, int]]
@@ -110,13 +110,9 @@ def add_eval_run(
     cut = [truncated] * len(counts) if isinstance(truncated, int) else truncated
     made = make_eval_spec([place.problem for place in placed], problems=benchmark, **spec)
     with db.write() as session:
+        versions = {"tagrpo": "0.0.test"}
         run, _ = open_run(
-            session,
-            name=name,
-            kind=EVAL,
-            spec=made.to_json(),
-            question_ids=[],
-            versions={"tagrpo": "0.0.test"},
+            session, name=name, kind=EVAL, spec=made.to_json(), question_ids=[], versions=versions
         )
         store_run_problems(session, run.id, placed)
         stored = run_problems(session, run.id)
@@ -130,9 +126,8 @@ def add_eval_run(
             lengths = [tokens(position, ordinal) for ordinal in range(n)]
             billed = sum(100 if length is None else length for length in lengths)
             cost = None if usd is None else usd / len(stored)
-            ask_id = add_ask(
-                session, run.id, None, kind="sample", model=made.model, tokens=(20, billed), usd=cost
-            )
+            about = {"kind": "sample", "model": made.model, "tokens": (20, billed), "usd": cost}
+            ask_id = add_ask(session, run.id, None, **about)
             samples = [
                 NewSample(
                     problem.id,

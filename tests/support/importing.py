@@ -4,10 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.grading import Grader
+from rephraser.questions.importing import read_source, store_import
 from service.database import Database
 from service.questions.columns import Columns, RowLimits
-from service.questions.importing import store_import
-from service.questions.reading import read_source
 from service.telling import TellStage, tell_nobody
 
 

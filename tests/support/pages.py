@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 from streamlit.testing.v1 import AppTest
+from streamlit.util import calc_hash
 
 from ui.pages.server.serving import SCRIPT
 from ui.pages.state import settings
-from ui.pages.state.links import page_file
 
 TIMEOUT_S = 60
 
@@ -21,10 +21,8 @@ def open_page(name: str, path: Path | None = None, *, review: bool = False, **ad
     if path is not None:
         settings.use(settings.PageSettings(path, review))
     app = AppTest.from_file(str(SCRIPT), default_timeout=TIMEOUT_S)
-    if name != "overview":
-        app.run()
-        app.switch_page(page_file(name))
-    for key, value in address.items():  # after the change of pages, which clears the address
+    app._page_hash = calc_hash(name if name != "overview" else "")
+    for key, value in address.items():
         app.query_params[key] = value
     app.run()
     assert not app.exception

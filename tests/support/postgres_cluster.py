@@ -58,13 +58,8 @@ class Cluster:
         settings = (*_QUICK, "listen_addresses=127.0.0.1", f"unix_socket_directories={self.folder}")
         options = [part for setting in settings for part in ("-c", setting)]
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                [self.programs / "postgres", "-D", self.folder / "data", "-p", str(self.port), *options],
-                stdout=log,
-                stderr=log,
-                user=self.user,
-                cwd=self.folder,
-            )
+            command = [self.programs / "postgres", "-D", self.folder / "data", "-p", str(self.port), *options]
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, user=self.user, cwd=self.folder)
         ready = [self.programs / "pg_isready", "-q", "-h", "127.0.0.1", "-p", str(self.port)]
         while subprocess.run(ready, check=False).returncode != 0:
             assert self.process.poll() is None, (self.folder / "log").read_text()
@@ -120,13 +115,8 @@ def start_cluster() -> Iterator[Cluster]:
         port = listening.getsockname()[1]
     cluster = Cluster(folder, port, place, user)
     try:
-        subprocess.run(
-            [place / "initdb", "-D", folder / "data", *_FORM],
-            check=True,
-            capture_output=True,
-            user=user,
-            cwd=folder,
-        )
+        command = [place / "initdb", "-D", folder / "data", *_FORM]
+        subprocess.run(command, check=True, capture_output=True, user=user, cwd=folder)
         cluster.start()
         if int((folder / "data" / "PG_VERSION").read_text()) >= 15:
             cluster.strategy = " STRATEGY FILE_COPY"

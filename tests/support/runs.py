@@ -16,19 +16,19 @@ from typing import Any
 from sqlalchemy import insert, update
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import candidate_id, update_standings
 from rephraser.checks.structure import Finding
 from rephraser.proposing.strategies import Strategy
-from rephraser.reviews.status import update_standings
+from rephraser.questions.store import store_questions
 from rephraser.run.spec import RunSpec, SolverSpec, proposal_ordinal
 from rephraser.sets import load_set
-from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow, candidate_id
+from rephraser.tables import CandidateRow, ProposalRow, ReviewRow, VerdictRow
 from service.asks.request import Message, Request
-from service.asks.store import Attempt, Ended, add_tasks, begin, end
+from service.asks.store import Ended, add_tasks, begin, end
 from service.asks.tables import ANSWERED, DONE, TaskRow
 from service.database import Database, upsert, utc_now
 from service.questions.images import PLACEHOLDER
 from service.questions.question import Question, make_question
-from service.questions.store import store_questions
 from service.runs.store import Run, finish_run, open_run
 from service.runs.tables import PICO_PER_USD
 
@@ -111,15 +111,8 @@ def add_run(
     for question, (_, _, proposed) in zip(questions, asked, strict=True):
         for ordinal, item in enumerate(proposed):
             identity = candidate_id(question.id, item.text)
-            candidates.append(
-                {
-                    "id": identity,
-                    "question_id": question.id,
-                    "text": item.text,
-                    "created_at": now,
-                    "likeness": 0.5,
-                }
-            )
+            row = {"id": identity, "question_id": question.id, "text": item.text, "likeness": 0.5}
+            candidates.append(row | {"created_at": now})
             proposals.append(
                 {
                     "question_id": question.id,
@@ -144,15 +137,11 @@ def add_run(
         store_questions(session, questions)
         if candidates:
             session.execute(upsert(CandidateRow).on_conflict_do_nothing(), candidates)
+        ids, made = [question.id for question in questions], {"tagrpo": "0.0.test"}
         run, _ = open_run(
-            session,
-            name=name,
-            kind="propose",
-            spec=spec.to_json(),
-            question_ids=[question.id for question in questions],
-            versions={"tagrpo": "0.0.test"},
+            session, name=name, kind="propose", spec=spec.to_json(), question_ids=ids, versions=made
         )
-        add_tasks(session, run.id, [question.id for question in questions])
+        add_tasks(session, run.id, ids)
         if finished:
             session.execute(update(TaskRow).where(TaskRow.run_id == run.id).values(state=DONE))
         for table, rows in ((ProposalRow, proposals), (VerdictRow, verdicts)):
@@ -174,16 +163,9 @@ def add_verdict(db: Database, run: Run, question: Question, text: str, status: s
 def add_review(db: Database, question: Question, text: str, decision: str, reason: str = "read it") -> None:
     """Append a human decision on a candidate."""
     with db.write() as session:
-        session.execute(
-            insert(ReviewRow).values(
-                candidate_id=candidate_id(question.id, text),
-                reviewer="tester",
-                decision=decision,
-                reason=reason,
-                audit_id=None,
-                created_at=utc_now(),
-            )
-        )
+        row = {"candidate_id": candidate_id(question.id, text), "decision": decision, "reason": reason}
+        more = {"reviewer": "tester", "audit_id": None, "created_at": utc_now()}
+        session.execute(insert(ReviewRow).values(**row, **more))
         update_standings(session, [candidate_id(question.id, text)])
 
 
@@ -195,14 +177,8 @@ def neighbor_texts(db: Database, reference: str) -> dict[str, list[str]]:
 
 
 def _verdict(candidate: str, status: str, now: str, evidence: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "candidate_id": candidate,
-        "status": status,
-        "reason": f"{status} by the test",
-        "final": True,
-        "evidence": evidence,
-        "created_at": now,
-    }
+    row = {"candidate_id": candidate, "status": status, "reason": f"{status} by the test"}
+    return row | {"final": True, "evidence": evidence, "created_at": now}
 
 
 def evidence(question: int, candidate: int) -> dict[str, Any]:
@@ -235,8 +211,7 @@ def add_ask(
     messages = tuple(Message(role, content) for role, content in prompt)
     fields = {"scope": run_id, "model": "m", "seed": int.from_bytes(os.urandom(6))} | columns
     cost = None if usd is None else round(usd * PICO_PER_USD)
-    attempt = Attempt(Request(messages=messages, **fields), run_id, 0, cost)
-    [ask_id] = begin(session, [attempt])
+    [ask_id] = begin(run_id, 0, session, [(Request(messages=messages, **fields), cost, None)])
     assert isinstance(ask_id, int)
     end(session, [Ended(ask_id, state, cost, *tokens, reply=reply, error=error)])
     return ask_id
@@ -244,6 +219,5 @@ def add_ask(
 
 def completion(*texts: str) -> str:
     """Return a server's reply with these texts."""
-    return json.dumps(
-        {"choices": [{"message": {"content": each}, "finish_reason": "stop"} for each in texts]}
-    )
+    choices = [{"message": {"content": each}, "finish_reason": "stop"} for each in texts]
+    return json.dumps({"choices": choices})

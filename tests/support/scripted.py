@@ -15,9 +15,9 @@ from runs import open_empty
 from sqlalchemy import select
 
 from rephraser.proposing.strategies import load_strategy
+from rephraser.questions.store import store_questions
 from rephraser.run.rephrase import rephrase_run
-from rephraser.run.spec import ANSWER, PREMISES, PROPOSE, RunSpec, SolverSpec
-from rephraser.run.store import KIND
+from rephraser.run.spec import ANSWER, KIND, PREMISES, PROPOSE, RunSpec, SolverSpec
 from rephraser.tables import CandidateRow, VerdictRow
 from service.asks.ask import Models, Outcome
 from service.asks.request import Request
@@ -25,7 +25,6 @@ from service.asks.store import add_tasks
 from service.models.access import Budget
 from service.models.settings import Sampling
 from service.questions.question import Question, make_question
-from service.questions.store import store_questions
 from service.runs.store import Run, open_run
 
 QUESTION = make_question("If $x + 7 = 19$, what is the value of $x$?", "12")

@@ -48,21 +48,11 @@ def save_tiny_vision_model(folder: Path) -> Path:
         "eos_token_id": ids["eos_token_id"],
         "pad_token_id": ids["pad_token_id"],
     }
-    vision = {
-        **common,
-        "depth": 2,
-        "hidden_size": 64,
-        "intermediate_size": 64,
-        "num_heads": 2,
-        "out_hidden_size": 64,
-        "fullatt_block_indexes": [1],
-        "window_size": 56,
-    }
-    model = Qwen2_5_VLForConditionalGeneration(
-        Qwen2_5_VLConfig(
-            text_config=text, vision_config=vision, tie_word_embeddings=False, bos_token_id=None, **ids
-        )
-    )
+    sizes = {"depth": 2, "hidden_size": 64, "intermediate_size": 64, "num_heads": 2, "out_hidden_size": 64}
+    vision = common | sizes | {"fullatt_block_indexes": [1], "window_size": 56}
+    more = {"tie_word_embeddings": False, "bos_token_id": None}
+    config = Qwen2_5_VLConfig(text_config=text, vision_config=vision, **more, **ids)
+    model = Qwen2_5_VLForConditionalGeneration(config)
     with torch.no_grad():
         # The first number of every state is a constant, by which the head turns these tokens down.
         language, head = model.model.language_model, model.lm_head

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from service.config import Reading
+from service.config.reading import Reading
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.runs.composing import Composition, compose_training
 from trainer_adapter.runs.data import TrainingData
@@ -12,9 +12,9 @@ from trainer_adapter.runs.data import TrainingData
 def training_config(recipe: str, texts: Sequence[str] = (), **given: Any) -> TrainConfig:
     """Return the config of a recipe with KEY=VALUE texts; keys of verl may lack their prefix."""
     reading = Reading(TrainConfig)
-    reading.set("recipe.name", recipe, "")
+    reading.set("recipe.name", recipe)
     for key, value in given.items():
-        reading.set(key, value, "")
+        reading.set(key, value)
     reading.add_words([_as_word(text) for text in texts])
     return reading.build()
 

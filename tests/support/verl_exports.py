@@ -6,9 +6,8 @@ from typing import Any
 
 from rephraser.sets.types import NeighborSet, SetEntry, SetHeader
 from service.questions.images import LoadImages
-from trainer_adapter.verl.export import VerlExportReport, export_verl
+from trainer_adapter.verl.export import Layout, VerlExportReport, export_verl
 from trainer_adapter.verl.export_config import SetRows
-from trainer_adapter.verl.export_rows import Layout
 from trainer_adapter.verl.prompts import PromptTemplate
 
 
@@ -24,13 +23,6 @@ def export_entries(
 ) -> VerlExportReport:
     """Export the set toy@1 of these entries; `rows` are settings of `SetRows`."""
     header = SetHeader("set_toy", "toy", 1, None, "abc", {}, {}, "2026-01-01T00:00:00", ())
-    return export_verl(
-        NeighborSet(header, tuple(entries)),
-        folder,
-        SetRows(**rows),
-        template,
-        layout=layout,
-        data_source="toy",
-        load_images=load_images,
-        overwrite=overwrite,
-    )
+    published, settings = NeighborSet(header, tuple(entries)), SetRows(**rows)
+    more: dict[str, Any] = {"layout": layout, "load_images": load_images, "overwrite": overwrite}
+    return export_verl(published, folder, settings, template, data_source="toy", **more)

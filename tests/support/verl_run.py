@@ -69,14 +69,8 @@ def run_main_ppo(
     returncode: int | None = None
     try:
         with log.open("w") as written:
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=inherited,
-                stdout=written,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            streams = {"stdout": written, "stderr": subprocess.STDOUT}
+            process = subprocess.Popen(command, cwd=folder, env=inherited, start_new_session=True, **streams)
             try:
                 returncode = process.wait(limit_s)
             except subprocess.TimeoutExpired:

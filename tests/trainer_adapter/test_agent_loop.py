@@ -169,9 +169,8 @@ def prompts(sampler: Sampler) -> list[Any]:
 
     async def row() -> list[Any]:
         name = f"row {random.random()}"
-        return await asyncio.gather(
-            *(run(session, name) for session in range(ROLLOUTS)), return_exceptions=True
-        )
+        sessions = (run(session, name) for session in range(ROLLOUTS))
+        return await asyncio.gather(*sessions, return_exceptions=True)
 
     return asyncio.run(asyncio.wait_for(row(), 10))
 

@@ -30,18 +30,8 @@ Case = dict[str, Any]
 Compute = Callable[[Case], dict[str, Any]]
 
 
-def token_covariance(
-    log_prob_BT: torch.Tensor, advantages_BT: torch.Tensor, mask_BT: torch.Tensor
-) -> torch.Tensor:
-    """Return (log pi - mean log pi)(A - mean A) on every token, 0 at padding (arXiv 2505.22617; 2605.11538).
-
-    Means are over all tokens of the batch, so a long response counts more in the mean of A than a short one.
-
-    Args:
-        log_prob_BT: Log-probs, taken as constants.
-        advantages_BT: Advantage of each token, or of each response (shape B).
-        mask_BT: 1 at the tokens of a response, 0 at padding.
-    """
+def token_covariance(log_prob_BT: Any, advantages_BT: Any, mask_BT: Any) -> torch.Tensor:
+    """Return (log pi - mean log pi)(A - mean A) on every token, 0 at padding (arXiv 2505.22617)."""
     covariance = Covariance.of(log_prob_BT, advantages_BT, mask_BT, None)
     filled_BT = torch.zeros_like(covariance.log_prob_BT)
     for strip in covariance.strips:
@@ -224,11 +214,9 @@ def agg_loss(case: Case) -> dict[str, Any]:
         "tokens": params["batch_num_tokens"],
         "ranks": params["dp_size"],
         "scale": params["loss_scale_factor"],
+        "epsilon": REPO_EPSILON,
     }
-    return {
-        mode: float(aggregate(loss_BT, mask_BT, mode, epsilon=REPO_EPSILON, **counts))
-        for mode in case["expected"]
-    }
+    return {mode: float(aggregate(loss_BT, mask_BT, mode, **counts)) for mode in case["expected"]}
 
 
 def kl(case: Case) -> dict[str, Any]:
@@ -250,9 +238,8 @@ def ta_joint(case: Case) -> dict[str, Any]:
     if case["variant"] == "repo":
         epsilon = case["params"]["epsilon"]
         return {"advantages": grpo_advantages(rewards, questions, formula="repo", epsilon=epsilon).tolist()}
-    return {
-        f"advantages_ddof{ddof}": grpo_advantages(rewards, questions, ddof=ddof).tolist() for ddof in (0, 1)
-    }
+    made = {ddof: grpo_advantages(rewards, questions, ddof=ddof).tolist() for ddof in (0, 1)}
+    return {f"advantages_ddof{ddof}": values for ddof, values in made.items()}
 
 
 def ta_objective(case: Case) -> dict[str, Any]:
@@ -278,9 +265,8 @@ def ta_loss(case: Case) -> dict[str, Any]:
 
 def drgrpo_loss(case: Case) -> dict[str, Any]:
     inputs, params = case["inputs"], case["params"]
-    advantages_B = grpo_advantages(
-        inputs["rewards"], inputs["group_ids"], formula=case["variant"], norm_by_std=False
-    )
+    settings = {"formula": case["variant"], "norm_by_std": False}
+    advantages_B = grpo_advantages(inputs["rewards"], inputs["group_ids"], **settings)
     if case["variant"] == "paper":
         got = policy_loss(case, advantages_B, "seq-mean-token-sum", dual_clip=None)
         return {"loss_flat_mean_over_responses": got["loss"] / params["constant"]}
@@ -362,10 +348,7 @@ def test_every_vector_is_met(conformance_folder, method):
     file = json.loads((conformance_folder / f"{method}.json").read_text(encoding="utf-8"))
     cases = [case for case in file["cases"] if case["expected"] is not None]
     assert len(cases) == file["num_checkable"]
-    wrong = [
-        difference
-        for case in cases
-        if case["fn"] not in OF_OTHER_CODE
-        for difference in differences(FUNCTIONS[case["fn"]](case), case["expected"], case["tol"], case["id"])
-    ]
+    checked = [case for case in cases if case["fn"] not in OF_OTHER_CODE]
+    made = [(FUNCTIONS[case["fn"]](case), case["expected"], case["tol"], case["id"]) for case in checked]
+    wrong = [difference for each in made for difference in differences(*each)]
     assert wrong == []

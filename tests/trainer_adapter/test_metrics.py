@@ -93,9 +93,9 @@ def test_zero_gradient_shares_by_group():
 
 
 def test_rewards_sizes_and_advantages():
-    shaped = make_batch(MIXED)
-    shaped = replace(shaped, rewards_B=shaped.rewards_B - 0.5, unknown_B=~shaped.correct_B)
-    found = step_metrics(shaped)
+    batch = make_batch(MIXED)
+    batch = replace(batch, rewards_B=batch.rewards_B - 0.5, unknown_B=~batch.correct_B)
+    found = step_metrics(batch)
     right = [value for question in MIXED for prompt in question for value in prompt]
     assert found["tagrpo/correct/mean"] == pytest.approx(np.mean(right))
     assert found["tagrpo/reward/mean"] == pytest.approx(np.mean(right) - 0.5)
@@ -110,11 +110,10 @@ def test_rewards_sizes_and_advantages():
     assert found["tagrpo/advantage/negative_mean"] == pytest.approx(-0.25)
     assert found["tagrpo/advantage/zero_share"] == 0
     assert found["tagrpo/grader/unknown"] == 12
-    assert found["tagrpo/tokens/total"] == shaped.tokens_B.sum()
+    assert found["tagrpo/tokens/total"] == batch.tokens_B.sum()
     assert found["tagrpo/tokens/truncated_share"] == pytest.approx(7 / 22)
-    assert found["tagrpo/tokens/right_mean"] == pytest.approx(
-        shaped.tokens_B[shaped.correct_B].double().mean()
-    )
+    right_mean = batch.tokens_B[batch.correct_B].double().mean()
+    assert found["tagrpo/tokens/right_mean"] == pytest.approx(right_mean)
 
 
 def test_a_rescue_is_counted_by_question():
@@ -158,9 +157,8 @@ def test_the_distance_of_anchor_and_sampling():
         weights = ratio[chosen][mask[chosen]].exp()
         share = weights.sum() ** 2 / weights.square().sum() / len(weights)
         assert found[f"tagrpo/anchor/ess_token/{name}"] == pytest.approx(share.item())
-        assert found[f"tagrpo/anchor/log_ratio_token/{name}"] == pytest.approx(
-            ratio[chosen][mask[chosen]].mean().item()
-        )
+        mean = ratio[chosen][mask[chosen]].mean().item()
+        assert found[f"tagrpo/anchor/log_ratio_token/{name}"] == pytest.approx(mean)
 
 
 def test_covariance_tops_are_those_of_sorted_values():
@@ -183,16 +181,14 @@ def test_covariance_tops_are_those_of_sorted_values():
             assert found[f"tagrpo/covariance/{name}/at_{label}"] == pytest.approx(at, rel=1e-6)
 
 
-ABSENT = dict.fromkeys(
-    ("sampling_log_probs_BT", "ref_log_probs_BT", "entropies_BT", "weights_BT", "correction_BT")
-)
+OPTIONAL = ("sampling_log_probs_BT", "ref_log_probs_BT", "entropies_BT", "weights_BT", "correction_BT")
 
 
 @pytest.mark.parametrize(
     "batch",
     [
         make_batch([[[1]]], tokens=1),
-        make_batch([[[0, 0, 0, 0]]], **ABSENT),
+        make_batch([[[0, 0, 0, 0]]], **dict.fromkeys(OPTIONAL)),
         make_batch(MIXED, mask_BT=torch.zeros(22, 3), tokens_B=torch.zeros(22, dtype=torch.long)),
         make_batch([[[], [1, 0]]]),
         make_batch(MIXED, advantages_B=torch.zeros(22, dtype=torch.float64)),
@@ -228,15 +224,11 @@ def test_every_metric_is_documented_and_every_documented_one_exists():
         for name in product(*(part.split(",") for part in re.split(r"[{}]", row)))
     }
     batch = make_batch(MIXED)
-    staged = replace(
-        batch, first_stage_B=batch.variant_B == 0, response_weights_B=torch.ones(len(batch)).double()
-    )
+    staged = replace(batch, first_stage_B=batch.variant_B == 0, response_weights_B=torch.ones(22).double())
     of_steps = {re.sub(r"variant_\d+$", "variant_K", name) for name in step_metrics(staged)}
     plugin = (ROOT / "trainer_adapter" / "verl" / "plugin").rglob("*.py")
-    of_trainer = {
-        name for path in plugin for name in re.findall(r'"(tagrpo/[^"]+)"', path.read_text("utf-8"))
-    }
-    assert documented == of_steps | of_trainer
+    logged = {name for path in plugin for name in re.findall(r'"(tagrpo/[^"]+)"', path.read_text("utf-8"))}
+    assert documented == of_steps | logged
     assert module.PREFIX == "tagrpo/"
 
 

@@ -106,12 +106,8 @@ def test_a_hostile_response_gets_0_soon(response):
 def test_an_honest_answer_is_not_held_up_by_hostile_ones():
     async def both() -> tuple[float, float]:
         began = time.monotonic()
-        hostile = [
-            asyncio.create_task(
-                compute_score("m", rf"\boxed{{\int_0^{n} e^{{x^{{x^x}}}} dx}}", "5", time_limit_s=LIMIT_S)
-            )
-            for n in (1, 2)
-        ]
+        texts = [rf"\boxed{{\int_0^{n} e^{{x^{{x^x}}}} dx}}" for n in (1, 2)]
+        hostile = [asyncio.create_task(compute_score("m", each, "5", time_limit_s=LIMIT_S)) for each in texts]
         await asyncio.sleep(0)
         honest = await compute_score("m", *ALGEBRA, time_limit_s=LIMIT_S)
         honest_s = time.monotonic() - began

@@ -111,10 +111,8 @@ def test_half_files_are_named_and_the_rest_answers(folder, tmp_path):
             (place / f"{kind}.parquet").write_bytes(content[:length])
             record = Record(place)
             assert [step.step for step in record.counts().page_steps()] == [1, 2, 3]
-            named = [
-                *record.problems(),
-                *list_rollouts(record, RolloutFilters(text="boxed"), limit=999).problems,
-            ]
+            searched = list_rollouts(record, RolloutFilters(text="boxed"), limit=999)
+            named = [*record.problems(), *searched.problems]
             assert any(f"{kind}.parquet" in problem for problem in named), (kind, length)
             assert record.rollout("1:0").response.startswith("Step 1")
             (place / f"{kind}.parquet").write_bytes(content)  # the copy ends

@@ -40,12 +40,9 @@ def byte_level() -> tuple[Encoder, Decoder]:
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=300,
-        special_tokens=["<end>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    settings = {"vocab_size": 300, "special_tokens": ["<end>"], "show_progress": False}
+    trainer = trainers.BpeTrainer(initial_alphabet=alphabet, **settings)
     tokenizer.train_from_iterator(["So 12 + 30 = 42. and and spaces spaces"], trainer)
     return lambda text: [*tokenizer.encode(text).ids, 0], tokenizer.decode
 
@@ -54,15 +51,12 @@ def sentence_piece() -> tuple[Encoder, Decoder]:
     """Return what Llama 2 has: runs of spaces as tokens, bytes for what is unknown, a first space dropped."""
     pieces = ["▁", "▁▁", "▁▁▁", "▁So", "▁12", "▁+", "▁30", "▁=", "▁42", ".", "▁b", "a", "x", ":", "b", "A"]
     vocabulary = ["<end>", *(f"<0x{byte:02X}>" for byte in range(256)), *pieces]
-    merges = [("▁", "▁"), ("▁▁", "▁")]
-    tokenizer = Tokenizer(
-        models.BPE({piece: at for at, piece in enumerate(vocabulary)}, merges, byte_fallback=True)
-    )
+    known = {piece: at for at, piece in enumerate(vocabulary)}
+    tokenizer = Tokenizer(models.BPE(known, [("▁", "▁"), ("▁▁", "▁")], byte_fallback=True))
     tokenizer.decoder = decoders.Sequence(
         [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
     )
     tokenizer.add_special_tokens(["<end>"])
-    known = {piece: at for at, piece in enumerate(vocabulary)}
 
     def encode(text: str) -> list[int]:
         marked, ids = "▁" + text.replace(" ", "▁"), []

@@ -179,9 +179,8 @@ def test_rows_are_counted_as_verl_takes_them():
     flat = some_data(layout="flat", questions=100, neighbors_per_question={3: 100})
     composition = composed("grpo", "model=Qwen/Qwen3-4B", data=flat)
     assert composition.count_steps(flat.rows) == 2
-    assert any(
-        note.startswith("144 of 400 questions do not fill a batch") for note in check_fit(composition, flat)
-    )
+    notes = check_fit(composition, flat)
+    assert any(note.startswith("144 of 400 questions do not fill a batch") for note in notes)
     texts = ["data.train_max_samples=512", "trainer.total_epochs=2", "trainer.total_training_steps=9"]
     fewer = composed("grpo", *texts, data=some_data())
     assert fewer.count_steps(7498) == 4 == fewer.value("trainer.total_training_steps")
@@ -248,17 +247,10 @@ def test_without_flash_attention_pytorchs_is_taken():
     assert (with_it.value(tokens), without.value(tokens)) == (16384, 4096)
     assert composed(*USUAL, "data.max_response_length=8192", flash_attention=False).value(tokens) == 8704
     assert composed(*USUAL, f"{tokens}=9000", flash_attention=False).value(tokens) == 9000
-    logits = [
-        next(
-            part.gib for part in plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80).parts if part.what == "logits"
-        )
-        for each in (with_it, without)
-    ]
+    plans = [plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80) for each in (with_it, without)]
+    logits = [next(part.gib for part in plan.parts if part.what == "logits") for plan in plans]
     assert logits[1] == pytest.approx(logits[0])  # 4,096 tokens and three times as many around them
-    assert [plan_memory(each, MODELS["Qwen/Qwen3-4B"], 80).packed for each in (with_it, without)] == [
-        True,
-        False,
-    ]
+    assert [plan.packed for plan in plans] == [True, False]
     # A plan for a machine without it can be made on any.
     asked = composed(*USUAL, f"{model}.use_remove_padding=false")
     assert asked.value(tokens) == 4096

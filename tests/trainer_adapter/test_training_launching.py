@@ -72,12 +72,8 @@ print(left.pid, flush=True)
 
 
 def test_no_other_process_is_touched(tmp_path):
-    with subprocess.Popen(
-        [sys.executable, "-c", WAITS],
-        stdout=subprocess.PIPE,
-        env={**os.environ, launching.MARK: str(tmp_path)},
-        start_new_session=True,
-    ) as other:
+    call, marked = [sys.executable, "-c", WAITS], {**os.environ, launching.MARK: str(tmp_path)}
+    with subprocess.Popen(call, stdout=subprocess.PIPE, env=marked, start_new_session=True) as other:
         assert other.stdout.readline() == b"ready\n"
         try:
             ran(LEAVES, tmp_path)
@@ -93,9 +89,8 @@ def test_rays_processes_are_known_by_their_files(tmp_path):
     assert len(str(ray_folder)) < 40
     code = f"file = open({str(ray_folder / 'log')!r}, 'w')\n{WAITS}"
     hidden = {name: value for name, value in os.environ.items() if name != launching.MARK}
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, env=hidden, start_new_session=True
-    )
+    call, pipe = [sys.executable, "-c", code], subprocess.PIPE
+    process = subprocess.Popen(call, stdout=pipe, env=hidden, start_new_session=True)
     try:
         assert process.stdout.readline() == b"ready\n"
         assert launching.end_processes("nobody", ray_folder, patience_s=0.0) == 1

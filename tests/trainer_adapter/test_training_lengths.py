@@ -20,7 +20,7 @@ from trainer_adapter.runs.checking import check_lengths
 from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData, read_data
 from trainer_adapter.runs.running import _settle_thinking
-from trainer_adapter.verl.export_rows import Layout
+from trainer_adapter.verl.export import Layout
 from trainer_adapter.verl.plugin.images.placing import images_of, with_images
 from trainer_adapter.verl.prompts import PromptTemplate, without_thinking
 
@@ -38,10 +38,9 @@ def model(tmp_path, monkeypatch):
 
 
 def exported(folder: Path, *neighbors: str, layout: Layout = "grouped", **template: object) -> TrainingData:
-    around = tuple(
-        Neighbor(f"c{place}", text, "llm", "paraphrase", "h", "m", "accepted", 0.99, False)
-        for place, text in enumerate(neighbors, start=1)
-    )
+    places = enumerate(neighbors, start=1)
+    about = ("llm", "paraphrase", "h", "m", "accepted", 0.99, False)
+    around = tuple(Neighbor(f"c{place}", text, *about) for place, text in places)
     entries = [SetEntry(make_question("Add 2 and 3.", "5"), around)]
     export_entries(folder, entries, PromptTemplate(instruction="", **template), layout=layout)
     return read_data(folder)

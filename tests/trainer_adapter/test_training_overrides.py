@@ -53,7 +53,7 @@ NO_NUMBERS = (
         ("advantage=mine", "advantage 'mine' is not a known formula"),
         ("group=prompt filter=dynamic", "use the flat export"),
         ("run.seed=1700000000000000000", r"at least 0 and less than 4,294,967,296"),
-        ("run.engine_threshold=inf", r"inf: give a number, more than 0"),
+        ("run.engine_threshold=inf", r"inf; give a number, more than 0"),
         ("advantage=a_grae alpha=nan", "alpha must be a number above 0"),
         ("loss.clip_low=nan", "clip_low must be between 0 and 1"),
         ("loss.clip_high=inf", "clip_low must be between 0 and 1"),

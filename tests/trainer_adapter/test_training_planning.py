@@ -135,16 +135,14 @@ def test_dynamic_sampling_draws_more_and_may_run_dry():
 
 def test_replayed_groups_are_not_drawn_and_cost_a_pass():
     speed = PlanAssumptions(training_tflops=100.0)
-    composition = composed("grpo_replay", 1)
+    replay = composed("grpo_replay", 1)
     [plain] = plan_compute(composed("grpo", 1), SMALL, 512, speed, lambda _: 0.6)
-    [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.6)
+    [plan] = plan_compute(replay, SMALL, 512, speed, lambda _: 0.6)
     assert (plan.drawn, plan.responses) == (None, plain.responses)
     assert plan.training_hours == pytest.approx(plain.training_hours * (12 + 2 * 0.6) / 12)
-    assert warnings(composition, plan) == [
-        "mixed groups of the last 5 steps replace the 60% without a gradient"
-    ]
-    [plan] = plan_compute(composition, SMALL, 512, speed, lambda _: 0.9)
-    assert warnings(composition, plan)[0].endswith("; they are only 50% of a step")
+    assert warnings(replay, plan) == ["mixed groups of the last 5 steps replace the 60% without a gradient"]
+    [plan] = plan_compute(replay, SMALL, 512, speed, lambda _: 0.9)
+    assert warnings(replay, plan)[0].endswith("; they are only 50% of a step")
 
 
 def test_memory_by_hand():

@@ -27,9 +27,7 @@ pytestmark = pytest.mark.usefixtures("quick_hydra")
         ("cw", "cw_grpo", 12, 12, 4096, 0.7, 12, 0.04),
     ],
 )
-def test_verl_is_told_the_settings_of_the_paper(
-    preset, recipe, batch, update, response, temperature, responses, kl
-):
+def test_verl_gets_the_papers_settings(preset, recipe, batch, update, response, temperature, responses, kl):
     config = compose_with_hydra(composed(recipe, f"preset={preset}"), Path("/runs/x"))
     actor, rollout = config["actor_rollout_ref"]["actor"], config["actor_rollout_ref"]["rollout"]
     assert config["data"]["train_batch_size"] == batch
@@ -59,9 +57,7 @@ def test_what_a_user_says_wins():
     changed = composed("ta_cw_grpo", "preset=cw", "responses=4", "reward=binary", "loss.kl_coef=0")
     assert (changed.recipe.responses, changed.recipe.reward, changed.recipe.loss.kl_coef) == (4, "binary", 0)
     assert changed.recipe.name == "ta_cw_grpo[responses=4,reward=binary,loss.kl_coef=0]"
-    told = composed(
-        "cw_grpo", "preset=cw", "data.train_batch_size=24", "actor_rollout_ref.actor.optim.lr=2e-6"
-    )
+    told = composed("cw_grpo", "preset=cw", "data.train_batch_size=24", f"{ACTOR}.optim.lr=2e-6")
     assert told.value("data.train_batch_size") == 24
     assert told.value(f"{ACTOR}.optim.lr") == 2e-6
     assert told.value(f"{ACTOR}.ppo_mini_batch_size") == 12
@@ -79,10 +75,8 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path):
     words = read_words(file)
     below, above = PRESETS["ta"].prompt(words), PRESETS["a_grae"].prompt(words, max_prompt_tokens=9)
     assert below.messages("1+1=?") == [{"role": "user", "content": "1+1=?\n\nBox it."}]
-    assert above.messages("1+1=?") == [
-        {"role": "system", "content": "Box it."},
-        {"role": "user", "content": "1+1=?"},
-    ]
+    system, user = {"role": "system", "content": "Box it."}, {"role": "user", "content": "1+1=?"}
+    assert above.messages("1+1=?") == [system, user]
     assert above.max_prompt_tokens == 9
     assert PRESETS["ta"].prompt().instruction == DEFAULT_INSTRUCTION
     file.write_text(" \n", encoding="utf-8")
@@ -98,10 +92,8 @@ def test_the_words_of_a_file_stand_where_the_paper_has_its_own(tmp_path):
 @pytest.mark.parametrize("name", ["a_grae-geo3k", "a_grae-medical"])
 def test_images_have_their_alpha_and_a_reward_that_can_be_turned_round(name):
     composition = composed("a_grae", f"preset={name}")
-    assert (composition.recipe.settings, composition.recipe.reward) == (
-        {"alpha": 0.5},
-        "accuracy_10_format_90",
-    )
+    assert composition.recipe.settings == {"alpha": 0.5}
+    assert composition.recipe.reward == "accuracy_10_format_90"
     assert composition.recipe.name == "a_grae"
     assert composition.value("reward.custom_reward_function.reward_kwargs.format_reward") is True
     other = composed("a_grae", f"preset={name}", "reward=accuracy_90_format_10")

@@ -149,23 +149,13 @@ def test_responses_to_neighbors_are_weighed_as_the_plug_in_weighs_them(world, an
     step.made = made = step.batch()
     groups = [row // GROUP for row in range(len(step.rows))]
     advantages = grpo_advantages(step.rewards, groups, ddof=1, epsilon=1e-4)
-    foreign = torch.tensor(
-        [
-            row["prompt"][0]["content"] != text
-            for row, text in zip(step.rows, step.drawn["asked"], strict=True)
-        ]
-    )
+    pairs = zip(step.rows, step.drawn["asked"], strict=True)
+    foreign = torch.tensor([row["prompt"][0]["content"] != text for row, text in pairs])
     assert foreign.double().mean() == 3 / 4
     tokenizer = step.trainer.processing_class
     asked = [[{"role": "user", "content": text}] for text in step.drawn["asked"]]
-    prompts = tokenizer.apply_chat_template(
-        asked,
-        add_generation_prompt=True,
-        return_dict=True,
-        return_tensors="pt",
-        padding=True,
-        tokenizer_kwargs={"padding_side": "left"},
-    )
+    padded = {"padding": True, "return_tensors": "pt", "tokenizer_kwargs": {"padding_side": "left"}}
+    prompts = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_dict=True, **padded)
     anchored = score(step, made["prompt_ids"], made["prompt_mask"])
     drawn = score(step, prompts["input_ids"], prompts["attention_mask"])
     ratio = ((anchored - drawn) * made["completion_mask"]).detach()

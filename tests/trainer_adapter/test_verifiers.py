@@ -76,14 +76,9 @@ def evaluate(
     async def both() -> list[Any]:
         async with OpenAIServer(answer=listening(asked), faults=faults) as server:
             source = {"id": "tagrpo", "source": str(exported / "set.jsonl"), "task": LIMIT}
+            about = {"model": "policy", "client": {"base_url": server.url}, "select": {"limit": 2}}
             config = EvalConfig(
-                env={"taskset": source | taskset},
-                model="policy",
-                client={"base_url": server.url},
-                select={"limit": 2},
-                push=False,
-                rich=None,
-                output_dir=folder,
+                env={"taskset": source | taskset}, **about, push=False, rich=None, output_dir=folder
             )
             return await run_eval(config)
 
@@ -181,20 +176,17 @@ def test_the_page_s_script_counts_what_has_no_grade(traces):
     scripts = re.findall(r"^```python no-run\n(.*?)^```$", page, re.M | re.S)
     (script,) = [script for script in scripts if "have no grade" in script]
     folder = traces[0].parents[2]
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=folder, capture_output=True, text=True, timeout=60
-    )
+    call = [sys.executable, "-c", script]
+    done = subprocess.run(call, cwd=folder, capture_output=True, text=True, timeout=60)
     assert done.stdout == "4.0 of 24 responses have no grade\n"
 
 
 def test_the_first_neighbor_without_an_instruction_and_answers_outside_of_boxes(exported, tmp_path):
-    episodes, asked = evaluate(
-        exported, tmp_path, neighbors=1, instruction="", task={**LIMIT, "answers": "all"}
-    )
+    task = {**LIMIT, "answers": "all"}
+    episodes, asked = evaluate(exported, tmp_path, neighbors=1, instruction="", task=task)
     assert sorted(asked) == ["Add 1 to 1.", "Halve 8.", "One and one?", "What is 8 through 2?"]
-    rewards = {
-        trace.nodes[0].message.content: trace.reward for episode in episodes for trace in episode.traces
-    }
+    traces = [trace for episode in episodes for trace in episode.traces]
+    rewards = {trace.nodes[0].message.content: trace.reward for trace in traces}
     assert (rewards["Halve 8."], rewards["What is 8 through 2?"], rewards["Add 1 to 1."]) == (1.0, 1.0, 0.0)
 
 
@@ -263,8 +255,6 @@ def test_prime_rl_s_way_through_server_and_wire_keeps_what_is_left_out(exported)
 
     for episode in asyncio.run(episodes()):
         assert episode.ok
-        left = [
-            (trace.task.data.phrasing, trace.agent.trainable, trace.has_error) for trace in episode.traces
-        ]
+        left = [(each.task.data.phrasing, each.agent.trainable, each.has_error) for each in episode.traces]
         assert left == [(0, True, False), (1, False, False)]
         assert [trace.reward for trace in episode.traces if trace.agent.trainable] == [0.0]

@@ -16,8 +16,7 @@ from rephraser.verdict.successes import Successes
 from service.errors import InputError, PrerequisiteError
 from service.questions.question import make_question
 from trainer_adapter.runs.data import read_data
-from trainer_adapter.verl.export import DroppedPrompt, VerlExportReport
-from trainer_adapter.verl.export_rows import AnswerForm
+from trainer_adapter.verl.export import AnswerForm, DroppedPrompt, VerlExportReport
 from trainer_adapter.verl.prompts import PromptTemplate
 from trainer_adapter.verl.reward import compute_score
 
@@ -104,12 +103,8 @@ def test_only_neighbors_of_the_strategies_are_exported(tmp_path):
 def test_flat_has_one_row_a_prompt(tmp_path):
     report = export(tmp_path / "out", layout="flat")
     written = rows(tmp_path / "out" / "train.parquet")
-    assert [row["prompt"][0]["content"] for row in written] == [
-        "What is 2+3?\n\nBox it.",
-        "Add 2 and 3.\n\nBox it.",
-        "Find the sum of 2 and 3.\n\nBox it.",
-        "Halve 8.\n\nBox it.",
-    ]
+    texts = ("What is 2+3?", "Add 2 and 3.", "Find the sum of 2 and 3.", "Halve 8.")
+    assert [row["prompt"][0]["content"] for row in written] == [f"{text}\n\nBox it." for text in texts]
     assert [row["extra_info"]["variant"] for row in written] == [0, 1, 2, 0]
     assert [row["extra_info"]["neighbor_id"] for row in written] == [None, "c_a", "c_b", None]
     assert [row["extra_info"]["index"] for row in written] == [0, 1, 2, 3]
@@ -138,9 +133,7 @@ def test_kind_and_tolerance_travel_to_the_reward(tmp_path, layout):
 
 def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path):
     long_one = entry("Add " + "1, " * 300, "300", neighbor("c_lost", "Count to 300."))
-    mixed = entry(
-        "Halve 6.", "3", neighbor("c_long", "Halve " + "6 " * 300), neighbor("c_ok", "What is 6/2?")
-    )
+    mixed = entry("Halve 6.", "3", neighbor("c_long", "Halve " + "6 " * 300), neighbor("c_ok", "And 6/2?"))
     report = export(tmp_path / "out", (long_one, mixed))
     assert [row["neighbor_ids"] for row in rows(report.files[0])] == [["c_ok"]]
     [dropped] = report.dropped_neighbors
@@ -157,9 +150,7 @@ def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path):
 
 
 def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighbors(tmp_path):
-    many = tuple(
-        entry(f"Double {number}.", str(2 * number), neighbor(f"c{number}", "x")) for number in range(20)
-    )
+    many = tuple(entry(f"Double {n}.", str(2 * n), neighbor(f"c{n}", "x")) for n in range(20))
     forwards = export(tmp_path / "a", many, layout="flat", validation_share=0.2)
     backwards = export(tmp_path / "b", many[::-1], layout="flat", validation_share=0.2)
 
@@ -247,9 +238,7 @@ def test_verls_own_data_set_reads_a_flat_export(tmp_path, tokenizer):
 
 def test_a_tokenizer_that_cannot_be_loaded_says_what_to_do(tmp_path, tokenizer, monkeypatch):
     absent = PromptTemplate(tokenizer=str(tmp_path / "nowhere"))
-    with pytest.raises(
-        PrerequisiteError, match=r"could not be loaded .*`tagrpo sets export` without --tokenizer"
-    ):
+    with pytest.raises(PrerequisiteError, match=r"not be loaded .*`tagrpo sets export` without --tokenizer"):
         export(tmp_path / "out", template=absent)
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(PrerequisiteError, match=r"pip install 'tagrpo\[train\]'"):

@@ -31,9 +31,8 @@ class MiniBatch:
     def __init__(self, *, weighted: bool = False) -> None:
         generator = torch.Generator().manual_seed(0)
         self.weighted = weighted
-        self.log_probs = [
-            (-torch.rand(PROMPT + length, generator=generator)).requires_grad_() for length in LENGTHS
-        ]
+        draws = [-torch.rand(PROMPT + length, generator=generator) for length in LENGTHS]
+        self.log_probs = [each.requires_grad_() for each in draws]
 
         def draw() -> list[Any]:
             return [-torch.rand(length, generator=generator) for length in LENGTHS]
@@ -232,12 +231,10 @@ def test_a_token_is_weighed_with_the_least_likely_before_it():
     log_ratio = torch.tensor([[0.2, -1.0, 0.5, 0.1], [0.5, 0.25, 3.0, 0.0], [-0.5, 0.0, 0.0, 0.0]])
     mask = torch.tensor([[1, 1, 1, 1], [1, 1, 1, 0], [1, 0, 0, 0]])
     weights = truncated_weights(log_ratio, mask, "min_prefix", 5.0)
-    expected = [
-        [math.exp(0.2), math.exp(-1.0 + 0.2), math.exp(0.5 - 1.0), math.exp(0.1 - 1.0)],
-        [math.exp(0.5), math.exp(0.25 + 0.5), 5.0, 0.0],
-        [math.exp(-0.5), 0.0, 0.0, 0.0],
-    ]
-    torch.testing.assert_close(weights, torch.tensor(expected))
+    logs = torch.tensor(
+        [[0.2, -1.0 + 0.2, 0.5 - 1.0, 0.1 - 1.0], [0.5, 0.25 + 0.5, math.log(5.0), 0], [-0.5, 0, 0, 0]]
+    )
+    torch.testing.assert_close(weights, logs.exp() * mask)
     # of two tokens it is the product of both; where prompts are alike every weight is 1
     two = truncated_weights(log_ratio[:, :2], mask[:, :2], "min_prefix", 5.0)[:, 1]
     torch.testing.assert_close(two, (log_ratio[:, :2].sum(-1).exp() * mask[:, 1]).float())
@@ -254,13 +251,9 @@ def test_it_is_what_verl_computes_for_a_recipe_without_neighbors():
         each["foreign"] = False  # type: ignore[index]
     drawn_BT = alone.sampling_log_probs()
     for level in ("token", "sequence"):
-        of_verl, _, _ = compute_rollout_correction_and_rejection_mask(
-            old_log_prob=OLD,
-            rollout_log_prob=drawn_BT,
-            response_mask=MASK,
-            rollout_is=level,
-            rollout_is_threshold=2.0,
-        )
+        drawn = {"old_log_prob": OLD, "rollout_log_prob": drawn_BT, "response_mask": MASK}
+        limits = {"rollout_is": level, "rollout_is_threshold": 2.0}
+        of_verl, _, _ = compute_rollout_correction_and_rejection_mask(**drawn, **limits)
         ours = importance(alone, RECIPES["grpo"], settings(level)).weights_BT
         torch.testing.assert_close(ours, of_verl.batch["rollout_is_weights"])
 

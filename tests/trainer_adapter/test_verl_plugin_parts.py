@@ -248,12 +248,8 @@ def test_questions_left_out_are_counted_by_step_and_kept_with_a_checkpoint(tmp_p
     skipping.count_step(set(), [], 2)
     skipping.count_step({"1-41"}, [], 3)
     assert skipping.in_a_row == {"dead": 40}
-    assert [skipping.skips(name, 1) for name in ("dead", "alive", "new", "dead")] == [
-        True,
-        False,
-        False,
-        True,
-    ]
+    drawn = [skipping.skips(name, 1) for name in ("dead", "alive", "new", "dead")]
+    assert drawn == [True, False, False, True]
     assert skipping.skipped == 2
     skipping.save(tmp_path / "global_step_1")
     assert (skipping.skips("alive", 2), skipping.skipped) == (False, 0)
@@ -313,9 +309,7 @@ def test_verls_weight_updates_have_a_limit(trainer):
     trainer.global_steps, trainer.timing_raw = 0, {}
     trainer.on_init_end()
     trainer.global_steps = 1
-    with pytest.raises(
-        TimeoutError, match=r"step 1: the rollout engine did not load the new weights within 0\.2"
-    ):
+    with pytest.raises(TimeoutError, match=r"step 1: the rollout engine did not load .* within 0\.2"):
         trainer.on_step_end()
     assert updated == [0, 1]
 
@@ -404,8 +398,11 @@ def test_hydra_reads_every_recipe_back():
         ({"tagrpo_recipe": {"name": "grpo", "colour": "red"}}, r"tagrpo_recipe: .* argument 'colour'"),
         ({"tagrpo_recipe": {"name": "grpo", "loss": {"x": 1}}}, r"tagrpo_recipe: .* argument 'x'"),
         ({"tagrpo_run": {"seed": -1}}, "seed is -1"),
-        ({"tagrpo_run": {"answers": "some"}}, r"tagrpo_run\.answers is 'some'; give one of: boxed, all"),
-        ({"tagrpo_run": {"colour": "red"}}, r"tagrpo_run\.colour: unknown setting"),
+        (
+            {"tagrpo_run": {"answers": "some"}},
+            r"tagrpo_run\.answers is 'some': Input should be 'boxed'",
+        ),
+        ({"tagrpo_run": {"colour": "red"}}, r"tagrpo_run\.colour is 'red': Extra inputs"),
         ({"tagrpo_run": {"kl_on": "some"}}, "kl_on is 'some'"),
         ({"tagrpo_run": {"poll_interval_s": 0.0}}, "poll_interval_s is 0.0"),
     ],

@@ -17,14 +17,8 @@ def run_code(code: str, folder: Path, **environment: str) -> subprocess.Complete
     """Run Python code in `folder`, with verl on the CPU."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("VERL_")}
     variables = {"VERL_USE_EXTERNAL_MODULES": "trainer_adapter.verl.cpu.registration", **environment}
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env={**inherited, **variables},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    call, env = [sys.executable, "-c", code], {**inherited, **variables}
+    return subprocess.run(call, cwd=folder, env=env, capture_output=True, text=True, check=False)
 
 
 def test_another_platform_next_to_the_plug_in_is_refused(tmp_path):

@@ -20,7 +20,7 @@ def folder(tmp_path_factory):
 def load_policy(folder: Path) -> Any:
     from transformers import AutoConfig
 
-    from service.engines.loading import model_class
+    from service.engines.images import model_class
 
     return model_class(AutoConfig.from_pretrained(folder)).from_pretrained(folder, dtype=torch.float32).eval()
 
@@ -40,12 +40,8 @@ def serve(
 
 
 async def ask(server: Any, prompt: list[int], images: Any = None, **params: Any) -> Any:
-    return await server.generate(
-        "request",
-        prompt_ids=prompt,
-        sampling_params={"temperature": 1.0, "logprobs": True, **params},
-        image_data=images,
-    )
+    given = {"temperature": 1.0, "logprobs": True, **params}
+    return await server.generate("request", prompt_ids=prompt, sampling_params=given, image_data=images)
 
 
 def test_responses_come_back_to_those_who_asked(folder):

@@ -44,9 +44,8 @@ def test_every_step_draws_each_group_with_the_weights_that_are_trained(whole, dr
     logged = metrics(whole)
     for step in (1, 2):
         of_step = [each for each in drawn.values() if each.step == step]
-        assert Counter(each.variant for each in of_step) == dict.fromkeys(
-            range(1 + NEIGHBORS), QUESTIONS * RESPONSES
-        )
+        variants = range(1 + NEIGHBORS)
+        assert Counter(each.variant for each in of_step) == dict.fromkeys(variants, QUESTIONS * RESPONSES)
         assert all(each.weights_version == step - 1 for each in of_step)
         assert logged[step]["actor/grad_norm"] > 0
         assert len({each.response for each in of_step}) > 0.9 * len(of_step)
@@ -77,14 +76,8 @@ def test_two_trainings_of_one_machine_keep_their_weights_apart(tmp_path):
             "VERL_FILE_LOGGER_PATH": str(tmp_path / number),
             "VERL_USE_EXTERNAL_MODULES": external_modules(cpu=True),
         }
-        ends.append(
-            subprocess.Popen(
-                [sys.executable, program, tmp_path, number, other],
-                env={**os.environ, **ENVIRONMENT, **ours},
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-        )
+        call, env = [sys.executable, program, tmp_path, number, other], {**os.environ, **ENVIRONMENT, **ours}
+        ends.append(subprocess.Popen(call, env=env, stdout=subprocess.PIPE, text=True))
     try:
         received = [end.communicate(timeout=300)[0].split() for end in ends]
     finally:

@@ -2,23 +2,20 @@
 
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from candidates import add_candidates
-from command_line import CommandLine, run_here
+from command_line import run_here
 from runs import open_empty
 from world_runs import world_server, write_sums
-
-from service.database import Database
-from service.runs.store import Run
 
 Make = Callable[[Path], object]
 
 
 @pytest.fixture(autouse=True)
-def own_main() -> Iterator[None]:
+def own_main():
     """Give `__main__` back, which a page under test takes: grading workers that start later import it."""
     main = sys.modules["__main__"]
     yield
@@ -26,7 +23,7 @@ def own_main() -> Iterator[None]:
 
 
 @pytest.fixture
-def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def command_line(tmp_path, monkeypatch):
     """Return `tagrpo` in an empty folder, with no key and no database in the environment."""
     monkeypatch.chdir(tmp_path)
     for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY", "HOSTED_VLLM_API_KEY"):
@@ -35,19 +32,19 @@ def command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine
 
 
 @pytest.fixture
-def cli(command_line: CommandLine) -> CommandLine:
+def cli(command_line):
     """Return the same; a file whose commands are of one group has its own `cli`."""
     return command_line
 
 
 @pytest.fixture
-def db(tmp_path: Path) -> Path:
+def db(tmp_path):
     """Return where the database of a test is."""
     return tmp_path / "t.db"
 
 
 @pytest.fixture
-def neighbors(command_line: CommandLine, db: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def neighbors(command_line, db, monkeypatch):
     """Return `tagrpo rephrase` beside an empty database that it takes, for a reviewer called ada."""
     monkeypatch.setenv("TAGRPO_DB", str(db))
     monkeypatch.setenv("TAGRPO_REVIEWER", "ada")
@@ -56,33 +53,33 @@ def neighbors(command_line: CommandLine, db: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.fixture
-def run(neighbors: CommandLine, db: Path) -> Run:
+def run(neighbors, db):
     """Store a run with candidates of every verdict there."""
     return add_candidates(db)
 
 
 @pytest.fixture
-def six_sums(command_line: CommandLine) -> Path:
+def six_sums(command_line):
     """Write six questions of the small world as sums.jsonl."""
     return write_sums(Path("sums.jsonl"), 6)
 
 
 @pytest.fixture
-def world_set(command_line: CommandLine, six_sums: Path, db: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def world_set(command_line, six_sums, db, monkeypatch):
     """Import them as the set `world` into `db`, which commands take."""
     monkeypatch.setenv("TAGRPO_DB", str(db))
     assert command_line("questions", "import", six_sums, "--name", "world").code == 0
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
+def server():
     """Return the address of a server that answers questions of the small world."""
     with world_server("--version", "0.11.0") as url:
         yield url
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Make], Path]:
+def built(tmp_path_factory):
     """Return the database that a function writes as `t.db` into a folder; it is called once. Only to read."""
     paths: dict[Make, Path] = {}
 
@@ -97,7 +94,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Make], Path]:
 
 
 @pytest.fixture
-def copied(built: Callable[[Make], Path], tmp_path: Path) -> Callable[[Make], Path]:
+def copied(built, tmp_path):
     """Return a copy of such a database, and let the pages show it."""
 
     def database(make: Make) -> Path:
@@ -111,7 +108,7 @@ def copied(built: Callable[[Make], Path], tmp_path: Path) -> Callable[[Make], Pa
 
 
 @pytest.fixture(autouse=True)
-def _no_packages_of_components(monkeypatch: pytest.MonkeyPatch) -> None:
+def _no_packages_of_components(monkeypatch):
     """Let no test look for components in the metadata of all installed packages: two seconds a page."""
     if "streamlit.testing.v1" in sys.modules:
         from streamlit.components.v2 import manifest_scanner
@@ -120,7 +117,7 @@ def _no_packages_of_components(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _forget_pages() -> Iterator[None]:
+def _forget_pages():
     yield
     if (settings := sys.modules.get("ui.pages.state.settings")) is not None:
         settings.use(None)
@@ -129,7 +126,7 @@ def _forget_pages() -> Iterator[None]:
 
 
 @pytest.fixture
-def page_db(tmp_path: Path) -> Iterator[Database]:
+def page_db(tmp_path):
     """Return an empty database that the pages show."""
     from ui.pages.state import settings
 

@@ -5,7 +5,6 @@ import json
 import math
 import sys
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ def values(spec: dict[str, Any], mark: str, **properties: Any) -> list[dict[str,
     return []
 
 
-def test_names_stand_at_the_ends_and_never_overlap() -> None:
+def test_names_stand_at_the_ends_and_never_overlap():
     names = ["GRPO", "DAPO", "TA-GRPO with three neighbors of each question", "A-GRAE", "Qwen3-4B/base"]
     panel = panel_of([row for i, name in enumerate(names) for row in curve(name, 0.3 + i / 1000)])
     ticks = panel["layer"][0]["encoding"]["y"]["scale"]["domain"]
@@ -63,7 +62,7 @@ def test_names_stand_at_the_ends_and_never_overlap() -> None:
     assert any(row["moved"] for row in values(panel, "rule"))
 
 
-def test_unknown_grades_are_a_dashed_line_of_their_methods_only() -> None:
+def test_unknown_grades_are_a_dashed_line_of_their_methods_only():
     sure, unsure = curve("sure"), curve("unsure")
     unsure[2]["value_high"] += 0.05
     panel = panel_of([*sure, *unsure])
@@ -72,7 +71,7 @@ def test_unknown_grades_are_a_dashed_line_of_their_methods_only() -> None:
     assert values(panel_of(sure), "line", strokeDash=[4, 3]) == []
 
 
-def test_long_names_are_cut_in_the_middle_and_more_names_than_colours_are_refused() -> None:
+def test_long_names_are_cut_in_the_middle_and_more_names_than_colours_are_refused():
     assert wrap_label("Qwen2.5-Math-7B-base") == ["Qwen2.5-Math-7B-", "base"]
     assert wrap_label("x" * 60) == ["x" * 18, "x" * 7 + "…" + "x" * 10, "x" * 14]
     lines = wrap_label("Qwen2.5-Math-7B-ta_rescue-lr1e-6-bs512-seed1-step400")
@@ -81,7 +80,7 @@ def test_long_names_are_cut_in_the_middle_and_more_names_than_colours_are_refuse
         colours([str(number) for number in range(9)])
 
 
-def test_an_svg_holds_hostile_labels_as_text(tmp_path: Path) -> None:
+def test_an_svg_holds_hostile_labels_as_text(tmp_path):
     hostile = "</script><script>alert(1)</script><img src=//x>"
     save_chart(curve_chart([*curve("TA-GRPO", 0.4), *curve(hostile)]), tmp_path / "c.svg")
     svg = (tmp_path / "c.svg").read_text()
@@ -91,7 +90,7 @@ def test_an_svg_holds_hostile_labels_as_text(tmp_path: Path) -> None:
         assert markup not in svg.replace("xmlns:xlink", "")
 
 
-def test_missing_packages_say_how_to_install_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_say_how_to_install_them(tmp_path, monkeypatch):
     how = r"Install it with `pip install 'tagrpo\[ui\]'`"
     chart = curve_chart(curve("TA-GRPO"))
     monkeypatch.setitem(sys.modules, "vl_convert", None)
@@ -104,7 +103,7 @@ def test_missing_packages_say_how_to_install_them(tmp_path: Path, monkeypatch: p
         importlib.reload(ui.charts)
 
 
-def test_methods_of_one_cost_stand_beside_each_other_and_tell_the_true_cost() -> None:
+def test_methods_of_one_cost_stand_beside_each_other_and_tell_the_true_cost():
     points = [
         {"label": label, "run": f"{label}.x", "cost": cost, "value": value, "low": 0.2, "high": 0.7}
         for label, cost, value in (("a", 1000, 0.5), ("b", 1000, 0.6), ("c", 200, 0.3))
@@ -118,32 +117,28 @@ def test_methods_of_one_cost_stand_beside_each_other_and_tell_the_true_cost() ->
     assert SET_APART not in str(cost_points(points[2:], **words).to_dict())  # nothing was moved
 
 
-def test_parts_are_added_and_stand_in_the_order_of_their_colours() -> None:
+def test_parts_are_added_and_stand_in_the_order_of_their_colours():
     counts = [("rename", "rejected", 1), ("rename", "accepted", 2), ("rename", "accepted", 1)]
-    rows = [
-        {"name": name, "part": part, "count": count}
-        for name, part, count in (*counts, ("format", "undecided", 0))
-    ]
+    counts.append(("format", "undecided", 0))
+    rows = [{"name": name, "part": part, "count": count} for name, part, count in counts]
     chart = stacked_bars(rows, title="T", colours=VERDICT_COLOURS, unit="candidates").to_dict()
     bars, ends = chart["layer"]
-    assert [(row["part"], row["count"], row["share"]) for row in bars["data"]["values"]] == [
-        ("rejected", 1, 0.25),
-        ("accepted", 3, 0.75),
-    ]
+    parts = [(row["part"], row["count"], row["share"]) for row in bars["data"]["values"]]
+    assert parts == [("rejected", 1, 0.25), ("accepted", 3, 0.75)]
     scale = bars["encoding"]["color"]["scale"]
     assert scale["domain"] == ["accepted", "rejected"]  # nothing is undecided or unverified
     assert scale["range"] == [VERDICT_COLOURS["accepted"], VERDICT_COLOURS["rejected"]]
     assert ends["data"]["values"] == [{"name": "rename", "sum": 4}, {"name": "format", "sum": 0}]
 
 
-def test_points_are_means_of_a_window_at_its_last_step() -> None:
+def test_points_are_means_of_a_window_at_its_last_step():
     found = window_means([1, 2, 3, 4, 5], [1.0, 3.0, None, 5.0, None], 2)
     assert found == [(2, 2.0), (4, 5.0), (5, None)]
     assert window_means([1, 2, 3, 4, 5, 6], [1, 1, 1, 1, 1, 7], 5) == [(6, 2.0)]  # no point of a single step
     assert window_means([], [], 3) == []
 
 
-def test_a_log_scale_leaves_out_what_has_no_logarithm() -> None:
+def test_a_log_scale_leaves_out_what_has_no_logarithm():
     def drawn(*numbers: float) -> dict[str, Any]:
         rows = [{"label": "a", "step": step, "value": value} for step, value in enumerate(numbers, 1)]
         spec: dict[str, Any] = step_chart(rows, title="t", y_title="v", scale="log").to_dict()
@@ -157,7 +152,7 @@ def test_a_log_scale_leaves_out_what_has_no_logarithm() -> None:
         drawn(0.0, -1.0)
 
 
-def test_bars_stack_the_kinds_of_groups_to_one() -> None:
+def test_bars_stack_the_kinds_of_groups_to_one():
     rows = [
         {"step": step, "last": step + 1, "kind": kind, "questions": number}
         for step, numbers in ((1, (6, 1, 3, 0)), (3, (0, 0, 5, 0)))
@@ -165,12 +160,9 @@ def test_bars_stack_the_kinds_of_groups_to_one() -> None:
     ]
     spec = group_kinds_chart(rows, title="t", window=2, chosen=4).to_dict()
     bars = spec["data"]["values"]
-    assert [(row["step"], row["kind"], row["stands_out"]) for row in bars] == [
-        (1, "mixed", False),
-        (1, "all right", False),
-        (1, "all wrong", False),
-        (3, "all wrong", True),
-    ]
+    kinds = [(row["step"], row["kind"], row["stands_out"]) for row in bars]
+    first = [(1, "mixed", False), (1, "all right", False), (1, "all wrong", False)]
+    assert kinds == [*first, (3, "all wrong", True)]
     assert [row["above"] for row in bars] == pytest.approx([0.6, 0.7, 1.0, 1.0])
     assert [row["below"] for row in bars] == pytest.approx([0.0, 0.6, 0.7, 0.0])
     assert spec["title"]["subtitle"].endswith("one bar per 2 steps")

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, run_here, walk_commands, words
+from command_line import run_here, walk_commands, words
 from rollout_shards import add_training, write_run
 
 from service.database import Database
@@ -27,7 +27,7 @@ QUESTIONS = Path(__file__).parents[1] / "support" / "first_look.jsonl"
 
 
 @pytest.fixture(scope="module")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo(tmp_path_factory):
     """Return a folder with a database (the set `demo`, the run `rules`) and an export."""
     folder = tmp_path_factory.mktemp("demo")
     for command in (
@@ -51,9 +51,7 @@ ENDS: dict[type[BaseException], tuple[int, str]] = {
 
 
 @pytest.mark.parametrize("kind", ENDS)
-def test_whatever_goes_wrong_is_one_line_and_its_exit_code(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
-) -> None:
+def test_whatever_goes_wrong_is_one_line_and_its_exit_code(cli, monkeypatch, kind):
     def break_down(*arguments: object, **named: object) -> None:
         raise kind(2, "gone", "out.csv") if issubclass(kind, OSError) else kind("out of order")
 
@@ -71,7 +69,7 @@ def test_whatever_goes_wrong_is_one_line_and_its_exit_code(
     assert beginning in verbose.err
 
 
-def test_the_exit_codes_stand_in_the_help_and_in_the_docs(cli: CommandLine) -> None:
+def test_the_exit_codes_stand_in_the_help_and_in_the_docs(cli):
     shown = words(cli("--help").out)
     table = (Path(__file__).parents[2] / "docs" / "concepts.md").read_text(encoding="utf-8")
     for code, meaning in output.EXIT_CODES.items():
@@ -79,7 +77,7 @@ def test_the_exit_codes_stand_in_the_help_and_in_the_docs(cli: CommandLine) -> N
         assert f"\n| {code:d} | " in table
 
 
-def test_a_quiet_command_leaves_its_result_alone(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_quiet_command_leaves_its_result_alone(cli, tmp_path):
     arguments = ["questions", "import", one_question(tmp_path), "--name", "x"]
     loud = cli(*arguments, "--db", "a.db")
     assert "import: " in loud.err
@@ -106,14 +104,14 @@ def one_candidate(folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_every_help_has_an_example_that_names_its_command(cli: CommandLine) -> None:
+def test_every_help_has_an_example_that_names_its_command(cli):
     for path in sorted({(), *(path[:1] for path in COMMANDS), *COMMANDS}):
         done = cli(*path, "-h")
         assert (done.code, done.err) == (0, ""), path
         assert f"Example: tagrpo {' '.join(path)}".rstrip() in words(done.out)
 
 
-def test_every_option_is_explained_and_no_command_shows_more_than_15() -> None:
+def test_every_option_is_explained_and_no_command_shows_more_than_15():
     for path, found in COMMANDS.items():
         assert [each.name for each in found.params if not getattr(each, "help", None)] == [], path
         shown = [each for each in found.params if each.param_type_name == "option" and not each.hidden]
@@ -122,7 +120,7 @@ def test_every_option_is_explained_and_no_command_shows_more_than_15() -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite  # on a server its programs load SQLAlchemy at once
-def test_no_help_imports_a_heavy_module() -> None:
+def test_no_help_imports_a_heavy_module():
     """Importing them takes seconds; help answers in under half a second."""
     script = f"""
 import sys
@@ -169,9 +167,7 @@ BAD = {
 }
 
 
-def test_bad_usage_and_input_end_with_2_and_a_way_out(
-    cli: CommandLine, demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bad_usage_and_input_end_with_2_and_a_way_out(cli, demo, tmp_path, monkeypatch):
     monkeypatch.setenv("TAGRPO_DB", str(demo / "tagrpo.db"))
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE something (else_ TEXT)")
@@ -234,7 +230,7 @@ def json_commands(demo: Path, folder: Path, candidate: str) -> dict[tuple[str, .
 
 @pytest.mark.slow
 @pytest.mark.sqlite  # db backup copies a file
-def test_json_is_one_object_and_all_of_stdout(cli: CommandLine, demo: Path, tmp_path: Path) -> None:
+def test_json_is_one_object_and_all_of_stdout(cli, demo, tmp_path):
     own = Path(shutil.copytree(demo, tmp_path / "demo"))
     listed = cli.json("rephrase", "list", "--db", own / "tagrpo.db")
     calls = json_commands(own, tmp_path, listed["candidates"][0]["candidate"])
@@ -250,6 +246,6 @@ def test_json_is_one_object_and_all_of_stdout(cli: CommandLine, demo: Path, tmp_
         assert (done.code == 3) == ("warning:" in done.err), path
 
 
-def test_every_command_that_reports_has_json() -> None:
+def test_every_command_that_reports_has_json():
     silent = {path for path, found in COMMANDS.items() if all(p.name != "as_json" for p in found.params)}
     assert silent == {("demo",), ("ui",), ("eval", "serve")}

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, squeezed
+from command_line import squeezed
 from json_rows import write_rows
 
 from evaluator.benchmarks.catalogue import BENCHMARKS
@@ -13,7 +13,7 @@ from service.questions import hub
 
 
 @pytest.fixture
-def cli(cli: CommandLine) -> CommandLine:
+def cli(cli):
     return cli.within("eval", "benchmarks")
 
 
@@ -23,7 +23,7 @@ def write(name: str, *golds: str) -> str:
     return name
 
 
-def test_the_list_names_every_benchmark(cli: CommandLine) -> None:
+def test_the_list_names_every_benchmark(cli):
     lines = {line.split()[0]: line for line in cli().out.splitlines()}
     assert {"name", *BENCHMARKS} <= set(lines)  # long lines are wrapped
     for word in ("198", "choice", "Idavidrein/gpqa", "yes", "CC-BY-4.0"):
@@ -34,7 +34,7 @@ def test_the_list_names_every_benchmark(cli: CommandLine) -> None:
     assert "not pinned" in rows["olympiadbench"]["note"]
 
 
-def test_golds_are_checked(cli: CommandLine) -> None:
+def test_golds_are_checked(cli):
     code, out, err = cli(write("mine.jsonl", "0", "2", "4"))
     assert (code, "attention" in err) == (0, False)
     assert {"name mine", "ok yes", "problems 3", "content not checked"} <= {*squeezed(out)}
@@ -44,14 +44,14 @@ def test_golds_are_checked(cli: CommandLine) -> None:
     assert "failed checks: mine.jsonl" in err
 
 
-def test_other_rows_than_expected_need_attention(cli: CommandLine) -> None:
+def test_other_rows_than_expected_need_attention(cli):
     write("a.jsonl", "0", "2")
     assert "AIME 2024 has 30 problems, but this source has 2" in cli.warned("aime24", "--from", "a.jsonl").out
     code, out, _ = cli("aime24", "--from", "a.jsonl", "--allow-changed")
     assert (code, "content changed" in squeezed(out)) == (0, True)
 
 
-def test_json_holds_source_and_failures(cli: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_json_holds_source_and_failures(cli, monkeypatch):
     def unreachable(*_: object, **__: object) -> None:
         raise PrerequisiteError("the Hub cannot be reached.")
 
@@ -67,7 +67,7 @@ def test_json_holds_source_and_failures(cli: CommandLine, monkeypatch: pytest.Mo
     assert (code, len(json.loads(out)["benchmarks"])) == (3, len(BENCHMARKS))
 
 
-def test_bad_usage_exits_with_2(cli: CommandLine) -> None:
+def test_bad_usage_exits_with_2(cli):
     cli.refuses(
         {
             "aime2024": 'Did you mean "aime24"?',
@@ -79,7 +79,7 @@ def test_bad_usage_exits_with_2(cli: CommandLine) -> None:
     )
 
 
-def test_rows_of_gpqa_are_not_printed(cli: CommandLine) -> None:
+def test_rows_of_gpqa_are_not_printed(cli):
     secret = "a secret question"
     header = "Question,Correct Answer,Incorrect Answer 1,Incorrect Answer 2,Incorrect Answer 3"
     rows = [f"{secret} {n},right{n},b,c,d" for n in range(198)]

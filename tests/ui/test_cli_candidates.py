@@ -11,21 +11,17 @@ from command_line import CommandLine, squeezed
 from runs import add_ask, add_run, completion
 from sqlalchemy import insert, update
 
-from rephraser.reviews.status import update_standings
+from rephraser.candidates import update_standings
 from rephraser.tables import ProposalRow, VerdictRow
 from service.database import Database
 from service.runs.store import Run
 
-EVIDENCE = {
-    **runs.evidence(28, 9),
-    "by_solver": {"test/solver": {"original": 32, "candidate": 12}},
-    "overlap": 11,
-    "versions": {"grader": "1", "checks": "1"},
-}
+ANSWERS = {"overlap": 11, "by_solver": {"test/solver": {"original": 32, "candidate": 12}}}
+EVIDENCE = {**runs.evidence(28, 9), **ANSWERS, "versions": {"grader": "1", "checks": "1"}}
 
 
 @pytest.fixture
-def cli(neighbors: CommandLine) -> CommandLine:
+def cli(neighbors):
     return neighbors
 
 
@@ -42,7 +38,7 @@ def add_evidence(db: Path, run: Run, identity: str, evidence: dict[str, Any], ve
         update_standings(session, [identity])
 
 
-def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
+def test_a_list_by_pages(cli, run):
     every = listed(cli)
     assert len(every) == 5
     assert [identity for identity in every if identity in {ADD, WRONG, ODD}] == [ADD, WRONG, ODD]
@@ -54,7 +50,7 @@ def test_a_list_by_pages(cli: CommandLine, run: Run) -> None:
     assert "no more candidates of run match" in cli("list", "--after", every[4])[1]
 
 
-def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
+def test_a_list_by_filters(cli, run, db):
     finding = {"name": "number_added", "severity": "fatal", "detail": "4"}
     add_evidence(db, run, WRONG, {"findings": [finding]}, "rejected")
     decoy = {"findings": [{**finding, "name": "too_long", "detail": '"name": "number_added"'}]}
@@ -83,7 +79,7 @@ def test_a_list_by_filters(cli: CommandLine, run: Run, db: Path) -> None:
     )
 
 
-def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db: Path) -> None:
+def test_show_has_texts_verdicts_and_the_answers(cli, run, db):
     add_evidence(db, run, ADD, EVIDENCE, "accepted")
     out = cli.ok("show", ADD).out
     lines = squeezed(out)
@@ -108,13 +104,12 @@ def test_show_has_texts_verdicts_and_the_answers(cli: CommandLine, run: Run, db:
     assert "␛[2Jwhat?" in cli("show", ODD)[1]
 
 
-def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli: CommandLine, run: Run, db: Path) -> None:
+def test_show_raw_has_the_prompt_the_answer_and_the_cost(cli, run, db):
     body = completion("<b>Add 2 and 3.</b>")
     prompt = (("system", "Say it in other words."), ("user", "<problem>\nWhat is 2+3?\n</problem>"))
     with Database.open(db) as database, database.write() as session:
-        asked = add_ask(
-            *(session, run.id, body), kind="propose", about=SUM.id, prompt=prompt, tokens=(120, 30), usd=0.25
-        )
+        about = {"kind": "propose", "about": SUM.id, "prompt": prompt}
+        asked = add_ask(session, run.id, body, **about, tokens=(120, 30), usd=0.25)
         add_ask(session, run.id, "{}", scope="solver_1", about=ADD, tokens=(40, 400), usd=None)
         of_two = ProposalRow.candidate_id.in_([ADD, ODD])
         session.execute(update(ProposalRow).where(of_two).values(ask_id=asked))

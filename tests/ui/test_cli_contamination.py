@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
 from runs import Proposed, add_run
 
 from service.database import Database
@@ -14,7 +13,7 @@ TRAINS = "Two trains leave at noon, 300 km apart, at 60 and 90 km per hour. When
 
 
 @pytest.fixture
-def cli(cli: CommandLine) -> CommandLine:
+def cli(cli):
     """Return `tagrpo` in a folder with the question set "mine"."""
     write("mine.jsonl", (TRAINS, "2 pm"), (HENS, "144"))
     cli("questions", "import", "mine.jsonl")
@@ -35,7 +34,7 @@ def checked() -> list[tuple[str, int, int]]:
         return overlaps_with(session, load_benchmark("bench.jsonl").problems_hash)
 
 
-def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> None:
+def test_repeated_problems_are_listed_without_their_texts(cli):
     write("bench.jsonl", (HENS.replace("12", "$12$"), "144"), ("What is 1+1?", "2"), (TRAINS, "2 pm"))
     command = ("questions", "contamination", "mine", "--benchmark", "bench.jsonl")
     _, out, err = cli.warned(*command)
@@ -44,15 +43,13 @@ def test_repeated_problems_are_listed_without_their_texts(cli: CommandLine) -> N
     assert "exact=2, fuzzy=0, n-gram=0, variant=0" in out
     text = cli(*command, "--json")[1]
     pairs = json.loads(text)["pairs"]
-    assert [(pair["row"], pair["problem_row"], pair["measure"], pair["score"]) for pair in pairs] == [
-        (1, 0, "exact", 100.0),
-        (0, 2, "exact", 100.0),
-    ]
+    found = [(pair["row"], pair["problem_row"], pair["measure"], pair["score"]) for pair in pairs]
+    assert found == [(1, 0, "exact", 100.0), (0, 2, "exact", 100.0)]
     assert "farmer" not in text
     assert checked() == [("mine", 2, 0)]
 
 
-def test_thresholds_are_options(cli: CommandLine) -> None:
+def test_thresholds_are_options(cli):
     write("bench.jsonl", (f"{HENS} Show every step of your work and check it.", "144"))
     command = ["questions", "contamination", "mine", "--benchmark", "bench.jsonl"]
     cli.ok(*command, "--threshold", "0.9")
@@ -60,7 +57,7 @@ def test_thresholds_are_options(cli: CommandLine) -> None:
     cli.ok(*command, "--ngram", "40")
 
 
-def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
+def test_neighbors_are_checked_beside_their_questions(cli):
     neighbor = "How many eggs are laid in 4 weeks by 12 hens, if each hen of the farm lays 3 eggs a week?"
     with Database.open("tagrpo.db") as db:
         add_run(db, "run", [(HENS, "144", [Proposed(neighbor)])])
@@ -74,7 +71,7 @@ def test_neighbors_are_checked_beside_their_questions(cli: CommandLine) -> None:
     assert checked() == [("farm@1", 1, 0), ("mine", 0, checked()[1][2])]
 
 
-def test_bad_usage_exits_with_2(cli: CommandLine) -> None:
+def test_bad_usage_exits_with_2(cli):
     cli.within("questions", "contamination").refuses(
         {
             "none --benchmark mine.jsonl": 'no question set "none"',

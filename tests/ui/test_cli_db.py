@@ -6,7 +6,6 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
 from json_rows import write_rows
 from runs import open_empty
 from sqlalchemy import text
@@ -18,7 +17,7 @@ pytestmark = pytest.mark.sqlite  # pages of a file
 
 
 @pytest.fixture
-def db(cli: CommandLine) -> Path:
+def db(cli):
     path = Path("t.db")
     with open_empty(path) as database, database.write() as session:
         session.execute(text("CREATE TABLE ballast (content)"))
@@ -26,12 +25,12 @@ def db(cli: CommandLine) -> Path:
     return path
 
 
-def test_a_sound_database_is_called_so(cli: CommandLine, db: Path) -> None:
+def test_a_sound_database_is_called_so(cli, db):
     sound = f"database  t.db\nrevision  {HEAD_REVISION}\nsets      0\nno problems found\n"
     assert cli.ok("db", "check", "--db", db).out == sound
 
 
-def test_what_is_wrong_is_named(cli: CommandLine, db: Path) -> None:
+def test_what_is_wrong_is_named(cli, db):
     with sqlite3.connect(db) as connection:
         connection.execute("INSERT INTO run_questions VALUES ('no run', 0, 'no question')")
     done = cli("db", "check", "--db", db, "--json")
@@ -41,7 +40,7 @@ def test_what_is_wrong_is_named(cli: CommandLine, db: Path) -> None:
     assert "restore a backup" in done.err
 
 
-def test_damaged_pages_are_named(cli: CommandLine, db: Path) -> None:
+def test_damaged_pages_are_named(cli, db):
     with sqlite3.connect(db) as connection:
         size = connection.execute("PRAGMA page_size").fetchone()[0]
         query = "SELECT rootpage FROM sqlite_master WHERE name = 'runs'"
@@ -54,9 +53,7 @@ def test_damaged_pages_are_named(cli: CommandLine, db: Path) -> None:
     assert not Path("copy.db").exists()
 
 
-def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
-    cli: CommandLine, db: Path, tmp_path: Path
-) -> None:
+def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(cli, db, tmp_path):
     folder = tmp_path / "copies"
     folder.mkdir()
     with Database.open(db) as writer, writer.write() as session:
@@ -70,7 +67,7 @@ def test_a_copy_is_whole_while_somebody_writes_and_needs_nothing_beside_it(
     assert "does not exist. Create it first" in refused
 
 
-def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLine, tmp_path: Path) -> None:
+def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli, tmp_path):
     broken = tmp_path / "broken.db"
     broken.write_bytes(b"question,answer\n" * 1000)
     before = sorted(tmp_path.rglob("*"))
@@ -78,7 +75,7 @@ def test_nothing_of_a_copy_is_left_where_the_database_is_damaged(cli: CommandLin
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_space_of_what_was_removed_is_given_back(cli: CommandLine, db: Path) -> None:
+def test_space_of_what_was_removed_is_given_back(cli, db):
     with Database.open(db) as database, database.write() as session:
         session.execute(text("DROP TABLE ballast"))
     done = cli("db", "upgrade", "--vacuum", "--db", db, "--json")
@@ -87,9 +84,7 @@ def test_space_of_what_was_removed_is_given_back(cli: CommandLine, db: Path) -> 
     assert db.stat().st_size == sizes["bytes_after"]
 
 
-def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_database_alone(
-    cli: CommandLine, db: Path
-) -> None:
+def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_database_alone(cli, db):
     Path("empty.db").touch()
     assert "the database is empty" in cli.refused("runs", "list", "--db", "empty.db")
     assert Path("empty.db").stat().st_size == 0
@@ -98,7 +93,7 @@ def test_reading_writes_nothing_to_an_empty_file_and_an_upgrade_leaves_a_new_dat
     assert db.read_bytes() == before
 
 
-def test_a_wrong_name_or_file_leaves_no_new_database(cli: CommandLine) -> None:
+def test_a_wrong_name_or_file_leaves_no_new_database(cli):
     row = {"question": "What is 1 + 1?", "answer": "2"}
     write_rows("sums.jsonl", row)
     write_rows("responses.jsonl", {**row, "response": "2"})

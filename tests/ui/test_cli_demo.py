@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine
 
 import sandbox.demo.steps
 import ui.demo_report
@@ -19,7 +18,7 @@ REPORTS: list[list[str]] = []
 
 
 @pytest.fixture
-def cli(command_line: CommandLine, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def cli(command_line, monkeypatch):
     """Run the demo of two cheap steps in place of the real ones; reports are only counted."""
     monkeypatch.setattr(command, "NEEDED", ("json",))
     monkeypatch.setattr(sandbox.demo.steps, "demo_steps", cheap_steps)
@@ -48,7 +47,7 @@ def put_questions(folder: Path) -> None:
     folder.with_suffix(".jsonl").write_text(QUESTION)
 
 
-def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_path: Path) -> None:
+def test_each_step_is_printed_as_a_command_and_done_once(cli, tmp_path):
     put_questions(tmp_path / "here")
     first = cli.ok("demo", "--folder", "here")
     assert "$ tagrpo questions import here.jsonl --name own --db here/tagrpo.db" in first.out
@@ -63,7 +62,7 @@ def test_each_step_is_printed_as_a_command_and_done_once(cli: CommandLine, tmp_p
     assert len(REPORTS) == 1
 
 
-def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_path: Path) -> None:
+def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli, tmp_path):
     stopped = cli("demo", "--folder", "here")
     assert stopped.code == 2
     assert "here.jsonl" in stopped.err
@@ -74,7 +73,7 @@ def test_it_stops_at_a_step_that_fails_and_goes_on_there(cli: CommandLine, tmp_p
     assert REPORTS == [["Import", "Propose"]]
 
 
-def test_a_report_on_other_recipes_is_written_again(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_report_on_other_recipes_is_written_again(cli, tmp_path):
     put_questions(tmp_path / "here")
     for number, options in enumerate(((), ("--seeds", "2"), ("--recipes", "grpo"), ()), start=1):
         cli.ok("demo", "--folder", "here", *options)
@@ -82,7 +81,7 @@ def test_a_report_on_other_recipes_is_written_again(cli: CommandLine, tmp_path: 
     assert "nothing was changed" in cli("demo", "--folder", "here").out
 
 
-def test_a_folder_of_the_user_is_left_alone(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_folder_of_the_user_is_left_alone(cli, tmp_path):
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "truth.jsonl").write_text("mine")
@@ -91,9 +90,7 @@ def test_a_folder_of_the_user_is_left_alone(cli: CommandLine, tmp_path: Path) ->
     assert (folder / "truth.jsonl").read_text() == "mine"
 
 
-def test_an_exit_code_that_is_expected_does_not_stop_it(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_exit_code_that_is_expected_does_not_stop_it(cli, tmp_path, monkeypatch):
     # A gold that fails against itself is held back: exit code 3.
     (tmp_path / "here.jsonl").write_text(f'{QUESTION}\n{{"question": "Why?", "answer": ""}}')
     stopped = cli("demo", "--folder", "here")
@@ -109,9 +106,7 @@ def test_an_exit_code_that_is_expected_does_not_stop_it(
     assert "(Exit code 3 is expected here: one row is bad.)" in done.out
 
 
-def test_recipes_and_packages_are_checked_before_anything_is_written(
-    cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_recipes_and_packages_are_checked_before_anything_is_written(cli, monkeypatch, tmp_path):
     assert "there is no recipe 'nope'" in cli.refused("demo", "--recipes", "ta_grpo, nope")
     monkeypatch.setattr(command, "NEEDED", ("json", "no_such_verl", "no_such_torch"))
     message = cli.refused("demo")
@@ -120,9 +115,7 @@ def test_recipes_and_packages_are_checked_before_anything_is_written(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(cli, tmp_path, monkeypatch):
     from trainer_adapter.runs.launching import TrainEnd
     from trainer_adapter.runs.run_folder import RunFolder
 

@@ -3,13 +3,12 @@
 import json
 import random
 import shutil
-from collections.abc import Callable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, run_here, words
+from command_line import run_here, words
 from eval_runs import add_eval_run
 from json_rows import read_rows, write_rows
 from rollout_shards import write_run
@@ -25,13 +24,13 @@ QUESTIONS, N, SAMPLES = 20, 2, 8
 
 
 @pytest.fixture(autouse=True)
-def few_replicates(monkeypatch: pytest.MonkeyPatch) -> None:
+def few_replicates(monkeypatch):
     """Intervals of forecasts need not be exact here."""
     monkeypatch.setattr("evaluator.signal.shapes.REPLICATES", 4)
 
 
 @pytest.fixture
-def db(built: Callable[[Any], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def db(built, tmp_path, monkeypatch):
     """Return a copy of the database that commands take."""
     path = Path(shutil.copy(built(make_database), tmp_path / "t.db"))
     monkeypatch.setenv("TAGRPO_DB", str(path))
@@ -85,7 +84,7 @@ def rollouts(path: Path, *, responses: bool = True) -> Path:
     return write_rows(path, *rows)
 
 
-def test_zero_gradient_by_checkpoint_as_text_and_json(cli: CommandLine, db: Path) -> None:
+def test_zero_gradient_by_checkpoint_as_text_and_json(cli, db):
     text = words(cli("diagnose", "base", "end", "--only", "zero-gradient").out)
     assert "What share of questions gives no gradient" in text
     assert "G=8, N=2" in text
@@ -99,7 +98,7 @@ def test_zero_gradient_by_checkpoint_as_text_and_json(cli: CommandLine, db: Path
     assert rows["original, G"]["low"] < rows["original, G"]["share"] < rows["original, G"]["high"]
 
 
-def test_a_run_without_neighbors(cli: CommandLine, db: Path) -> None:
+def test_a_run_without_neighbors(cli, db):
     shares = cli.json("diagnose", "plain", "--only", "zero-gradient")["zero_gradient"]
     assert [row["group"] for row in shares] == ["original, G"]
     assert "0 questions have graded responses to their original and to a neighbor" in cli.refused(
@@ -112,7 +111,7 @@ def test_a_run_without_neighbors(cli: CommandLine, db: Path) -> None:
 
 
 @pytest.mark.slow
-def test_several_parts_of_a_run(cli: CommandLine, db: Path) -> None:
+def test_several_parts_of_a_run(cli, db):
     price = ("--usd-per-gpu-hour", 3.6, "--tokens-per-second", 1000)
     result = cli.json("diagnose", "base", "--only", "cost,forecast", "--n", 2, *price)
     forecast = {row["group"]: row for row in result["forecast"]}
@@ -132,7 +131,7 @@ def test_several_parts_of_a_run(cli: CommandLine, db: Path) -> None:
 
 
 @pytest.mark.slow
-def test_odd_neighbors_go_back_to_review(cli: CommandLine, db: Path, tmp_path: Path) -> None:
+def test_odd_neighbors_go_back_to_review(cli, db, tmp_path):
     sheet = tmp_path / "sheet.jsonl"
     result = cli.json("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet, code=3)
     strategies = {row["strategy"] for row in result["difficulty_strategies"]}
@@ -151,7 +150,7 @@ def test_odd_neighbors_go_back_to_review(cli: CommandLine, db: Path, tmp_path: P
     assert "exists" in cli.refused("diagnose", "base", "--only", "difficulty", "--review-sheet", sheet)
 
 
-def test_flagged_ids_that_are_no_candidates_make_no_sheet(cli: CommandLine, db: Path, tmp_path: Path) -> None:
+def test_flagged_ids_that_are_no_candidates_make_no_sheet(cli, db, tmp_path):
     rows = []
     for q, variant, ordinal in product(range(20), range(3), range(16)):
         reward = int(ordinal < (0 if (q, variant) == (19, 2) else q))
@@ -165,7 +164,7 @@ def test_flagged_ids_that_are_no_candidates_make_no_sheet(cli: CommandLine, db: 
     cli.warned(*asked)
 
 
-def test_diversity_of_runs(cli: CommandLine, db: Path) -> None:
+def test_diversity_of_runs(cli, db):
     result = cli.json("diagnose", "base", "end", "--only", "diversity", "--g", 4)
     assert result["embedding"].startswith("TF-IDF")
     assert len(result["diversity"]) == 2 * QUESTIONS
@@ -175,7 +174,7 @@ def test_diversity_of_runs(cli: CommandLine, db: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_training_is_diagnosed_by_name_and_by_folder(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_training_is_diagnosed_by_name_and_by_folder(cli, tmp_path):
     folder, db = write_run(tmp_path / "ta", (1, 2, 3), questions=6), ("--db", tmp_path / "other.db")
     run_here.ok("train", "rollouts", folder, "--add", *db)
     by_name = cli.json("diagnose", "ta", "--g", 4, *db)
@@ -186,7 +185,7 @@ def test_a_training_is_diagnosed_by_name_and_by_folder(cli: CommandLine, tmp_pat
 
 
 @pytest.mark.slow
-def test_a_report_of_rollouts(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_report_of_rollouts(cli, tmp_path):
     path = rollouts(tmp_path / "r.jsonl")
     done = cli.ok("diagnose", "--rollouts", path, "--g", 4)
     for question in (
@@ -202,7 +201,7 @@ def test_a_report_of_rollouts(cli: CommandLine, tmp_path: Path) -> None:
     assert list(without["left_out"]) == ["diversity"]
 
 
-def test_what_cannot_be_used_is_refused(cli: CommandLine, db: Path) -> None:
+def test_what_cannot_be_used_is_refused(cli, db):
     with Database.open(db) as database:
         problems = [make_problem(f"Is {q} odd?", str(q)) for q in range(3)]
         add_eval_run(database, "half", [(8, 8, 0)] * 3, problems=problems, graded=[4, 8, 8], seed=7)

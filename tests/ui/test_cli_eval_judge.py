@@ -2,16 +2,15 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, squeezed
+from command_line import squeezed
 from eval_sampling import running_server
 from json_rows import write_rows
 from openai_faults import Fault, Seen
-from openai_server import OpenAIServer
 
 OWN = """
 def grade(response, gold):
@@ -45,27 +44,23 @@ def faults(seen: Seen) -> Fault | None:
 
 
 @pytest.fixture
-def server() -> Iterator[OpenAIServer]:
+def server():
     with running_server(answer=replies, faults=faults) as running:
         yield running
 
 
 @pytest.fixture
-def cli(cli: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> CommandLine:
+def cli(cli, monkeypatch, tmp_path):
     monkeypatch.syspath_prepend(tmp_path)
     Path("doubting.py").write_text(OWN)
-    rows = (
-        {"question": "2+2?", "answer": "4", "response": response, "correct": label}
-        for response, label, _ in CASES
-    )
+    row = {"question": "2+2?", "answer": "4"}
+    rows = (row | {"response": response, "correct": label} for response, label, _ in CASES)
     write_rows(Path("rows.jsonl"), *rows)
     return cli.within("eval")
 
 
 @pytest.mark.slow
-def test_a_judge_decides_what_no_rule_did_and_counts_on_demand(
-    cli: CommandLine, server: OpenAIServer
-) -> None:
+def test_a_judge_decides_what_no_rule_did_and_counts_on_demand(cli, server):
     done = cli("import", "rows.jsonl", "--model", "m", "--grader", "doubting:grade", "--json")
     brought = json.loads(done.out)
     assert (done.code, brought["correct"], brought["unknown"]) == (0, 1, 8), done.err
@@ -134,16 +129,14 @@ def test_a_judge_decides_what_no_rule_did_and_counts_on_demand(
     assert (resumed.code, json.loads(resumed.out)["judged"]["correct"]) == (0, 3)
 
 
-def test_a_judge_is_asked_with_a_rollback_journal_too(
-    cli: CommandLine, server: OpenAIServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_judge_is_asked_with_a_rollback_journal_too(cli, server, monkeypatch):
     monkeypatch.setenv("TAGRPO_JOURNAL", "rollback")
     cli("import", "rows.jsonl", "--model", "m", "--grader", "doubting:grade")
     record = cli.json("score", "m.rows", "--judge", MODEL, "--base-url", server.url)
     assert [record[name] for name in ("correct", "empty", "waiting")] == [3, 1, 0]
 
 
-def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenAIServer) -> None:
+def test_what_a_judge_cannot_be_asked_is_refused(cli, server):
     cli("import", "rows.jsonl", "--model", "m")
     judging = ("score", "m.rows", "--base-url", server.url, "--judge")
     for words, message in [
@@ -151,7 +144,7 @@ def test_what_a_judge_cannot_be_asked_is_refused(cli: CommandLine, server: OpenA
         ((MODEL, "--max-usd", "1"), "price"),
         ((MODEL, "retry_final=true"), "does not apply to a judge"),
         ((MODEL, "grader=doubting:grade", "answers=boxed"), "answers=boxed"),
-        ((MODEL, "max_tokens=0"), "max_tokens=0: give an integer"),
+        ((MODEL, "max_tokens=0"), "max_tokens is 0; give an integer"),
     ]:
         assert message in cli.refused(*judging, *words)
     assert not server.paid

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import world
-from command_line import CommandLine, squeezed, words
+from command_line import squeezed, words
 from eval_sampling import running_server
 from forked import Forked
 from openai_faults import always
@@ -21,7 +21,7 @@ from service.database import Database
 pytestmark = pytest.mark.usefixtures("six_sums")
 
 
-def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> None:
+def test_a_run_is_drawn_graded_and_printed(cli, server):
     (run,) = cli.json(*evaluate(server))["runs"]
     expected = {"run": "test-model.sums", "benchmark": "sums", "problems": 6, "samples": 48}
     expected |= {"drawn": 48, "graded": 48, "missing": 0, "stopped": None, "usd": None}
@@ -41,7 +41,7 @@ def test_a_run_is_drawn_graded_and_printed(cli: CommandLine, server: str) -> Non
 
 
 @pytest.mark.slow
-def test_verbose_names_each_request_and_quiet_errors_alone(cli: CommandLine, server: str) -> None:
+def test_verbose_names_each_request_and_quiet_errors_alone(cli, server):
     loud = cli(*evaluate(server, "-v"))
     fates = [line for line in loud.err.splitlines() if "sample request to hosted_vllm/test-model, id" in line]
     assert len(fates) == 6
@@ -54,9 +54,7 @@ def test_verbose_names_each_request_and_quiet_errors_alone(cli: CommandLine, ser
 
 
 @pytest.mark.slow
-def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_another_run(
-    cli: CommandLine, server: str
-) -> None:
+def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_another_run(cli, server):
     cli(*evaluate(server))
     before = stats(server)["requests"]
     done = cli(*evaluate(server, n=32))
@@ -64,16 +62,15 @@ def test_more_samples_ask_only_for_the_missing_ones_and_other_settings_are_anoth
     assert stats(server)["requests"] - before == 6 * 3
     fewer = cli(*evaluate(server))
     assert "test-model.sums: 6 problems, 32 samples per problem" in fewer.out
-    assert "sampling.temperature (0.6 stored, 1.0 given)" in cli.refused(
-        *evaluate(server, "temperature=1", n=32)
-    )
+    hot = evaluate(server, "temperature=1", n=32)
+    assert "sampling.temperature (0.6 stored, 1.0 given)" in cli.refused(*hot)
     assert stats(server)["requests"] - before == 6 * 3
     cli.ok(*evaluate(server, "temperature=1", "--name", "hot"))
     assert rows("tagrpo.db", "SELECT name FROM runs ORDER BY name") == [("hot.sums",), ("test-model.sums",)]
 
 
 @pytest.mark.slow
-def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: CommandLine) -> None:
+def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli):
     with world_server("--version", "0.11.0", "--fault=content_filter=0.3") as server:
         done = cli.warned(*evaluate(server, "samples_per_request=1"))
         (lost,) = rows("tagrpo.db", "SELECT count(*) FROM tasks WHERE state = 'failed'")[0]
@@ -100,7 +97,7 @@ def test_what_a_filter_refuses_is_missing_for_good_until_it_is_asked_again(cli: 
 
 
 @pytest.mark.slow
-def test_what_a_server_says_of_failed_requests_is_shown(cli: CommandLine) -> None:
+def test_what_a_server_says_of_failed_requests_is_shown(cli):
     said = "Incorrect API key provided"
     with world_server("--version", "0.11.0", "--fault=unauthorized=1") as server:
         done = cli(*evaluate(server))
@@ -117,7 +114,7 @@ def test_what_a_server_says_of_failed_requests_is_shown(cli: CommandLine) -> Non
         cli.ok("runs", "show", "test-model.sums")
 
 
-def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_path: Path) -> None:
+def test_several_benchmarks_are_a_run_each(cli, server, tmp_path):
     write_sums(tmp_path / "more.jsonl", 3)
     done = cli.ok(*evaluate(server, "more.jsonl", "--name", "base", n=4))
     assert "base.sums: 6 problems" in done.out
@@ -125,19 +122,18 @@ def test_several_benchmarks_are_a_run_each(cli: CommandLine, server: str, tmp_pa
     assert "--from sums.jsonl=FILE" in cli.refused(*evaluate(server, "more.jsonl", "--from", "x.jsonl"))
 
 
-def test_rows_of_a_known_benchmark_come_from_a_file(cli: CommandLine, server: str, tmp_path: Path) -> None:
+def test_rows_of_a_known_benchmark_come_from_a_file(cli, server, tmp_path):
     short = write_sums(tmp_path / "aime.jsonl", 5)
     assert "--allow-changed" in cli.refused(*evaluate(server, "--from", short, benchmark="aime24"))
-    done = cli.ok(
-        *evaluate(server, "--from", f"aime24={short}", "allow_changed=true", benchmark="aime24", n=2)
-    )
+    given = ("--from", f"aime24={short}", "allow_changed=true")
+    done = cli.ok(*evaluate(server, *given, benchmark="aime24", n=2))
     assert "the content differs from the known version" in words(done.err)
     ((spec,),) = rows("tagrpo.db", "SELECT CAST(spec AS text) FROM runs")
     assert json.loads(spec)["source"]["file"] == "aime.jsonl"
 
 
 @pytest.mark.slow
-def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLine, server: str) -> None:
+def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli, server):
     drawn = (
         "SELECT problem_id, ordinal, seed, completion_tokens FROM samples "
         "JOIN run_problems ON run_problems.id = run_problem_id WHERE run_id = "
@@ -150,15 +146,14 @@ def test_a_trial_of_the_first_problems_grows_with_the_same_seeds(cli: CommandLin
     grown = cli(*evaluate(server, n=2))
     assert "run test-model.sums grows from 2 to 6 problems" in words(grown.err)
     assert stats(server)["paid"] == paid + 4  # a request each: those of the first two stay
-    assert "has 6 problems, not 2; a larger limit can extend" in cli.refused(
-        *evaluate(server, "--limit", "2", n=2)
-    )
+    fewer = evaluate(server, "--limit", "2", n=2)
+    assert "has 6 problems, not 2; a larger limit can extend" in cli.refused(*fewer)
     cli.ok(*evaluate(server, "--name", "whole", n=2))
     trial, whole = (rows("tagrpo.db", drawn.format(f"{name}.sums")) for name in ("test-model", "whole"))
     assert trial == whole
 
 
-def test_golds_that_are_graded_wrong_stop_the_run(cli: CommandLine, server: str, tmp_path: Path) -> None:
+def test_golds_that_are_graded_wrong_stop_the_run(cli, server, tmp_path):
     row = {**world.questions(1)[0], "answer": "maybe", "kind": "integer"}
     (tmp_path / "bad.jsonl").write_text(json.dumps(row) + "\n", encoding="utf-8")
     before = stats(server)["requests"]
@@ -168,14 +163,14 @@ def test_golds_that_are_graded_wrong_stop_the_run(cli: CommandLine, server: str,
     assert "gold answers are not graded correct" in words(allowed.err)
 
 
-def test_a_command_that_cannot_run_is_refused(cli: CommandLine) -> None:
+def test_a_command_that_cannot_run_is_refused(cli):
     Database.open("tagrpo.db").close()
     cli.refuses(
         {
             "eval run --model m": "give either benchmarks, or a published neighbor set",
             "eval run sums.jsonl neighbors=x --model m": "give either benchmarks",
             "eval run neighbors=x --from y --model m": "sources apply only to benchmarks",
-            "eval run sums.jsonl --model m --preset mine": "--preset is 'mine'; give one of: default, paper",
+            "eval run sums.jsonl --model m --preset mine": "--preset: preset is 'mine'; give one of: default",
             "eval run nothing --model m": 'no benchmark "nothing"',
             "eval run sums.jsonl --model noprovider-model": "litellm knows no provider",
             "eval run sums.jsonl --model x sampler=vllm device=cpu": "device does not apply to sampler=vllm",
@@ -183,7 +178,7 @@ def test_a_command_that_cannot_run_is_refused(cli: CommandLine) -> None:
             "runs show nothing": "there is no run 'nothing'",
             "eval score nothing": "there is no run 'nothing'",
             "eval run sums.jsonl --model x grader=no_such:grade": "add its folder to PYTHONPATH",
-            "eval run sums.jsonl --model x --n 0": "--n is 0; give an integer, 1 to 100,000",
+            "eval run sums.jsonl --model x --n 0": "--n: n is 0; give an integer, 1 to 100,000",
         }
     )
     address = ("--base-url", "http://me:secret@localhost")
@@ -193,7 +188,7 @@ def test_a_command_that_cannot_run_is_refused(cli: CommandLine) -> None:
 
 
 @pytest.mark.slow
-def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None:
+def test_a_spent_budget_says_how_to_go_on(cli, server):
     priced = ["price=[1000,1000]", "max_tokens=50"]
     done = cli.warned(*evaluate(server, *priced, "--max-usd", "1"))
     assert "--max-usd 1.0 is spent" in words(done.err)
@@ -205,22 +200,18 @@ def test_a_spent_budget_says_how_to_go_on(cli: CommandLine, server: str) -> None
     assert "price=[10,30]" in cli.refused(*evaluate(server, "--max-usd", "1", "--name", "x"))
 
 
-def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) -> None:
+def test_a_neighbor_set_is_evaluated_in_groups(cli, server):
     first, second = world.questions(2)
     phrased = [Proposed("Starting with $11$ apples, Ada gets $5$ more. How many apples has Ada?")]
     with Database.open("tagrpo.db") as db:
-        add_run(
-            db,
-            "run",
-            [(first["question"], first["answer"], phrased), (second["question"], second["answer"], [])],
-        )
+        asked = [(first["question"], first["answer"], phrased), (second["question"], second["answer"], [])]
+        add_run(db, "run", asked)
     cli.ok("sets", "publish", "math", "--run", "run")
     done = cli.ok("eval", "run", "neighbors=math", "--model", MODEL, "--base-url", server, "--n", "4")
     assert "test-model.math-1: 3 problems" in done.out
     assert "neighbors 1" in squeezed(done.out)
-    placed = rows(
-        "tagrpo.db", "SELECT position, group_id, variant, source_id, strategy FROM run_problems ORDER BY 1"
-    )
+    query = "SELECT position, group_id, variant, source_id, strategy FROM run_problems ORDER BY 1"
+    placed = rows("tagrpo.db", query)
     assert [(row[0], row[2]) for row in placed] == [(0, 0), (1, 1), (2, 0)]
     assert placed[0][1] == placed[1][1] == placed[0][3]
     assert placed[1][3].startswith("c_")
@@ -232,7 +223,7 @@ def test_a_neighbor_set_is_evaluated_in_groups(cli: CommandLine, server: str) ->
 
 
 @pytest.mark.slow
-def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: str, tmp_path: Path) -> None:
+def test_a_dry_run_estimates_runs_and_touches_nothing(cli, server):
     sent = stats(server)["requests"]
     dry = ("price=[10,30]", "max_tokens=1000", "--dry-run", "--json")
 
@@ -257,14 +248,11 @@ def test_a_dry_run_estimates_runs_and_touches_nothing(cli: CommandLine, server: 
     assert (after["trial"], after["trial_questions"], after["questions"]) == ("test-model.sums", 4, 6)
     assert sum(after["usd"]) / 2 == pytest.approx(drawn["usd"] * 2 / 4)  # two of six problems are missing
     assert estimate("--limit", "4", n=4)["usd"] == [0, 0]
-    other = write_sums(tmp_path / "other.jsonl", 3)
-    (wide,) = json.loads(cli(*evaluate(server, *dry, benchmark=str(other), n=4)).out)["runs"]
-    assert wide["usd"][1] / drawn["usd"] == pytest.approx(3 / 4 * 1.9 * 2)
     assert stats(server)["requests"] == sent
 
 
 @pytest.mark.slow
-def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) -> None:
+def test_a_run_of_boxed_answers_is_another_run(cli, server):
     cli.ok(*evaluate(server, "answers=boxed", "--name", "b", n=2))
     assert "answers boxed" in squeezed(cli("runs", "show", "b.sums").out)
     cli.ok(*evaluate(server, "--name", "a", n=2))
@@ -277,9 +265,7 @@ def test_a_run_of_boxed_answers_is_another_run(cli: CommandLine, server: str) ->
 
 
 @pytest.mark.slow
-def test_a_run_may_be_graded_by_a_function_of_the_users_and_is_shown_with_its_settings(
-    cli: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_users_function_grades_a_run_and_settings_are_shown(cli, server, tmp_path, monkeypatch):
     (tmp_path / "strict_sums.py").write_text("def grade(response, gold): return None\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     run = evaluate(server, "--name", "b", "grader=strict_sums:grade", "max_tokens=3", n=2)
@@ -296,9 +282,7 @@ def test_a_run_may_be_graded_by_a_function_of_the_users_and_is_shown_with_its_se
     assert "grader" in cli.refused(*run)
 
 
-def test_a_run_goes_on_by_its_name_with_its_settings(
-    cli: CommandLine, server: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_goes_on_by_its_name_with_its_settings(cli, server, tmp_path, monkeypatch):
     given = ("--name", "r", "max_requests=2", "price=[1,1]", "samples_per_request=1")
     cli.warned(*evaluate(server, *given, n=2))
     assert "10 samples missing; `tagrpo resume" in cli.warned("runs", "show").err
@@ -319,7 +303,7 @@ def test_a_run_goes_on_by_its_name_with_its_settings(
     assert "there is no run 'n=3'" in cli.refused("resume", "n=3", "--db", tmp_path / "tagrpo.db")
 
 
-def test_failures_in_a_row_end_an_evaluation_where_it_is_told_to(cli: CommandLine) -> None:
+def test_failures_in_a_row_end_an_evaluation_where_it_is_told_to(cli):
     with running_server(faults=always("bad_request")) as server:
         done = cli(*evaluate(server.url, "max_concurrency=1", "samples_per_request=1", "halt_after=3"))
     assert (done.code, sum(server.asked.values())) == (1, 3)
@@ -327,7 +311,7 @@ def test_failures_in_a_row_end_an_evaluation_where_it_is_told_to(cli: CommandLin
 
 
 @pytest.mark.slow
-def test_a_warning_names_the_server_that_does_not_answer(cli: CommandLine) -> None:
+def test_a_warning_names_the_server_that_does_not_answer(cli):
     with running_server(latency_s=2.5) as server:
         done = cli(*evaluate(server.url, "--limit", 1, "stall_s=1"))
     assert done.code == 0, done.err
@@ -336,7 +320,7 @@ def test_a_warning_names_the_server_that_does_not_answer(cli: CommandLine) -> No
 
 
 @pytest.mark.slow
-def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
+def test_sigterm_waits_no_longer_than_its_grace(cli):
     with world_server("--latency", "60") as url:
         process = Forked(*map(str, evaluate(url, "grace_s=0.5")))
         while stats(url)["in_flight"] < 6 and process.poll() is None:
@@ -348,7 +332,7 @@ def test_sigterm_waits_no_longer_than_its_grace(cli: CommandLine) -> None:
     assert "Traceback" not in errors
 
 
-def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli: CommandLine) -> None:
+def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli):
     with running_server(answer=world.answer) as server:
         done = cli.ok(*evaluate(server.url, "seed=none"))
         assert not any("seed" in seen.body for seen in server.requests)
@@ -360,9 +344,7 @@ def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli: Comman
 
 
 @pytest.mark.slow
-def test_profiles_stand_in_a_file_beside_the_database_and_keys_in_no_file(
-    cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_profiles_stand_in_a_file_beside_the_database_and_keys_in_no_file(cli, tmp_path, monkeypatch):
     (tmp_path / "team").mkdir()
     profiles = tmp_path / "team" / "tagrpo.toml"
     (tmp_path / "few.toml").write_text("n = 4\nlimit = 2\n")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from command_line import CommandLine, squeezed, words
+from command_line import squeezed, words
 from eval_runs import add_eval_run, make_problems
 from sqlalchemy import text
 
@@ -12,7 +12,7 @@ from service.database import Database
 
 
 @pytest.fixture
-def cli(cli: CommandLine) -> CommandLine:
+def cli(cli):
     return cli.within("eval")
 
 
@@ -26,7 +26,7 @@ def half_boxed(db: Database, name: str) -> None:
     add_eval_run(db, name, [(4, 0, 0)] * 2, problems=make_problems(2), texts=said, graded=[0, 0])
 
 
-def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
+def test_boxed_answers_alone_are_counted_next_to_all(cli):
     with Database.open("tagrpo.db") as db:
         half_boxed(db, "a")
         half_boxed(db, "b")
@@ -56,7 +56,7 @@ def test_boxed_answers_alone_are_counted_next_to_all(cli: CommandLine) -> None:
     assert "--dry-run estimates the cost of a judge" in cli("score", "a", "--dry-run").err
 
 
-def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:
+def test_grades_of_another_version_are_compared(cli):
     with Database.open("tagrpo.db") as db:
         half_boxed(db, "a")
         cli("score", "a")
@@ -75,7 +75,7 @@ def test_grades_of_another_version_are_compared(cli: CommandLine) -> None:
     assert [(change["old"], change["new"]) for change in as_json["changes"]] == [("unknown", "correct")] * 2
 
 
-def test_responses_are_shown_searched_and_paged(cli: CommandLine) -> None:
+def test_responses_are_shown_searched_and_paged(cli):
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "open", [(8, 4, 0)] * 3)
     page = cli.json("show", "open", "2", "--limit", "3")
@@ -91,7 +91,7 @@ def test_responses_are_shown_searched_and_paged(cli: CommandLine) -> None:
     assert "0 to 2" in cli.refused("show", "open", "6")
 
 
-def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
+def test_nothing_of_a_gated_benchmark_is_printed(cli):
     with Database.open("tagrpo.db") as db:
         for version in ("old grader", "older grader"):
             texts = {"texts": lambda *_: "SECRET \\boxed{SECRET}", "answers": [["SECRET", "SECRET"]]}
@@ -107,7 +107,7 @@ def test_nothing_of_a_gated_benchmark_is_printed(cli: CommandLine) -> None:
     assert "cannot be searched" in cli.refused("show", "old", "0", "--text", "boxed")
 
 
-def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli: CommandLine) -> None:
+def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli):
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.test", [(4, 1, 0), (4, 0, 0)])
     label = ("label", "base.test", "1", "2", "--reviewer", "ada")
@@ -137,7 +137,7 @@ def test_a_persons_grade_counts_is_reported_and_can_be_left_out(cli: CommandLine
     )
 
 
-def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli: CommandLine) -> None:
+def test_commands_on_runs_of_neighbors_point_to_those_on_eval_runs(cli):
     with Database.open("tagrpo.db") as db:
         add_eval_run(db, "base.sums", [(1, 1, 0)])
     anywhere = cli.within()

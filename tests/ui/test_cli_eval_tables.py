@@ -3,12 +3,9 @@
 import csv
 import io
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from command_line import CommandLine
 from eval_runs import Counts, add_eval_run
 from runs import open_empty
 
@@ -23,20 +20,19 @@ def make_database(folder: Path) -> None:
     with open_empty(folder / "t.db") as db:
         for name, counts in (("base", BASE), ("tuned", TUNED)):
             for benchmark in ("aime24", "own"):
-                add_eval_run(
-                    db, f"{name}.{benchmark}", counts, benchmark=benchmark, model=f"Qwen/Qwen3-4B-{name}"
-                )
+                about = {"benchmark": benchmark, "model": f"Qwen/Qwen3-4B-{name}"}
+                add_eval_run(db, f"{name}.{benchmark}", counts, **about)
         add_eval_run(db, "open", [(8, 2, 0), (4, 0, 0)], graded=[8, 2], finished=False)
 
 
 @pytest.fixture
-def cli(cli: CommandLine, built: Callable[[Any], Path]) -> CommandLine:
+def cli(cli, built):
     """Run `tagrpo ...` beside a copy of that database."""
     shutil.copy(built(make_database), "tagrpo.db")
     return cli
 
 
-def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
+def test_list_shows_where_each_run_stands(cli):
     done = cli("runs", "list", "--kind", "eval")
     lines = {line.split()[0]: " ".join(line.split()) for line in done.out.splitlines()[1:]}
     line = f"base.aime24 eval aime24 Qwen/Qwen3-4B-base samples=128, graded=128, pass_at_1={41 / 128:.4g}"
@@ -54,7 +50,7 @@ def test_list_shows_where_each_run_stands(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize("command", ["report base", "compare tuned base"])
-def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(cli: CommandLine, command: str) -> None:
+def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(cli, command):
     assert f"`tagrpo eval score {command.split()[1]}.aime24 --answers boxed`" in cli.refused(
         "eval", *command.split(), "--answers", "boxed"
     )
@@ -62,12 +58,10 @@ def test_boxed_answers_can_be_asked_for_and_how_to_grade_them_is_said(cli: Comma
     cli.refused("eval", *command.split(), "--answers", "some")
 
 
-def test_report_prints_the_table_of_the_paper_or_none(cli: CommandLine) -> None:
+def test_report_prints_the_table_of_the_paper_or_none(cli):
     done = cli("eval", "report", "base", "Ours=tuned", "--paper", "Qwen3-4B")
     lines = done.out.splitlines()
-    assert lines[0].startswith(
-        "pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv:"
-    )
+    assert lines[0].startswith("pass@32, percent, with 95% intervals: new problems; paper: Qwen3-4B in arXiv")
     assert lines[2].split() == ["base", "-", "-", "75.00", "-", "-", "-", "-", "-", "-", "75.00"]
     assert lines[4].split()[:4] == ["Ours", "-", "-", "100.00"]
     assert "66.73(!)" in done.out
@@ -80,7 +74,7 @@ def test_report_prints_the_table_of_the_paper_or_none(cli: CommandLine) -> None:
     assert "(paper)" not in plain
 
 
-def test_reports_and_comparisons_are_written_by_their_endings(cli: CommandLine) -> None:
+def test_reports_and_comparisons_are_written_by_their_endings(cli):
     begins = {"t.md": "**pass@32", "t.tex": "% needs", "t.csv": "source,run,label"}
     for name, beginning in begins.items():
         done = cli("eval", "report", "base", "tuned", "--out", name)
@@ -97,7 +91,7 @@ def test_reports_and_comparisons_are_written_by_their_endings(cli: CommandLine) 
     assert "tuned" in Path("c.json").read_text(encoding="utf-8")
 
 
-def test_csv_and_json_hold_every_value_at_full_precision(cli: CommandLine) -> None:
+def test_csv_and_json_hold_every_value_at_full_precision(cli):
     printed = cli("eval", "report", "base", "--format", "csv").out
     rows = list(csv.DictReader(io.StringIO(printed)))
     assert [int(row["k"]) for row in rows if row["benchmark"] == "own"] == [1, 2, 4, 8, 16, 32]
@@ -113,7 +107,7 @@ def test_csv_and_json_hold_every_value_at_full_precision(cli: CommandLine) -> No
     assert found["notes"]
 
 
-def test_other_metrics_and_pooled_seeds(cli: CommandLine) -> None:
+def test_other_metrics_and_pooled_seeds(cli):
     def value(*arguments: str) -> float:
         found = cli.json("eval", "report", "base.own", "--k", "2", *arguments)
         return float(next(row["value"] for row in found["scores"] if row["k"] == 2))
@@ -129,7 +123,7 @@ def test_other_metrics_and_pooled_seeds(cli: CommandLine) -> None:
     assert (row["samples"], row["run"], row["value"]) == (64, "base.own+tuned.own", 98 / 256)
 
 
-def test_what_cannot_be_done_says_why(cli: CommandLine) -> None:
+def test_what_cannot_be_done_says_why(cli):
     Path("there.md").touch()
     Path("there.json").touch()
     cli.within("eval").refuses(
@@ -153,7 +147,7 @@ def test_what_cannot_be_done_says_why(cli: CommandLine) -> None:
     )
 
 
-def test_compare_prints_differences_and_changed_problems(cli: CommandLine) -> None:
+def test_compare_prints_differences_and_changed_problems(cli):
     done = cli("eval", "compare", "tuned", "base", "--k", "1,32")
     lines = done.out.splitlines()
     assert lines[0] == "pass@k, A = tuned, B = base; percent, differences in points"

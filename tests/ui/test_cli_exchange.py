@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, squeezed
+from command_line import squeezed
 from json_rows import write_rows
 
 from service.database import Database
@@ -21,13 +21,13 @@ ROWS = [
 
 
 @pytest.fixture
-def cli(cli: CommandLine) -> CommandLine:
+def cli(cli):
     write_rows(Path("rows.jsonl"), *ROWS)
     write_rows(Path("sums.jsonl"), {"question": "2+2?", "answer": "4"})
     return cli.within("eval")
 
 
-def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
+def test_responses_come_in_are_compared_and_go_out(cli):
     arguments = ("import", "rows.jsonl", "--model", "a/b", "--benchmark", "sums.jsonl", "--by", "inside")
     done = cli.warned(*arguments)
     assert "responses that match no problem of sums: 1" in done.err
@@ -64,7 +64,7 @@ def test_responses_come_in_are_compared_and_go_out(cli: CommandLine) -> None:
     assert "unknown" in basis.splitlines()[2]
 
 
-def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
+def test_scores_that_are_points_are_told_and_left_out(cli):
     """Points are no grades; they stood beside ours as "0 alike (0.0%)"."""
     write_rows(Path("points.jsonl"), *({**row, "score": 5} for row in ROWS))
     told = cli("import", "points.jsonl", "--model", "m", "--name", "points")
@@ -73,7 +73,7 @@ def test_scores_that_are_points_are_told_and_left_out(cli: CommandLine) -> None:
     assert json.loads(alone.out)["agreement"] is None
 
 
-def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
+def test_uneven_numbers_of_responses_lack_nothing(cli):
     rows = [{"question": "2+2?", "answer": "4", "response": "4"}] * 3
     rows += [{"question": "3+3?", "answer": "6", "response": "6"}]
     write_rows(Path("uneven.jsonl"), *rows)
@@ -81,7 +81,7 @@ def test_uneven_numbers_of_responses_lack_nothing(cli: CommandLine) -> None:
     assert {"fewest samples 1", "most samples 3", "missing 0"} <= {*squeezed(done.out)}
 
 
-def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLine) -> None:
+def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli):
     for arguments, message in [
         (("import", "rows.jsonl"), "does not state its model. Give it with --model"),
         (("import", "none.jsonl", "--model", "m"), "none.jsonl: no such file"),
@@ -98,7 +98,7 @@ def test_what_cannot_be_done_is_refused_before_anything_is_stored(cli: CommandLi
 
 
 @pytest.mark.slow
-def test_as_a_module_of_python_it_grades_in_processes_of_its_own(cli: CommandLine) -> None:
+def test_as_a_module_of_python_it_grades_in_processes_of_its_own(cli):
     """These import what was run; the module is also what verifiers loads, which may be absent."""
     done = subprocess.run(
         [sys.executable, "-m", "tagrpo", "eval", "import", "rows.jsonl", "--model", "a/b"],

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
 from eval_runs import add_eval_run, make_problems
 from rollout_shards import make_record
 from runs import Proposed, add_run, open_empty
@@ -32,15 +31,13 @@ def make_database(folder: Path) -> Path:
         proposed = [Proposed(CANDIDATE, strategy=f"s {HOSTILE}", model=f"m {HOSTILE}")]
         add_run(db, "run", [(QUESTION, f"4 {HOSTILE}", proposed)], level=HOSTILE, subject=HOSTILE)
         publish(db, "set", run="run")
-        problems = make_problems(1, HOSTILE)
-        add_eval_run(
-            db, "eval", [(2, 1, 0)], benchmark=f"b {HOSTILE}", problems=problems, texts=lambda *_: HOSTILE
-        )
+        about = {"benchmark": f"b {HOSTILE}", "problems": make_problems(1, HOSTILE)}
+        add_eval_run(db, "eval", [(2, 1, 0)], **about, texts=lambda *_: HOSTILE)
     return path
 
 
 @pytest.fixture
-def db(tmp_path: Path, cli: CommandLine) -> Path:
+def db(tmp_path, cli):
     path = make_database(tmp_path)
     row = {"question": f"What is $2+2$? {HOSTILE}", "answer": "4", "level": HOSTILE}
     Path("rows.jsonl").write_text(json.dumps(row))
@@ -50,7 +47,7 @@ def db(tmp_path: Path, cli: CommandLine) -> Path:
 
 
 @pytest.mark.slow
-def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path) -> None:
+def test_no_command_lets_a_text_command_the_terminal(cli, db):
     listed = cli.json("rephrase", "list", "--db", db)["candidates"][0]
     assert listed["text"] == CANDIDATE
     rollout = cli.json("train", "rollouts", "--db", db)["rollouts"][0]["id"]
@@ -74,7 +71,7 @@ def test_no_command_lets_a_text_command_the_terminal(cli: CommandLine, db: Path)
                 json.loads(done.out)
 
 
-def test_errors_spell_them_out_too(cli: CommandLine) -> None:
+def test_errors_spell_them_out_too(cli):
     for words in (["sets", "show", HOSTILE], ["questions", "list", "--limit", HOSTILE], [HOSTILE]):
         done = cli(*words)
         assert done.code == 2
@@ -87,7 +84,7 @@ def test_errors_spell_them_out_too(cli: CommandLine) -> None:
 
 @pytest.mark.slow
 @pytest.mark.sqlite  # its program has an environment of its own
-def test_a_terminal_gets_colours_of_ours_alone(db: Path) -> None:
+def test_a_terminal_gets_colours_of_ours_alone(db):
     """On a terminal rich writes escapes of its own; those of a text stay spelled out."""
     call = command("rephrase", "list", "--db", str(db))
     environment = {"FORCE_COLOR": "1", "COLUMNS": "300", "PYTHONPATH": str(Path(__file__).parents[2])}

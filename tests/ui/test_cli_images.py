@@ -5,18 +5,18 @@ import base64
 import json
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import program_world
 import pyarrow.parquet as pq
 import pytest
-from command_line import CommandLine, run_here, squeezed
+from command_line import run_here, squeezed
 from eval_sampling import running_server
 from json_rows import write_rows
 from openai_faults import Fault
-from openai_server import OpenAIServer, server_process
+from openai_server import server_process
 from pictures import picture, pixels
 from sqlalchemy import select, text
 from world_runs import rows
@@ -66,13 +66,13 @@ def answer(messages: Sequence[dict[str, Any]], n: int, seed: int | None) -> list
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[OpenAIServer]:
+def server():
     with running_server(answer=answer) as started:
         yield started
 
 
 @pytest.fixture(scope="module")
-def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def place(server, tmp_path_factory):
     """Return a folder in which questions with images were rephrased, judged and published as `shapes@1`."""
     folder = tmp_path_factory.mktemp("images")
     for color in COLORS:
@@ -101,7 +101,7 @@ def place(server: OpenAIServer, tmp_path_factory: pytest.TempPathFactory) -> Ite
 
 
 @pytest.mark.slow
-def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, server: OpenAIServer) -> None:
+def test_proposer_and_solver_see_the_pictures_and_answers_decide(place, server):
     listed = run_here.json("rephrase", "list", "--run", "r")["candidates"]
     verdicts = {(row["text"].count("<image>"), row["status"]) for row in listed}
     assert {(1, "accepted"), (2, "accepted"), (0, "rejected"), (1, "rejected")} == verdicts
@@ -110,7 +110,7 @@ def test_proposer_and_solver_see_the_pictures_and_answers_decide(place: Path, se
     assert "Which number do these stand for together: [red][lime]? Look at" in asked
 
 
-def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer) -> None:
+def test_a_set_is_evaluated_with_its_pictures(place, server):
     asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url]
     (run,) = run_here.json("eval", "run", "neighbors=shapes@1", *asking, "--n", 2)["runs"]
     assert run["samples"] == 12
@@ -122,7 +122,7 @@ def test_a_set_is_evaluated_with_its_pictures(place: Path, server: OpenAIServer)
     )
 
 
-def test_requests_are_stored_without_the_pictures(place: Path) -> None:
+def test_requests_are_stored_without_the_pictures(place):
     with Database.open(place / "tagrpo.db") as db, db.read() as session:
         pictures = [bytes(row.data) for row in session.execute(text("SELECT data FROM images"))]
         bodies = session.scalars(select(AskBodyRow)).all()
@@ -134,14 +134,14 @@ def test_requests_are_stored_without_the_pictures(place: Path) -> None:
         assert not any(base64.b64encode(data)[:40].decode() in body for body in stored)
 
 
-def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place: Path) -> None:
+def test_an_estimate_says_that_images_cost_what_the_model_makes_of_them(place):
     asking = ["--model", "hosted_vllm/other", "price=[1,1]", "--n", 2]
     done = run_here.ok("eval", "run", "neighbors=shapes@1", *asking, "--dry-run")
     assert "images 8" in squeezed(done.out)
     assert "Images are assumed to take 64 to 16,384 tokens each" in done.out
 
 
-def test_a_model_without_eyes_says_so(place: Path) -> None:
+def test_a_model_without_eyes_says_so(place):
     with running_server(answer=answer, faults=lambda _: Fault("no_images")) as started:
         asking = ["--model", "hosted_vllm/test-model", "--base-url", started.url]
         done = run_here("eval", "run", "neighbors=shapes@1", *asking, "--n", 1, "--name", "blind")
@@ -149,7 +149,7 @@ def test_a_model_without_eyes_says_so(place: Path) -> None:
     assert "test-model is not a multimodal model" in done.err
 
 
-def test_a_benchmark_brings_its_pictures(place: Path, server: OpenAIServer) -> None:
+def test_a_benchmark_brings_its_pictures(place, server):
     rows = [{"question": "<image>Double?", "answer": "45", "images": ["lime.img"]}]
     write_rows(place / "own.jsonl", *rows)
     asking = ["--model", "hosted_vllm/test-model", "--base-url", server.url, "--db", "own.db"]
@@ -160,16 +160,14 @@ MODEL = "hosted_vllm/test-model"
 
 
 @pytest.fixture(scope="module")
-def programmer() -> Iterator[str]:
+def programmer():
     with server_process("--answer", f"{program_world.__file__}:answer") as url:
         yield url
 
 
 @pytest.mark.slow
 @pytest.mark.bubblewrap
-def test_programs_from_questions_to_rewards(
-    cli: CommandLine, programmer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_programs_from_questions_to_rewards(cli, programmer, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_rows(tmp_path / "programs.jsonl", *program_world.ROWS)
     cli.ok("questions", "import", "programs.jsonl", "--kind", "code")
@@ -205,9 +203,7 @@ def test_programs_from_questions_to_rewards(
     right = "```python\ndef shout(text): return text.upper() + '!'\n```"
     row = next(row for row in exported if "shout" in str(row["prompt"]))
     truth, about = row["reward_model"]["ground_truth"], row["extra_info"]
-    rewards = [
-        asyncio.run(compute_score("x", response, truth, about))
-        for response in (right, right.replace("upper", "lower"), "\\boxed{NO!}")
-    ]
+    texts = (right, right.replace("upper", "lower"), "\\boxed{NO!}")
+    rewards = [asyncio.run(compute_score("x", response, truth, about)) for response in texts]
     assert [reward["score"] for reward in rewards] == [1.0, 0.0, 0.0]
     assert [reward["reason"] for reward in rewards] == ["tests passed", "tests failed", "tests failed"]

@@ -1,10 +1,9 @@
 """`tagrpo questions` as a user meets it: output, exit codes, help."""
 
 import json
-from pathlib import Path
 
 import pytest
-from command_line import CommandLine, squeezed
+from command_line import squeezed
 from json_rows import write_rows
 
 ROWS = [
@@ -16,24 +15,24 @@ ROWS = [
 
 
 @pytest.fixture
-def cli(cli: CommandLine) -> CommandLine:
+def cli(cli):
     return cli.within("questions")
 
 
 @pytest.fixture
-def mine(tmp_path: Path) -> Path:
+def mine(tmp_path):
     return write_rows(tmp_path / "mine.jsonl", *ROWS)
 
 
 @pytest.fixture
-def more(tmp_path: Path) -> Path:
+def more(tmp_path):
     path = tmp_path / "more.csv"
     lines = [f"Name {number} things {'abcdefghij'[number] * 30}.,{number}" for number in range(10)]
     path.write_text("\n".join(["question,answer", *lines]) + "\n")
     return path
 
 
-def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: Path) -> None:
+def test_an_import_says_what_was_read_held_back_and_why(cli, mine):
     _, out, err = cli.warned("import", str(mine))
     assert {"rows 4", "usable 3"} <= {*squeezed(out)}
     assert "no answer" in out
@@ -51,16 +50,15 @@ def test_an_import_says_what_was_read_held_back_and_why(cli: CommandLine, mine: 
     cli.ok("import", str(mine), "--name", "mine-2")
 
 
-def test_a_solution_column_without_any_box_is_refused(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_solution_column_without_any_box_is_refused(cli, tmp_path):
     rows = [{"question": f"What is {n}+1?", "rationale": "Add.", "correct": str(n + 1)} for n in range(3)]
     write_rows(tmp_path / "boxless.jsonl", *rows)
-    assert "--column answer=NAME; available: correct, question, rationale" in cli.refused(
-        "import", "boxless.jsonl"
-    )
+    refused = cli.refused("import", "boxless.jsonl")
+    assert "--column answer=NAME; available: correct, question, rationale" in refused
     cli.ok("import", "boxless.jsonl", "--column", "answer=correct")
 
 
-def test_bad_input_exits_with_2_and_leaves_no_set(cli: CommandLine, mine: Path, tmp_path: Path) -> None:
+def test_bad_input_exits_with_2_and_leaves_no_set(cli, mine, tmp_path):
     (tmp_path / "broken.jsonl").write_bytes(mine.read_bytes()[:120])
     (tmp_path / "nul.jsonl").write_bytes(b'{"question": "a\\u0000", "answer": "1"}\n')
     cli.refuses(
@@ -77,7 +75,7 @@ def test_bad_input_exits_with_2_and_leaves_no_set(cli: CommandLine, mine: Path, 
     assert not (tmp_path / "tagrpo.db").exists() or cli.json("list") == {"sets": []}
 
 
-def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandLine, mine: Path) -> None:
+def test_options_in_a_column_each_are_missed_and_get_their_letters(cli, mine):
     rows = [
         {"question": "Which is prime?", "A": "4", "B": 5, "C": None, "answer": "B"},
         {"question": "Which is a pet?", "A": "a cat", "B": "a rock", "C": "a cloud", "answer": "0"},
@@ -95,9 +93,7 @@ def test_options_in_a_column_each_are_missed_and_get_their_letters(cli: CommandL
     ]
 
 
-def test_golds_that_are_whole_solutions_are_reported_and_of_many_held_back_the_first_are_listed(
-    cli: CommandLine, mine: Path
-) -> None:
+def test_golds_that_are_whole_solutions_are_reported_and_of_many_held_back_the_first_are_listed(cli, mine):
     solution = "Each bag has 2 * 3 = 6 pens.\nSo all the bags together have 24 pens.\nA: 24"
     rows = [{"question": "How many pens?", "answer": solution}, {"question": "And bags?", "answer": "4"}]
     write_rows(mine, *rows)
@@ -110,7 +106,7 @@ def test_golds_that_are_whole_solutions_are_reported_and_of_many_held_back_the_f
     assert "and 10 more (--json)" in out
 
 
-def test_lists(cli: CommandLine, mine: Path) -> None:
+def test_lists(cli, mine):
     assert "there is no database here" in cli.refused("list")
     cli("import", str(mine))
     out = cli.ok("list").out
@@ -133,7 +129,7 @@ def test_lists(cli: CommandLine, mine: Path) -> None:
     assert "--suspects allows only --run and --limit" in cli("list", "mine", "--suspects")[2]
 
 
-def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:
+def test_show_prints_the_text_as_it_is(cli, mine):
     cli("import", str(mine))
     listed = cli.json("list", "mine", "--level", "2")["questions"][0]
     out = cli.ok("show", listed["id"][:10]).out
@@ -142,10 +138,10 @@ def test_show_prints_the_text_as_it_is(cli: CommandLine, mine: Path) -> None:
     shown = cli.json("show", listed["id"])
     assert shown["sets"] == [{"set": "mine", "row": 1, "held": None}]
     cli.refused("show", "q_zzzz")
-    assert "several ids start" in cli.refused("show", "q_")
+    assert "several questions have ids that start" in cli.refused("show", "q_")
 
 
-def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Path) -> None:
+def test_mixes_are_nested_and_repeatable(cli, mine, more):
     cli("import", str(mine))
     cli("import", str(more))
     options = ("--base", "mine", "--extra", "more", "--chunk", "3", "--seed", "7")
@@ -154,16 +150,14 @@ def test_mixes_are_nested_and_repeatable(cli: CommandLine, mine: Path, more: Pat
     assert "created no" in squeezed(cli("mix", "x2", *options, "--chunks", "1")[1])
     large = cli.json("mix", "x3", *options, "--chunks", "2")
     assert (large["questions"], large["times"]) == (9, 3.0)
-    ids = {
-        name: [question["id"] for question in cli.json("list", name)["questions"]] for name in ("x2", "x3")
-    }
+    ids = {name: [each["id"] for each in cli.json("list", name)["questions"]] for name in ("x2", "x3")}
     assert ids["x3"][:6] == ids["x2"]
     assert "mine + more" in cli("list")[1]
     assert "Import more, or request fewer" in cli.refused("mix", "x9", *options, "--chunks", "8")
     cli.refused("mix", "x9", *options)
 
 
-def test_a_set_is_removed_once_no_run_is_over_it(cli: CommandLine, mine: Path, more: Path) -> None:
+def test_a_set_is_removed_once_no_run_is_over_it(cli, mine, more):
     cli("import", str(mine), "--name", "wrong")
     assert "--yes" in cli.refused("remove", "wrong")
     whole = cli.within()

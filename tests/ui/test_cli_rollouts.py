@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, run_here, squeezed, words
+from command_line import run_here, squeezed, words
 from rescues import write_rescues
 from rollout_shards import make_record, write_run
 from seeded_trainings import seeded_trainings
@@ -17,7 +17,7 @@ run = run_here.within("train", "rollouts")
 
 
 @pytest.fixture(autouse=True)
-def _folder(command_line: CommandLine, tmp_path: Path) -> None:
+def _folder(command_line, tmp_path):
     write_run(tmp_path / "ta")
 
 
@@ -25,17 +25,15 @@ def listed() -> list[dict[str, Any]]:
     return list(RUNS.json("list", "--kind", "train")["runs"])
 
 
-def test_a_folder_is_added_and_its_new_place_too() -> None:
+def test_a_folder_is_added_and_its_new_place_too():
     assert "nowhere: the rollout folder cannot be read" in run.refused("nowhere", "--add")
     Path("empty").mkdir()
     assert "empty: contains no rollouts" in run.refused("empty", "--add")
     assert not Path("tagrpo.db").exists()
     assert {"run ta", "steps 2", "rollouts 32"} <= {*squeezed(run.ok("ta", "--add").out)}
     assert run.json("again=ta", "--add")["folder"] == str(Path("ta").resolve())
-    assert sorted((one["run"], one["recipe"], one["steps"], one["rollouts"]) for one in listed()) == [
-        ("again", "ta_grpo", 2, 32),
-        ("ta", "ta_grpo", 2, 32),
-    ]
+    runs = sorted((one["run"], one["recipe"], one["steps"], one["rollouts"]) for one in listed())
+    assert runs == [("again", "ta_grpo", 2, 32), ("ta", "ta_grpo", 2, 32)]
     assert "Choose one: again, ta" in run.refused("--limit", "1")
     Path("ta").rename("moved")
     said = run.refused("ta")
@@ -45,7 +43,7 @@ def test_a_folder_is_added_and_its_new_place_too() -> None:
     assert len(run.json("ta")["rollouts"]) == 25
 
 
-def test_a_run_shows_its_alarms() -> None:
+def test_a_run_shows_its_alarms():
     with RolloutWriter(Path("odd"), "odd", spec={"recipe": "ta_grpo"}, versions={}) as writer:
         for step, correct in ((1, 0.5), (2, 0.0), (3, 0.0)):
             writer.write(step, [make_record(step)])
@@ -57,7 +55,7 @@ def test_a_run_shows_its_alarms() -> None:
     assert (alarm["step"], alarm["metric"], alarm["value"]) == (2, "tagrpo/correct/mean", 0.0)
 
 
-def test_a_damaged_file_is_named_and_the_rest_is_shown() -> None:
+def test_a_damaged_file_is_named_and_the_rest_is_shown():
     run.ok("ta", "--add")
     Path("ta/step-00000002.parquet").write_bytes(b"PAR1")
     done = run.ok("ta", "--json")
@@ -68,7 +66,7 @@ def test_a_damaged_file_is_named_and_the_rest_is_shown() -> None:
     assert "texts-00000001.parquet: is missing" in run.refused("ta:1:0")
 
 
-def test_rollouts_are_filtered_and_paged() -> None:
+def test_rollouts_are_filtered_and_paged():
     run.ok("ta", "--add")
     first = run.json("--limit", "20")
     rest = run.json("--limit", "20", "--after", str(first["after"]))
@@ -87,7 +85,7 @@ def test_rollouts_are_filtered_and_paged() -> None:
     assert "'x' is not a range" in run.refused("--step", "x")
 
 
-def test_responses_are_searched_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_responses_are_searched_page_by_page(monkeypatch):
     run.ok("ta", "--add")
     every = run.json("ta", "--limit", "40")["rollouts"]
     text = run.json(every[5]["id"])["response"]
@@ -102,7 +100,7 @@ def test_responses_are_searched_page_by_page(monkeypatch: pytest.MonkeyPatch) ->
     assert (part["rollouts"], part["after"]) == ([], every[3]["id"])  # four texts were read
 
 
-def test_one_rollout_is_shown_without_control_characters() -> None:
+def test_one_rollout_is_shown_without_control_characters():
     with RolloutWriter(Path("ta"), "ta") as writer:
         writer.write(3, [make_record(3, response="\x1b[31mred" + "x" * 9000, sampling_log_prob=None)])
     run.ok("ta", "--add")
@@ -114,7 +112,7 @@ def test_one_rollout_is_shown_without_control_characters() -> None:
     assert "no rollout 3:9" in run.refused("3:9")
 
 
-def test_rescued_questions_are_listed() -> None:
+def test_rescued_questions_are_listed():
     write_rescues(Path("staged"))
     run.ok("staged", "--add")
     everything = run.json("--rescued", "all")
@@ -131,7 +129,7 @@ def test_rescued_questions_are_listed() -> None:
     assert "Only recipes with sampling=rescue" in run.refused("ta", "--rescued", "all")
 
 
-def test_pruning_shows_what_goes_and_removes_it_with_yes() -> None:
+def test_pruning_shows_what_goes_and_removes_it_with_yes():
     run.ok("ta", "--add")
     prune = ("ta", "--prune", "2:0")
     shown = squeezed(run.ok(*prune).out)
@@ -145,15 +143,11 @@ def test_pruning_shows_what_goes_and_removes_it_with_yes() -> None:
     assert "Step 1 was pruned" in run.refused("ta:1:0")
 
 
-def test_metrics_of_a_run() -> None:
+def test_metrics_of_a_run():
     run.ok("ta", "--add")
     rows = TRAIN.json("metrics", "--metric", "tagrpo/*", "--metric", "actor/lr")["metrics"]
-    assert [(row["step"], row["metric"], row["value"]) for row in rows] == [
-        (1, "tagrpo/reward/mean", 0.1),
-        (1, "actor/lr", 1e-6),
-        (2, "tagrpo/reward/mean", 0.2),
-        (2, "actor/lr", 1e-6),
-    ]
+    of_step = [[(row["metric"], row["value"]) for row in rows if row["step"] == step] for step in (1, 2)]
+    assert of_step == [[("tagrpo/reward/mean", mean), ("actor/lr", 1e-6)] for mean in (0.1, 0.2)]
     table = [line.split() for line in TRAIN.ok("metrics", "ta", "--metric", "*").out.splitlines()]
     assert table[0] == ["run", "step", "actor/lr", "tagrpo/reward/mean"]
     assert table[-1] == ["ta", "2", "1e-06", "0.2"]
@@ -161,7 +155,7 @@ def test_metrics_of_a_run() -> None:
     assert "no metric 'actor/lrr'. Similar: actor/lr" in TRAIN.refused("metrics", "--metric", "actor/lrr")
 
 
-def test_metrics_of_several_runs_with_seeds_as_mean_and_band(tmp_path: Path) -> None:
+def test_metrics_of_several_runs_with_seeds_as_mean_and_band(tmp_path):
     db = str(seeded_trainings(tmp_path))
     words = ("metrics", "s0", "s1", "s2", "faster", "--metric", "actor/*", "--db", db)
     assert len(TRAIN.json(*words)["metrics"]) == 11

@@ -1,9 +1,7 @@
 """`tagrpo runs list` and `show` as a user meets them."""
 
-from pathlib import Path
-
 import pytest
-from command_line import CommandLine, squeezed
+from command_line import squeezed
 from eval_runs import add_eval_run
 from runs import Asked, Proposed, add_ask, add_run, completion, make_spec
 from sqlalchemy import update
@@ -11,7 +9,7 @@ from sqlalchemy import update
 from service.asks.tables import FAILED, FAILED_TASK, FINAL, OPEN, TaskRow
 from service.database import Database
 from service.questions.question import make_question
-from service.runs.store import Run, find_run, open_run
+from service.runs.store import find_run, open_run
 
 THREE = [Proposed(f"Sum up 2 and 3, way {number}.") for number in range(3)]
 ASKED: list[Asked] = [
@@ -22,26 +20,24 @@ ASKED: list[Asked] = [
 
 
 @pytest.fixture
-def run(neighbors: CommandLine, db: Path) -> Run:
+def run(neighbors, db):
     with Database.open(db) as database:
         return add_run(database, "math-run", ASKED)
 
 
 @pytest.fixture
-def cli(neighbors: CommandLine) -> CommandLine:
+def cli(neighbors):
     return neighbors.within("runs")
 
 
-def test_without_runs(cli: CommandLine) -> None:
-    starts = ", ".join(
-        f"`tagrpo {start}`" for start in ("rephrase run", "eval run", "eval score --judge", "train run")
-    )
+def test_without_runs(cli):
+    starts = "`tagrpo rephrase run`, `tagrpo eval run`, `tagrpo eval score --judge`, `tagrpo train run`"
     assert cli("list") == (0, f"no runs yet; start one with {starts}\n", "")
     assert cli.json("list") == {"runs": []}
     assert "there are no runs yet" in cli.refused("show")
 
 
-def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: Path) -> None:
+def test_the_list_names_sizes_models_and_state(cli, run, db):
     with Database.open(db) as database:
         rules = make_spec(proposer="rules", model="rules", solvers=())
         add_run(database, "by-rules", ASKED[1:], spec=rules, finished=False)
@@ -56,7 +52,7 @@ def test_the_list_names_sizes_models_and_state(cli: CommandLine, run: Run, db: P
     assert (runs["by-rules"]["proposer"], runs["by-rules"]["candidates"]) == ("rules", 2)
 
 
-def test_show_counts_and_names_what_is_missing(cli: CommandLine, run: Run) -> None:
+def test_show_counts_and_names_what_is_missing(cli, run):
     code, out, err = cli("show", "math-run")
     assert (code, err) == (0, "")
     lines = squeezed(out)
@@ -67,7 +63,7 @@ def test_show_counts_and_names_what_is_missing(cli: CommandLine, run: Run) -> No
     assert {"model test/solver", "rule overlap"} <= {*lines}
 
 
-def test_show_in_json_is_whole(cli: CommandLine, db: Path) -> None:
+def test_show_in_json_is_whole(cli, db):
     with Database.open(db) as database:
         add_run(database, "bare", [(f"What is {number}+1?", str(number + 1), []) for number in range(25)])
     found = cli.json("show", "bare")
@@ -79,7 +75,7 @@ def test_show_in_json_is_whole(cli: CommandLine, db: Path) -> None:
     assert "and 5 more (--json)" in shown
 
 
-def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> None:
+def test_open_and_failed_tasks_need_attention(cli, db):
     errors = ["429: too many requests"] * 2 + ["content filter: no"]
     with Database.open(db) as database:
         run = add_run(database, "math-run", [*ASKED, ("Add 1 and 9.", "10", [])], finished=False)
@@ -107,7 +103,7 @@ def test_open_and_failed_tasks_need_attention(cli: CommandLine, db: Path) -> Non
     assert "usd=0.5" in cli("list")[1]
 
 
-def test_runs_of_all_kinds_are_listed_and_shown(cli: CommandLine, run: Run, db: Path) -> None:
+def test_runs_of_all_kinds_are_listed_and_shown(cli, run, db):
     with Database.open(db) as database:
         add_eval_run(database, "base.sums", [(4, 3, 0)])
         with database.write() as session:

@@ -8,10 +8,9 @@ import urllib.request
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
-from command_line import CommandLine, words
+from command_line import words
 from forked import Forked
 from world_runs import MODEL, SAMPLES, rows, stats, world_server, write_sums
 
@@ -45,7 +44,7 @@ def paid(*urls: str) -> "Counter[str]":
     return counts
 
 
-def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums: Path) -> None:
+def test_two_servers_draw_what_one_would_and_share_it(cli, six_sums):
     with two_servers("--latency", "0.02") as urls:
         cli.ok(*evaluate(urls[0], db="alone.db"))
         before = stats(urls[0])["requests"]
@@ -65,7 +64,7 @@ def test_two_servers_draw_what_one_would_and_share_it(cli: CommandLine, six_sums
         cli.ok("resume", "test-model.sums", f"base_url={url}")
 
 
-def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_server_that_is_killed_costs_no_sample(cli, tmp_path):
     write_sums(tmp_path / "sums.jsonl", 12)
     with two_servers("--latency", "0.1") as urls:
         cli.ok(*evaluate(urls[0], n=16, db="calm.db"))
@@ -87,7 +86,7 @@ def test_a_server_that_is_killed_costs_no_sample(cli: CommandLine, tmp_path: Pat
     assert set(counts) | set(dead) == set(before)
 
 
-def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, six_sums: Path) -> None:
+def test_what_differs_is_one_line_before_anything_is_stored(cli, six_sums):
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         assert f"{second} differs from the other servers: version 0.12.0 instead of 0.11.0." in cli.refused(
             *evaluate(first, second)
@@ -97,14 +96,11 @@ def test_what_differs_is_one_line_before_anything_is_stored(cli: CommandLine, si
     assert "http://localhost:1/v1 appears twice" in cli.refused(
         *evaluate("http://localhost:1/v1", "http://localhost:1/v1/")
     )
-    cli.ok(
-        *("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true"),
-        *bases("http://localhost:1/v1", "http://localhost:2/v1"),
-        "--dry-run",
-    )
+    batch = ("eval", "run", "sums.jsonl", "--model", "openai/m", "batch=true", "--dry-run")
+    cli.ok(*batch, *bases("http://localhost:1/v1", "http://localhost:2/v1"))
 
 
-def test_doctor_looks_at_each_server_and_at_all_of_them(cli: CommandLine) -> None:
+def test_doctor_looks_at_each_server_and_at_all_of_them(cli):
     with world_server(*SAME) as first, world_server("--version", "0.12.0") as second:
         done = cli.warned("doctor", "--model", MODEL, *bases(first, second))
         text = words(done.out)

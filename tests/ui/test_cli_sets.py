@@ -5,7 +5,7 @@ from pathlib import Path
 from unittest.mock import ANY
 
 import pytest
-from command_line import CommandLine, squeezed
+from command_line import squeezed
 from runs import Asked, Proposed, add_run, make_spec, open_empty
 from sqlalchemy import text
 from tampering import past_tagrpo
@@ -20,7 +20,7 @@ ASKED: list[Asked] = [
 
 
 @pytest.fixture
-def cli(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CommandLine:
+def cli(command_line, tmp_path, monkeypatch):
     """Return `tagrpo sets` on a database with three runs."""
     monkeypatch.setenv("TAGRPO_DB", str(tmp_path / "t.db"))
     with open_empty(tmp_path / "t.db") as database:
@@ -30,7 +30,7 @@ def cli(command_line: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     return command_line.within("sets")
 
 
-def test_publish_says_what_it_took(cli: CommandLine) -> None:
+def test_publish_says_what_it_took(cli):
     text = cli.ok("publish", "math", "--run", "run", "--n", "1").out
     lines = squeezed(text)
     assert {"set math@1", "questions 3", "neighbors 2", "questions by neighbors 0=1, 1=2"} <= {*lines}
@@ -39,7 +39,7 @@ def test_publish_says_what_it_took(cli: CommandLine) -> None:
     assert "unchanged: math@1 already" in cli.ok("publish", "math", "--run", "run", "--n", "1").out
 
 
-def test_unverified_ones_are_published_on_demand_and_an_open_run_needs_attention(cli: CommandLine) -> None:
+def test_unverified_ones_are_published_on_demand_and_an_open_run_needs_attention(cli):
     assert "--include unverified" in cli.refused("publish", "rules", "--run", "rules")
     result = cli.json("publish", "rules", "--run", "rules", "--include", "unverified")
     assert result["counts"]["neighbors_by_verdict"]["unverified"] == 1
@@ -57,13 +57,13 @@ COUNTED: list[Asked] = [
 
 
 @pytest.fixture
-def counted(cli: CommandLine) -> CommandLine:
+def counted(cli):
     with Database.open("t.db") as database:
         add_run(database, "counted", COUNTED)
     return cli
 
 
-def test_several_runs_a_preference_and_adaptive_neighbors(counted: CommandLine) -> None:
+def test_several_runs_a_preference_and_adaptive_neighbors(counted):
     text = counted.ok("publish", "both", "--run", "counted", "--run", "run", "--prefer", "easier").out
     assert "easier=2, level=2, harder=0" in text
     shown = counted.json("show", "both", "--limit", "2")
@@ -84,7 +84,7 @@ def test_several_runs_a_preference_and_adaptive_neighbors(counted: CommandLine) 
 
 
 @pytest.mark.slow
-def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: CommandLine) -> None:
+def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted):
     text = counted.ok("publish", "dry", "--run", "counted", "--dry-run").out
     assert "N=2" in text
     found = counted.json("publish", "dry", "--run", "counted", "--dry-run", "--adaptive", "8")
@@ -96,21 +96,18 @@ def test_a_dry_run_publishes_nothing_and_says_what_choices_yield(counted: Comman
     assert counted.json("list")["sets"] == []
 
 
-def test_filters_reach_the_selection(cli: CommandLine) -> None:
+def test_filters_reach_the_selection(cli):
     options = ("--strategy", "perspectives", "--model", "test/proposer", "--only-with-neighbors")
     cli.ok("publish", "math", "--run", "run", *options, "--include", "undecided")
     shown = cli.json("show", "math")
-    chosen = {
-        "include": ["accepted", "undecided"],
-        "strategies": ["perspectives"],
-        "models": ["test/proposer"],
-    }
+    chosen = {"include": ["accepted", "undecided"], "strategies": ["perspectives"]}
+    chosen["models"] = ["test/proposer"]
     rest = {"n": None, "only_with_neighbors": True, "min_distance": 0.15, "prefer": "any", "adaptive": None}
     assert shown["spec"]["publish"] == chosen | rest
     assert (shown["counts"]["questions"], shown["counts"]["questions_left_out"]) == (2, 1)
 
 
-def test_versions_are_listed_tagged_and_shown(cli: CommandLine) -> None:
+def test_versions_are_listed_tagged_and_shown(cli):
     assert "no neighbor sets yet" in cli.ok("list").out
     cli.ok("publish", "math", "--run", "run")
     cli.ok("publish", "other", "--run", "run", "--n", "1")
@@ -133,7 +130,7 @@ def test_versions_are_listed_tagged_and_shown(cli: CommandLine) -> None:
     assert [entry["question"]["answer"] for entry in entries] == ["5", "4", "yes"]
 
 
-def test_two_versions_are_compared(cli: CommandLine) -> None:
+def test_two_versions_are_compared(cli):
     cli.ok("publish", "math", "--run", "run", "--n", "1")
     cli.ok("publish", "math", "--run", "run", "--include", "rejected", "--only-with-neighbors")
     text = cli.ok("show", "math@2", "--diff", "math@1").out
@@ -144,7 +141,7 @@ def test_two_versions_are_compared(cli: CommandLine) -> None:
     assert cli.json("show", "math@1", "--diff", "math@1")["same"] is True
 
 
-def test_a_version_is_verified(cli: CommandLine) -> None:
+def test_a_version_is_verified(cli):
     cli.ok("publish", "math", "--run", "run")
     assert "ok yes" in squeezed(cli.ok("show", "math", "--verify").out)
     with past_tagrpo(Path("t.db")) as connection:
@@ -157,7 +154,7 @@ def test_a_version_is_verified(cli: CommandLine) -> None:
 
 
 @pytest.mark.parametrize(("to", "name"), [("hf", "out"), ("jsonl", "a.jsonl"), ("parquet", "a.parquet")])
-def test_export_and_import(cli: CommandLine, tmp_path: Path, to: str, name: str) -> None:
+def test_export_and_import(cli, tmp_path, to, name):
     cli.ok("publish", "math", "--run", "run")
     to_file = ("export", "math@1", "--format", to, "--out", str(tmp_path / name))
     exported = cli.json(*to_file, "--license", "mit")
@@ -173,7 +170,7 @@ def test_export_and_import(cli: CommandLine, tmp_path: Path, to: str, name: str)
     assert cli.json("show", "copy", "--verify", *other)["ok"] is True
 
 
-def test_export_for_verl(cli: CommandLine, tmp_path: Path) -> None:
+def test_export_for_verl(cli, tmp_path):
     cli.ok("publish", "math", "--run", "run", "--include", "unverified")
     cli.refuses(
         {
@@ -199,11 +196,10 @@ def test_export_for_verl(cli: CommandLine, tmp_path: Path) -> None:
     assert manifest["prompt"]["chat_template_kwargs"] == {"enable_thinking": False}
 
 
-def test_long_prompts_for_verl_need_attention(cli: CommandLine, tmp_path: Path) -> None:
+def test_long_prompts_for_verl_need_attention(cli, tmp_path):
     with Database.open("t.db") as database:
-        add_run(
-            database, "long", [("Halve 8.", "4", [Proposed("Half of 8? " * 400), Proposed("Half of 8?")])]
-        )
+        proposed = [Proposed("Half of 8? " * 400), Proposed("Half of 8?")]
+        add_run(database, "long", [("Halve 8.", "4", proposed)])
     cli.ok("publish", "long", "--run", "long")
     result = cli.warned("export", "long", "--format", "verl", "--out", str(tmp_path / "verl"))
     assert "neighbors 1" in squeezed(result.out)

@@ -6,7 +6,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine, run_here
+from command_line import run_here
 from json_rows import write_rows
 from world_runs import command
 
@@ -25,7 +25,7 @@ def odd_questions(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def two_questions(tmp_path_factory: pytest.TempPathFactory) -> str:
+def two_questions(tmp_path_factory):
     """Return a database with the odd questions, which is only read."""
     folder = tmp_path_factory.mktemp("odd")
     db = str(folder / "odd.db")
@@ -37,7 +37,7 @@ ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0", "PYTHONIO
 
 
 @pytest.mark.slow
-def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(two_questions: str) -> None:
+def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(two_questions):
     call = command("questions", "list", "odd", "--db", two_questions)
     text, found = (
         subprocess.run([*call, *form], capture_output=True, env={**os.environ, **ASCII}, timeout=60)
@@ -49,7 +49,7 @@ def test_a_terminal_that_is_not_utf8_gets_escapes_and_json_stays_json(two_questi
     assert [row["question"] for row in rows] == [row["question"] for row in ODD]
 
 
-def test_arguments_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
+def test_arguments_that_are_not_utf8_are_refused(tmp_path):
     call = [*map(os.fsencode, command("questions", "list")), b"caf\xe9", b"--db", b"t.db"]
     done = subprocess.run(call, capture_output=True, cwd=tmp_path, timeout=60)
     assert done.returncode == 2
@@ -58,7 +58,7 @@ def test_arguments_that_are_not_utf8_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_closed_streams_and_a_full_disk_behind_stdout_end_without_a_traceback(two_questions: str) -> None:
+def test_closed_streams_and_a_full_disk_behind_stdout_end_without_a_traceback(two_questions):
     call = command("questions", "list", "odd", "--db", two_questions)
     closed = ["sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', *call]
     done = subprocess.run(closed, capture_output=True, text=True, timeout=60)  # a table, not JSON
@@ -75,7 +75,7 @@ def test_closed_streams_and_a_full_disk_behind_stdout_end_without_a_traceback(tw
 
 
 @pytest.mark.slow
-def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> None:
+def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path):
     filler = "a long story that fills the pipe " * 30
     rows = ({"question": f"Given {filler}, what is ${i}+1$?", "answer": str(i + 1)} for i in range(300))
     source = write_rows(tmp_path / "many.jsonl", *rows)
@@ -99,7 +99,7 @@ def test_a_reader_that_goes_away_ends_the_command_quietly(tmp_path: Path) -> Non
 
 
 @pytest.mark.slow
-def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
+def test_two_imports_at_once_make_one_set(tmp_path):
     source, db = odd_questions(tmp_path), str(tmp_path / "t.db")
     call = command("questions", "import", str(source), "--name", "odd", "--db", db, "--json")
     both = [subprocess.Popen(call, stdout=subprocess.PIPE, text=True) for _ in range(2)]
@@ -110,7 +110,7 @@ def test_two_imports_at_once_make_one_set(tmp_path: Path) -> None:
     assert [(row["set"], row["questions"]) for row in listed["sets"]] == [("odd", 2)]
 
 
-def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_path: Path) -> None:
+def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli, tmp_path):
     folder = tmp_path / "a b'c\" ü #%?"
     folder.mkdir()
     source, db = odd_questions(folder), folder / "t?#%41.db"
@@ -119,7 +119,7 @@ def test_paths_with_blanks_quotes_and_signs_of_urls_work(cli: CommandLine, tmp_p
     assert "odd" in cli("questions", "list", "--db", db).out
 
 
-def test_a_log_gets_a_line_now_and_then_and_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_gets_a_line_now_and_then_and_the_last_one(monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr(output, "write_line", lines.append)
     monkeypatch.setattr("sys.stderr.isatty", lambda: False, raising=False)
@@ -148,7 +148,7 @@ RECORD = {
 }
 
 
-def test_text_has_the_values_of_json_in_lines_tables_and_sections(capsys: pytest.CaptureFixture[str]) -> None:
+def test_text_has_the_values_of_json_in_lines_tables_and_sections(capsys):
     Terminal().show(RECORD, "the note", hidden=("tags",))
     lines = [line.rstrip() for line in capsys.readouterr().out.splitlines()]
     assert lines == [
@@ -172,7 +172,7 @@ def test_text_has_the_values_of_json_in_lines_tables_and_sections(capsys: pytest
     ]
 
 
-def test_a_document_is_printed_without_markup(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_document_is_printed_without_markup(capsys):
     blocks = [
         Text("It is **so** & `x<y`."),
         Heading("One_1"),

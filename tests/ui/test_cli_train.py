@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, squeezed, words
+from command_line import squeezed, words
 from eval_runs import add_eval_run
 from fake_verl import put_in_place
 from runs import Proposed, add_run
@@ -30,7 +30,7 @@ SMALL = ("verl.data.train_batch_size=4", "verl.actor_rollout_ref.actor.ppo_mini_
 
 
 @pytest.fixture
-def place(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(cli, tmp_path, monkeypatch):
     """A folder with a set math@1 of twelve questions with two neighbors each, and a pilot over it."""
     for name in ("FAKE_VERL", "VERL_USE_EXTERNAL_MODULES", "RAY_ADDRESS"):
         monkeypatch.delenv(name, raising=False)
@@ -46,7 +46,7 @@ def place(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     return tmp_path
 
 
-def test_recipes_are_listed_and_shown_with_the_source_of_each_value(cli: CommandLine) -> None:
+def test_recipes_are_listed_and_shown_with_the_source_of_each_value(cli):
     done = cli("train", "recipes")
     for name in RECIPES:
         assert re.search(rf"^{name}\s", done.out, re.M)
@@ -66,7 +66,7 @@ def test_recipes_are_listed_and_shown_with_the_source_of_each_value(cli: Command
 
 
 @pytest.mark.slow
-def test_what_cannot_be_is_refused(cli: CommandLine, place: Path) -> None:
+def test_what_cannot_be_is_refused(cli, place):
     cli.refuses(
         {
             "train recipes a_grae --preset cw": "--preset cw sets responses=12 reward=",
@@ -78,11 +78,11 @@ def test_what_cannot_be_is_refused(cli: CommandLine, place: Path) -> None:
             "train recipes grpoo": "no recipe 'grpoo'. Available: grpo,",
             "train recipes grpo verl.actor_rollout_ref.rollout.n=4": "recipe grpo sets this",
             "train recipes grpo advantage=mymod:fn": "module mymod cannot be imported",
-            "train recipes grpo respones=2": "respones=2: unknown setting. Did you mean responses?",
-            "train recipes grpo anchor=theirs": "anchor=theirs: give one of: question, own",
+            "train recipes grpo respones=2": "respones: unknown setting. Did you mean responses?",
+            "train recipes grpo anchor=theirs": "anchor is 'theirs'; give one of: question, own",
             "train recipes grpo trainer.save_freq=5": "start with `verl.`: verl.trainer.save_freq=5",
             "train recipes grpo verl.tagrpo_run.seed=5": "or a setting (run.seed=7)",
-            "train recipes grpo run.seed=-1": "run.seed=-1: give an integer, at least 0",
+            "train recipes grpo run.seed=-1": "run.seed is -1; give an integer, at least 0",
             "train recipes grpo nodes=2": "need a Ray cluster",
             "train plan grpo --model Qwen3-4B": "--questions",
             "train plan grpo --model m --questions 9 --assume training_tflops=0": "give a number, more than",
@@ -94,7 +94,7 @@ def test_what_cannot_be_is_refused(cli: CommandLine, place: Path) -> None:
     )
 
 
-def test_a_plan_sets_the_recipe_beside_grpo_and_says_if_it_does_not_fit(cli: CommandLine) -> None:
+def test_a_plan_sets_the_recipe_beside_grpo_and_says_if_it_does_not_fit(cli):
     words = ["train", "plan", "ta_grpo", "--model", "Qwen/Qwen3-4B", "--gpus", 4, "--questions", 7498]
     done = cli.ok(*words)
     lines = squeezed(done.out)
@@ -115,7 +115,7 @@ def test_a_plan_sets_the_recipe_beside_grpo_and_says_if_it_does_not_fit(cli: Com
     assert re.search(r"the update needs \d+ GiB, but a GPU has 40 GiB. .*ppo_max_token_len_per_gpu", error)
 
 
-def test_a_plan_takes_the_settings_of_a_paper(cli: CommandLine) -> None:
+def test_a_plan_takes_the_settings_of_a_paper(cli):
     words = ["cw_grpo", "--model", "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B", "--preset", "cw"]
     planned = cli.json("train", "plan", *words, "--questions", 7000, "--compare", "grpo")
     methods = [(each["method"], each["responses_per_question"], each["steps"]) for each in planned["methods"]]
@@ -126,9 +126,7 @@ def test_a_plan_takes_the_settings_of_a_paper(cli: CommandLine) -> None:
 
 
 @pytest.mark.slow
-def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
-    cli: CommandLine, place: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(cli, place, monkeypatch):
     cli.ok("sets", "export", "math@1", "--format", "verl", "--out", "verl")
     plan: list[object] = ["train", "plan", "ta_rescue", *SMALL[:2], "loss.kl_coef=0"]
     plan += ["--model", "Qwen/Qwen3-4B"]
@@ -159,16 +157,15 @@ def test_a_plan_writes_a_script_that_trains_evaluates_and_reports(
     assert {done.code for done in tried} == {0}, tried
     assert all("verl.trainer.main_ppo" in done.out for done in tried[:3])
     assert "Qwen3-4B-base.sums" in tried[3].out
-    assert "evaluates whole models" in cli.refused(
-        *plan[:-1], "lora.sh", "verl.actor_rollout_ref.model.lora_rank=8"
-    )
+    lora = "verl.actor_rollout_ref.model.lora_rank=8"
+    assert "evaluates whole models" in cli.refused(*plan[:-1], "lora.sh", lora)
     assert not Path("lora.sh").exists()
     assert "--data and --compare" in cli.refused(
         "train", "plan", "grpo", "--model", "Qwen3-4B", "--questions", 512, "--script", "x.sh"
     )
 
 
-def test_verl_merges_a_checkpoint(cli: CommandLine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_verl_merges_a_checkpoint(cli, tmp_path, monkeypatch):
     shards = Path("runs/x/checkpoints/global_step_2/actor")
     assert "contains no verl checkpoint" in words(cli("train", "merge", "runs", "--out", "m").err)
     shards.mkdir(parents=True)
@@ -188,7 +185,7 @@ def test_verl_merges_a_checkpoint(cli: CommandLine, tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_pilot_gives_the_forecast_of_the_recipes_groups(cli: CommandLine, place: Path) -> None:
+def test_a_pilot_gives_the_forecast_of_the_recipes_groups(cli, place):
     words = ["--model", "Qwen3-1.7B", "--questions", 512, "--pilot", "pilot"]
     plan = cli.json("train", "plan", "ta_grpo", "neighbors=2", *words)
     forecast = cli.json("diagnose", "pilot", "--only", "forecast", "--g", 8, "--n", 2)
@@ -202,7 +199,7 @@ def test_a_pilot_gives_the_forecast_of_the_recipes_groups(cli: CommandLine, plac
 
 
 @pytest.fixture
-def command(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def command(place, monkeypatch):
     """Return the command of a training, with a stand-in for verl's entry point."""
     put_in_place(monkeypatch, place / "fake")
     model = save_tiny_tokenizer(place / "model")
@@ -210,7 +207,7 @@ def command(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 
 @pytest.mark.slow
-def test_a_dry_run_prints_the_command(cli: CommandLine, place: Path, command: list[object]) -> None:
+def test_a_dry_run_prints_the_command(cli, place, command):
     done = cli.ok(*command, "--dry-run")
     modules = "trainer_adapter.verl.cpu.registration,trainer_adapter.verl.plugin"
     assert f"VERL_USE_EXTERNAL_MODULES={modules}" in done.out
@@ -221,9 +218,7 @@ def test_a_dry_run_prints_the_command(cli: CommandLine, place: Path, command: li
 
 
 @pytest.mark.slow
-def test_a_run_shows_the_log_and_says_what_came_of_it(
-    cli: CommandLine, place: Path, command: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_shows_the_log_and_says_what_came_of_it(cli, place, command, monkeypatch):
     monkeypatch.setenv("FAKE_VERL_METRICS", '{"tagrpo/correct/mean": 0.0}')
     done = cli.ok(*command)
     assert "no response in this step is correct" in done.out
@@ -255,9 +250,7 @@ def test_a_run_shows_the_log_and_says_what_came_of_it(
 
 
 @pytest.mark.slow
-def test_what_it_draws_is_read_meanwhile_and_a_damaged_file_is_named(
-    cli: CommandLine, place: Path, command: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_it_draws_is_read_meanwhile_and_a_damaged_file_is_named(cli, place, command, monkeypatch):
     monkeypatch.setenv("FAKE_VERL_RECORD", str(ROOT / "tests" / "support"))
     seen: list[int] = []
 
@@ -284,9 +277,7 @@ def test_what_it_draws_is_read_meanwhile_and_a_damaged_file_is_named(
 
 
 @pytest.mark.slow
-def test_a_failed_run_exits_with_1_and_the_last_errors(
-    cli: CommandLine, command: list[object], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failed_run_exits_with_1_and_the_last_errors(cli, command, monkeypatch):
     monkeypatch.setenv("FAKE_VERL", "fail")
     done = cli(*command)
     assert done.code == 1
@@ -301,7 +292,7 @@ def test_a_failed_run_exits_with_1_and_the_last_errors(
     assert "step:2 - " not in resumed.err
 
 
-def test_a_file_holds_all_namespaces_and_words_win_over_it(cli: CommandLine, tmp_path: Path) -> None:
+def test_a_file_holds_all_namespaces_and_words_win_over_it(cli, tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text(
         'model = "m"\nanchor = "own"\n[recipe]\nname = "ta_grpo"\n[loss]\nkl_coef = 0\n[run]\nseed = 7\n'
@@ -319,13 +310,13 @@ def test_a_file_holds_all_namespaces_and_words_win_over_it(cli: CommandLine, tmp
     assert refused.code == 2
     for line in (
         f"{file}:1: modle: unknown setting. Did you mean model?",
-        f"{file}:3: recipe.loss.kl_coef is '0'; give a number.",
+        f"{file}:3: loss.kl_coef is '0'; give a number.",
         f"{file}:5: run.waves is 1; give true or false.",
     ):
         assert line in refused.err
 
 
-def test_the_page_of_recipes_names_every_axis_and_setting() -> None:
+def test_the_page_of_recipes_names_every_axis_and_setting():
     page = PAGE.read_text(encoding="utf-8")
     recipe = RECIPES["grpo"].to_json()
     keys = [key for key in recipe if key not in ("name", "summary", "loss")]

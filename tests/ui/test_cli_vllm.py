@@ -9,11 +9,9 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import CommandLine
 from forked import Forked
 from sqlalchemy import select
 from tiny_model import save_tiny_model
@@ -51,13 +49,13 @@ def _answers(url: str) -> bool:
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model(tmp_path_factory):
     use_cpu_build()
     return save_tiny_model(tmp_path_factory.mktemp("model") / "tiny", heads=2, context=CONTEXT)
 
 
 @pytest.fixture(scope="module")
-def server(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server(model, tmp_path_factory):
     """Serve the model under the name of its folder; give the URL (`.../v1`)."""
     log = tmp_path_factory.mktemp("server") / "log"
     with socket.socket() as listening:
@@ -89,9 +87,7 @@ def write_problems(path: str, *questions: str) -> None:
     Path(path).write_text("\n".join(lines), encoding="utf-8")
 
 
-def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_that_another_server_draws(
-    cli: CommandLine, model: Path, server: str
-) -> None:
+def test_an_interrupted_run_is_completed_with_the_texts_that_another_server_draws(cli, model, server):
     write_problems("sums.jsonl", *(f"What is {place} + 1?" for place in range(PROBLEMS)))
     run = ("eval", "run", "sums.jsonl", *SAMPLING)
     started = (*run, "--db", "started.db", "--model", model, "sampler=vllm", "dtype=float32")
@@ -122,7 +118,7 @@ def test_an_interrupted_run_stores_what_is_in_flight_and_ends_with_the_texts_tha
     assert texts == rows("served.db", TEXTS)
 
 
-def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str) -> None:
+def test_a_server_of_the_user_proposes_by_a_schema(cli, server):
     write_problems("few.jsonl", "Ada has 12 apples and buys 5 more. How many apples does Ada have now?")
     cli.ok("questions", "import", "few.jsonl", "--name", "few")
     done = cli(
@@ -145,7 +141,7 @@ def test_a_server_of_the_user_proposes_by_a_schema(cli: CommandLine, server: str
         assert all(isinstance(candidate, str) for candidate in candidates["rephrasings"])
 
 
-def test_what_a_server_refuses_is_final_or_stops_the_run(cli: CommandLine, server: str) -> None:
+def test_what_a_server_refuses_is_final_or_stops_the_run(cli, server):
     write_problems("long.jsonl", "What is 1 + 1?", f"What is {'1 + ' * CONTEXT}1?")
     run = ("eval", "run", "long.jsonl", "--model", SERVED, "--base-url", server, "--n", 4)
     for _ in range(2):  # the refusal may come before any answer: only the next run can tell that it is final

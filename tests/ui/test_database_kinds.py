@@ -10,24 +10,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import CommandLine, run_here
+from command_line import run_here
 from pages import open_page
 from pictures import picture
-from postgres_cluster import Cluster
 from sqlalchemy import Engine, event, text
 
 from benchmarks.pages.database import make_database
+from rephraser.questions.store import store_questions
 from service.database import Database, Place
 from service.database.place import parse_place
 from service.questions.images import read_image, store_images
 from service.questions.question import make_question
-from service.questions.store import store_questions
 
 pytestmark = [pytest.mark.slow, pytest.mark.sqlite]  # from a file
 
 
 @pytest.fixture(scope="module")
-def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def file(tmp_path_factory):
     """A small copy of the database that the pages are measured on, with an image."""
     path = tmp_path_factory.mktemp("pages") / "t.db"
     make_database(path, scale=0.01)
@@ -39,7 +38,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def url(cluster: Cluster, file: Path) -> Iterator[str]:
+def url(cluster, file):
     """The same rows on a server, which knows how many there are."""
     made = cluster.empty(schema=False)
     record = run_here.json("db", "copy", file, made)
@@ -51,7 +50,7 @@ def url(cluster: Cluster, file: Path) -> Iterator[str]:
     cluster.drop(made)
 
 
-def test_it_comes_back_as_it_went(cli: CommandLine, file: Path, url: str) -> None:
+def test_it_comes_back_as_it_went(cli, file, url):
     assert "same content" in cli.ok("db", "copy", url, "back.db").out
 
     def rows(path: Path) -> dict[str, list[tuple[object, ...]]]:
@@ -68,7 +67,7 @@ def test_it_comes_back_as_it_went(cli: CommandLine, file: Path, url: str) -> Non
     cli.refused("db", "copy", file, file)
 
 
-def test_commands_say_the_same_of_both(cli: CommandLine, file: Path, url: str) -> None:
+def test_commands_say_the_same_of_both(cli, file, url):
     for command in (
         *("questions list math", "questions list --suspects", "rephrase list", "rephrase list --reviews"),
         *("runs list", "runs show math-neighbors", "sets list"),
@@ -89,7 +88,7 @@ def _rounded(text: str) -> float:
     return float(f"{float(text):.12g}")
 
 
-def test_the_server_goes_on_numbering_counting_and_refusing(url: str) -> None:
+def test_the_server_goes_on_numbering_counting_and_refusing(url):
     with Database.open(url) as db, db.write() as session:
         session.execute(
             text("INSERT INTO questions (id, text, answer, created_at) VALUES ('q', 't', '1', '')")
@@ -100,7 +99,7 @@ def test_the_server_goes_on_numbering_counting_and_refusing(url: str) -> None:
         session.execute(text("DELETE FROM questions"))
 
 
-def test_what_only_a_file_has_is_said(cli: CommandLine, url: str) -> None:
+def test_what_only_a_file_has_is_said(cli, url):
     assert "copies SQLite files only. Use `pg_dump " in cli.refused("db", "backup", "copy.db", "--db", url)
     assert "bytes after" in cli.ok("db", "upgrade", "--vacuum", "--db", url).out
     shown = cli.ok("db", "upgrade", "--json", "--db", url.replace("tagrpo@", "tagrpo:secret@")).out
@@ -191,15 +190,15 @@ def walks(place: Place) -> dict[str, set[str]]:
     return found
 
 
-def test_no_view_of_a_page_walks_a_table(file: Path) -> None:
+def test_no_view_of_a_page_walks_a_table(file):
     assert {view: tables for view, tables in walks(file).items() if tables} == {}
 
 
-def test_no_view_of_a_page_walks_a_table_of_a_server(url: str) -> None:
+def test_no_view_of_a_page_walks_a_table_of_a_server(url):
     assert {view: tables for view, tables in walks(parse_place(url)).items() if tables} == {}
 
 
-def test_counting_rows_and_reading_all_texts_would_walk_tables(file: Path) -> None:
+def test_counting_rows_and_reading_all_texts_would_walk_tables(file):
     with Database.open(file, read_only=True) as database, statements() as sent:
         with database.read() as session:
             session.execute(text("SELECT value, count(*) FROM grades GROUP BY value")).all()

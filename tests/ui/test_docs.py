@@ -15,7 +15,7 @@ import runpy
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,7 +35,8 @@ from world_runs import world_server
 
 from sandbox.__main__ import COMMANDS as SANDBOX
 from sandbox.__main__ import parser as sandbox_parser
-from service.config import Config, find_setting, settings_of
+from service.config import Config
+from service.config.fields import find_setting, settings_of
 from service.database import Database
 from ui.cli.app import SETTINGS
 from ui.cli.app import commands as all_commands
@@ -108,13 +109,9 @@ def command(line: str, *, runs: bool) -> Command | None:
 
 
 def commands(page: str) -> list[Command]:
-    return [
-        found
-        for block in blocks(page)
-        if block.language in SHELLS
-        for line in lines(block)
-        if (found := command(line, runs="no-run" not in block.words)) is not None
-    ]
+    shell = [block for block in blocks(page) if block.language in SHELLS]
+    made = [command(line, runs="no-run" not in block.words) for block in shell for line in lines(block)]
+    return [found for found in made if found is not None]
 
 
 def find_command(words: Sequence[str]) -> tuple[TyperCommand, list[str]]:
@@ -145,7 +142,7 @@ _KEY = re.compile(r"[a-z][\w.]*(?==)")
 
 
 @pytest.mark.parametrize("page", NAMES)
-def test_every_command_of_a_page_exists_with_its_options_and_settings(page: str) -> None:
+def test_every_command_of_a_page_exists_with_its_options_and_settings(page):
     """Those of commands that no test runs too."""
     for words in (found.words for found in commands(page)):
         try:
@@ -164,7 +161,7 @@ def is_setting(config: type[Config], key: str) -> bool:
     return is_table or any(find_setting(config, name) is not None for name in names)
 
 
-def test_every_command_is_on_a_page() -> None:
+def test_every_command_is_on_a_page():
     shown = {resolve(found.words) for page in NAMES for found in commands(page)}
     public = {" ".join(path) for path, _ in walk_commands(all_commands())}
     assert shown == public | {f"sandbox {name}" for name in SANDBOX}
@@ -191,7 +188,7 @@ def options_of_scripts(source: str, *, depth: int = 2) -> set[str]:
 
 
 @pytest.mark.parametrize("page", NAMES)
-def test_inline_commands_and_options_exist(page: str) -> None:
+def test_inline_commands_and_options_exist(page):
     """An option in backticks belongs to a command or a script that the page names."""
     content = (ROOT / page).read_text(encoding="utf-8")
     spans = [span.split() for span in _SPAN.findall(FENCE.sub("", content)) if span.strip()]
@@ -226,7 +223,7 @@ def anchors(page: Path) -> set[str]:
 
 
 @pytest.mark.parametrize("page", NAMES)
-def test_links_targets_and_scripts_of_a_page_are_there(page: str) -> None:
+def test_links_targets_and_scripts_of_a_page_are_there(page):
     content = (ROOT / page).read_text(encoding="utf-8")
     for link in LINK.findall(FENCE.sub("", content)):
         if link.startswith("https://"):
@@ -242,7 +239,7 @@ def test_links_targets_and_scripts_of_a_page_are_there(page: str) -> None:
         assert (ROOT / script).is_file(), f"{page}: {script}"
 
 
-def test_index_and_site_list_every_page_in_one_order() -> None:
+def test_index_and_site_list_every_page_in_one_order():
     index = (ROOT / "docs" / "index.md").read_text(encoding="utf-8")
     listed = [link for link in LINK.findall(index) if link.endswith(".md")]
     site = re.findall(r"^ +- (\S+\.md)$", (ROOT / "mkdocs.yml").read_text(encoding="utf-8"), re.M)
@@ -250,24 +247,21 @@ def test_index_and_site_list_every_page_in_one_order() -> None:
     assert sorted(site) == sorted(page.relative_to(ROOT / "docs").as_posix() for page in PAGES[1:])
 
 
-def test_every_picture_is_on_a_page() -> None:
-    shown = {
-        (page.parent / link).resolve()
-        for page in PAGES
-        for link in LINK.findall(page.read_text(encoding="utf-8"))
-    }
+def test_every_picture_is_on_a_page():
+    links = [(page, link) for page in PAGES for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    shown = {(page.parent / link).resolve() for page, link in links}
     pictures = [path for suffix in ("svg", "webp", "png") for path in (ROOT / "docs").rglob(f"*.{suffix}")]
     assert [path for path in pictures if path.resolve() not in shown] == []
 
 
-def test_the_pages_of_commands_and_settings_are_current() -> None:
+def test_the_pages_of_commands_and_settings_are_current():
     pages = runpy.run_path(str(ROOT / "docs" / "commands.py"))
     for path, write in ((COMMANDS_PAGE, "commands_page"), (SETTINGS_PAGE, "settings_page")):
         assert (ROOT / path).read_text(encoding="utf-8") == pages[write](), "run `python docs/commands.py`"
 
 
 @pytest.mark.parametrize("page", NAMES[1:])
-def test_the_site_gets_fences_that_it_knows(page: str) -> None:
+def test_the_site_gets_fences_that_it_knows(page):
     adapt = runpy.run_path(str(ROOT / "docs" / "fences.py"))["on_page_markdown"]
     adapted = adapt((ROOT / page).read_text(encoding="utf-8"))
     for line in re.findall(r"^```.*$", adapted, re.M):
@@ -275,7 +269,7 @@ def test_the_site_gets_fences_that_it_knows(page: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def servers() -> Iterator[dict[str, str]]:
+def servers():
     """Run the small world's server twice, with the models of the pages; give their URLs by those of pages."""
     models = ("--model", "gpt-4-turbo", "--model", "Qwen/Qwen3-4B")
     with world_server(*models) as first, world_server(*models) as second:
@@ -362,9 +356,7 @@ def without_numbers(line: str) -> str:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name in NAMES if any(found.runs for found in commands(name))])
-def test_the_commands_of_a_page_run(
-    page: str, servers: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_commands_of_a_page_run(page, servers, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("TAGRPO_DB", "HF_TOKEN", "OPENAI_API_KEY"):
         monkeypatch.delenv(name, raising=False)
@@ -398,23 +390,16 @@ def test_the_commands_of_a_page_run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", [name for name in NAMES if "```python" in (ROOT / name).read_text("utf-8")])
-def test_the_python_of_a_page_runs_and_prints_what_it_says(page: str, tmp_path: Path) -> None:
+def test_the_python_of_a_page_runs_and_prints_what_it_says(page, tmp_path):
     content = (ROOT / page).read_text(encoding="utf-8")
-    found = re.findall(
-        r"^```python(?: \S+\.py)?\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```\n)?", content, re.M | re.S
-    )
+    fences = r"^```python(?: \S+\.py)?\n(.*?)^```\n(?:\nprints\n\n```\n(.*?)^```\n)?"
+    found = re.findall(fences, content, re.M | re.S)
     for number, (code, printed) in enumerate(found):
         script = tmp_path / f"block{number}.py"
         script.write_text(code, encoding="utf-8")
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        done = subprocess.run(
-            [sys.executable, script],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env=environment,
-            cwd=tmp_path,
-        )
+        given = {"capture_output": True, "text": True, "timeout": 120}
+        done = subprocess.run([sys.executable, script], env=environment, cwd=tmp_path, **given)
         assert done.returncode == 0, done.stderr
         if printed:
             assert done.stdout == printed

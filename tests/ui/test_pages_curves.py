@@ -16,12 +16,10 @@ from ui.pages.state import settings
 shown = partial(open_page, "curves")
 
 
-def pair(page_db, benchmark="aime24"):
+def pair(db, benchmark="aime24"):
     """Store two methods: the second solves what the first does not, and the other way round."""
-    add_eval_run(page_db, f"base.{benchmark}", [(8, 8, 0), (8, 0, 0), (8, 4, 0)], benchmark=benchmark)
-    add_eval_run(
-        page_db, f"tuned.{benchmark}", [(8, 0, 0), (8, 8, 0), (8, 4, 0)], benchmark=benchmark, seed=1
-    )
+    add_eval_run(db, f"base.{benchmark}", [(8, 8, 0), (8, 0, 0), (8, 4, 0)], benchmark=benchmark)
+    add_eval_run(db, f"tuned.{benchmark}", [(8, 0, 0), (8, 8, 0), (8, 4, 0)], benchmark=benchmark, seed=1)
 
 
 def test_runs_without_grades_are_named_with_their_command(page_db):
@@ -111,9 +109,8 @@ def test_gpqa_shows_no_text_in_tables_and_none_away_from_the_machine_and_takes_n
 
 def test_the_paper_stands_beside_runs_of_its_models(page_db):
     for name, seed in (("base", 0), ("tuned", 1)):
-        add_eval_run(
-            page_db, f"{name}.aime24", [(32, 8, 0)] * 3, benchmark="aime24", seed=seed, model="Qwen/Qwen3-4B"
-        )
+        about = {"benchmark": "aime24", "seed": seed, "model": "Qwen/Qwen3-4B"}
+        add_eval_run(page_db, f"{name}.aime24", [(32, 8, 0)] * 3, **about)
     app = shown(view="table")
     table = tables(app)[0]
     assert "TA-GRPO (paper)" in list(table["method"])

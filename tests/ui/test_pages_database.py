@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from sqlalchemy import func, select, text
 
+from rephraser.tables import QuestionSetRow
 from service.database import Database
 from service.database.place import parse_place
 from service.errors import DatabaseError
-from service.questions.tables import QuestionSetRow
 from ui.pages.state import database, settings
 from ui.pages.state.database import cached, reading, review_writer, stamp
 

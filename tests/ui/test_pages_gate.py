@@ -29,13 +29,9 @@ async def behind(scope, receive, send):
 
 
 def gate(password=None, clock=None, app=behind, by_address=False):
-    return Gate(
-        app,
-        names=server_names("127.0.0.1"),
-        headers=security_headers(("x = 1",)),
-        lock=password and Lock(password, by_address),
-        clock=clock or Clock(),
-    )
+    names, headers = server_names("127.0.0.1"), security_headers(("x = 1",))
+    lock = password and Lock(password, by_address)
+    return Gate(app, names=names, headers=headers, lock=lock, clock=clock or Clock())
 
 
 def ask(gate, path="/", method="GET", *, body=b"", kind="http", client="10.0.0.1", query="", **headers):

@@ -47,10 +47,8 @@ def test_money_without_a_price_is_said_to_be_a_lower_bound(page_db):
 
 def links_of(app):
     """Return the links of a page that go to views, by what they say."""
-    return {
-        link.proto.label: (link.proto.page, parse_qs(link.proto.query_string))
-        for link in app.get("page_link")
-    }
+    links = [link.proto for link in app.get("page_link")]
+    return {link.label: (link.page, parse_qs(link.query_string)) for link in links}
 
 
 def test_the_links_of_an_evaluation_lead_to_its_own_curve_and_responses(page_db):

@@ -184,10 +184,8 @@ def captions(app):
     return [caption.value for caption in app.caption if caption.value.startswith("image ")]
 
 
-BOTH = [
-    f"image 1: PNG 20x10, {len(RED.data) / 1e3:.1f} kB",
-    f"image 2: JPEG 8x6, {len(BLUE.data) / 1e3:.1f} kB",
-]
+RED_KB, BLUE_KB = (f"{len(image.data) / 1e3:.1f} kB" for image in (RED, BLUE))
+BOTH = [f"image 1: PNG 20x10, {RED_KB}", f"image 2: JPEG 8x6, {BLUE_KB}"]
 
 
 def plain(texts):

@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from pages import headings, numbers, open_page, said, tables
 from runs import Proposed, add_run, open_empty
 
+from rephraser.candidates import read_candidates
+from rephraser.questions.store import Member, store_set
 from rephraser.reviews.audit import audit_rates, get_audit, open_audit, run_agreement
-from rephraser.reviews.status import current_statuses
 from rephraser.reviews.store import Decision, record_reviews
 from service.database import Database
 from service.questions.question import make_question
-from service.questions.store import Member, store_set
 from service.runs.store import find_run
 from ui.pages.review.keys import REVIEW_KEYS, Event, Queue, read_events
 
@@ -144,7 +144,7 @@ def test_the_text_on_the_screen_is_mended_as_another_candidate(path):
     assert f"tagrpo resume r --db {path}" in [code.value for code in app.code]
     with Database.open(path) as db, db.read() as session:
         run = find_run(session, "r")
-        (mended,) = [status for status in current_statuses(session, run.id) if status.mended_from]
+        (mended,) = [status for status in read_candidates(session, run.id) if status.mended_from]
     assert (mended.mended_from, mended.mended_by, mended.status) == (old, "ada", "unverified")
     next(button for button in app.button if button.label == "Store as a new candidate").click().run()
     assert "has this text as c_" in said(app)
@@ -181,9 +181,8 @@ def make(order=ORDER, keys=REVIEW_KEYS, audit_id=None):
 
 def test_a_key_on_another_item_is_refused_with_all_behind_it():
     queue, stored = make(), []
-    queue.handle_keys(
-        "tab", [Event(1, "c_2", "A"), Event(2, "c_1", "A"), Event(3, "c_1", "D")], stored.extend
-    )
+    events = [Event(1, "c_2", "A"), Event(2, "c_1", "A"), Event(3, "c_1", "D")]
+    queue.handle_keys("tab", events, stored.extend)
     assert (stored, queue.at, queue.refused, queue.heard) == ([], 0, 3, {"tab": 3})
     queue.handle_keys("tab", [Event(4, "c_1", "Q"), Event(5, "c_1", "A")], stored.extend)
     assert (stored, queue.refused) == ([], 5)
@@ -206,10 +205,8 @@ def test_a_failed_write_leaves_everything_to_be_heard_again():
 
 def test_what_a_browser_sends_is_read_with_care():
     events = [{"seq": 1, "item": "c_1", "letter": "A"}, {"seq": 2.0, "item": "", "letter": "W", "words": "x"}]
-    assert read_events({"client": "t", "events": events}) == (
-        "t",
-        [Event(1, "c_1", "A"), Event(2, "", "W", "x")],
-    )
+    read = [Event(1, "c_1", "A"), Event(2, "", "W", "x")]
+    assert read_events({"client": "t", "events": events}) == ("t", read)
     for value in (None, [], {"client": 3, "events": []}, {"client": "t"}, {"client": "", "events": events}):
         assert read_events(value) == ("", [])
     bad = [None, {"seq": True}, {"seq": 1.5}, {"seq": float("inf")}, {"seq": 1, "item": 3}, {"seq": "1"}]

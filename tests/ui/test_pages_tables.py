@@ -7,8 +7,8 @@ import pytest
 from pages import tables
 from streamlit.testing.v1 import AppTest
 
-from evaluator.reports.document import guarded
-from ui.pages.widgets.tables import cell, csv_bytes
+from ui.pages.widgets.tables import cell
+from ui.rendering import guarded, render_csv
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,9 @@ def test_cells_that_a_spreadsheet_would_compute_are_text(cell, expected):
 def test_rows_become_a_file():
     rows = [{"name": "=a", "value": -1.5}, {"name": 'b,"c"\nd', "value": None}]
     expected = [["name", "value"], ["'=a", "-1.5"], ['b,"c"\nd', ""]]
-    assert list(csv.reader(io.StringIO(csv_bytes(rows).decode(), newline=""))) == expected
-    assert csv_bytes([], ["a", "=b"]) == b"a,'=b\r\n"
-    assert csv_bytes([{"a": 1, "b": 2}], ["b"]) == b"b\r\n2\r\n"
+    assert list(csv.reader(io.StringIO(render_csv(rows), newline=""))) == expected
+    assert render_csv([], ["a", "=b"]) == "a,'=b\n"
+    assert render_csv([{"a": 1, "b": 2}], ["b"]) == "b\n2\n"
 
 
 @pytest.mark.parametrize(

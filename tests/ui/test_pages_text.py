@@ -247,10 +247,8 @@ def test_case_is_no_difference_words_and_formulas_are_and_a_sentence_may_move():
     assert {stretch.change for stretch in difference.neighbor} == {"kept"}
     difference = compare(ORIGINAL, ORIGINAL.replace("$3$", "$7$").replace("more.", "more pears."))
     differing = [[pair for pair in changes(side) if pair[0] != "kept"] for side in difference]
-    assert differing == [
-        [("dropped", "$3$"), ("dropped", "more.")],
-        [("added", "$7$"), ("added", "more pears.")],
-    ]
+    assert differing[0] == [("dropped", "$3$"), ("dropped", "more.")]
+    assert differing[1] == [("added", "$7$"), ("added", "more pears.")]
     moved = "How many apples does she have now, if Ada has $3$ apples and buys 4 more."
     for side in compare("If Ada has $3$ apples and buys 4 more. How many apples does she have", moved):
         assert ("moved", "How many apples does she have") in changes(side)

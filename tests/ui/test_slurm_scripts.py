@@ -51,7 +51,7 @@ def provide(job: Path, programs: dict[str, str]) -> None:
 
 
 @pytest.fixture
-def job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def job(tmp_path, monkeypatch):
     """Return the folder of a job whose commands of Slurm are stand-ins; scontrol writes down its orders."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "bin").mkdir()
@@ -83,7 +83,7 @@ def end(script: str, *arguments: object, limit_s: float = 30) -> tuple[int, str]
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
-def test_a_script_is_sound_and_says_what_it_lacks(script: Path, job: Path) -> None:
+def test_a_script_is_sound_and_says_what_it_lacks(script, job):
     subprocess.run(["bash", "-n", script], check=True)
     head = script.read_text(encoding="utf-8").split("\nset ")[0].splitlines()
     assert head[0] == "#!/bin/bash"
@@ -94,7 +94,7 @@ def test_a_script_is_sound_and_says_what_it_lacks(script: Path, job: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_goes_on(job: Path) -> None:
+def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_goes_on(job):
     write_sums(job / "sums.jsonl", PROBLEMS)
     same = ("--version", "0.11.0", "--latency", "0.2")
     with world_server(*same) as first, world_server(*same) as second:
@@ -125,7 +125,7 @@ def test_a_job_that_is_out_of_time_goes_back_into_the_queue_and_goes_on(job: Pat
     assert [row[:2] for row in rows("tagrpo.db", SAMPLES)] == places
 
 
-def test_a_job_that_is_sent_back_too_often_stays_away(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_that_is_sent_back_too_often_stays_away(job, monkeypatch):
     (job / "servers" / "1").write_text("http://localhost:1/v1\n")
     (job / "bin" / "tagrpo").write_text("#!/bin/bash\nexit 143\n")
     monkeypatch.setenv("SLURM_RESTART_COUNT", "50")
@@ -133,7 +133,7 @@ def test_a_job_that_is_sent_back_too_often_stays_away(job: Path, monkeypatch: py
     assert not (job / "scontrol").exists()
 
 
-def test_a_server_is_listed_while_it_answers(job: Path) -> None:
+def test_a_server_is_listed_while_it_answers(job):
     port = 20000 + 17
     script = ROOT / "tests" / "support" / "openai_server.py"
     serve = f'#!/bin/bash\nexec {sys.executable} {script} "$@"\n'
@@ -151,7 +151,7 @@ def test_a_server_is_listed_while_it_answers(job: Path) -> None:
     assert not entry.exists()
 
 
-def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_task_of_an_array_runs_its_line(job, monkeypatch):
     (job / "commands").write_text("runs list\nsets list --json\n")
     (job / "bin" / "tagrpo").write_text(f'#!/bin/bash\necho "$@" > {job}/asked\n')
     monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "2")
@@ -166,7 +166,7 @@ def test_each_task_of_an_array_runs_its_line(job: Path, monkeypatch: pytest.Monk
 
 
 @pytest.mark.slow
-def test_a_training_on_a_cluster_is_requeued_and_goes_on(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_on_a_cluster_is_requeued_and_goes_on(job, monkeypatch):
     nodes = f'#!/bin/bash\n[[ $1 == show ]] && printf "n1\\nn2\\n" || echo "$@" >> {job}/scontrol\n'
     programs = {
         "ray": RAY,

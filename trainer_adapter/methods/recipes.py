@@ -5,7 +5,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
 
 from service.config import read_toml
 from service.errors import InputError
@@ -410,17 +412,10 @@ def _checked(values: Mapping[str, Any], kinds: Mapping[str, Any]) -> dict[str, A
     return {name: _fit(name, value, kinds[name]) for name, value in values.items()}
 
 
-def _fit(name: str, value: Any, wanted: Any) -> Any:
-    if get_origin(wanted) is Literal:
-        if value not in get_args(wanted):
-            raise InputError(f"{name} is {value!r}. Choose one of {', '.join(map(repr, get_args(wanted)))}.")
-        return value
-    if wanted is float or float in get_args(wanted):
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            return float(value)
-        if value in ("none", None) and type(None) in get_args(wanted):
-            return None
-        raise InputError(f"{name} is {value!r}. Give a number.")
-    if not isinstance(value, wanted) or isinstance(value, bool):
-        raise InputError(f"{name} is {value!r}. Give {'an integer' if wanted is int else 'a string'}.")
-    return value
+def _fit(name: str, value: Any, kind: Any) -> Any:
+    if value == "none" and type(None) in get_args(kind):
+        return None
+    try:
+        return TypeAdapter(kind).validate_python(value, strict=True)
+    except ValidationError as error:
+        raise InputError(f"{name} is {value!r}. {error.errors()[0]['msg']}.") from error

@@ -15,7 +15,7 @@ from trainer_adapter.runs.composing import Composition
 from trainer_adapter.runs.data import TrainingData
 from trainer_adapter.runs.model_sizes import find_shape
 from trainer_adapter.runs.presets import DEFAULT
-from trainer_adapter.verl.export_rows import prompts_of, read_rows
+from trainer_adapter.verl.export import prompts_of, read_rows
 from trainer_adapter.verl.hooks import Hook
 from trainer_adapter.verl.image_prompts import load_processor, prompt_lengths
 from trainer_adapter.verl.plugin.checks import check_config, check_version, untested_version

@@ -14,12 +14,14 @@ from trainer_adapter.verl.export import (
     FORMAT,
     FORMAT_VERSION,
     MANIFEST_NAME,
+    ROWS,
     TRAIN_NAME,
     VALIDATION_NAME,
+    AnswerForm,
+    Layout,
     validation_size,
 )
 from trainer_adapter.verl.export_config import SetRows
-from trainer_adapter.verl.export_rows import ROWS, AnswerForm, Layout
 from trainer_adapter.verl.image_prompts import holds_images
 from trainer_adapter.verl.prompts import PromptTemplate
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from evaluator.grading.workers.own import own_version
-from service.config import settings_of
+from service.config import OPERATIONAL
 from service.errors import InputError
 from service.writing import write_text
 from trainer_adapter.methods.registry import user_sources
@@ -75,7 +75,9 @@ def make_spec(composition: Composition, data: TrainingData) -> dict[str, Any]:
     Settings of memory are no part of it, so that a run can continue after it ran out of memory. The length of
     training is part of it if the learning rate depends on it.
     """
-    free_settings = {each.path for each in settings_of(RunSettings) if each.operational}
+    free_settings = {
+        name for name, info in RunSettings.model_fields.items() if info.json_schema_extra == OPERATIONAL
+    }
     schedule = composition.value(f"{_OPTIMIZER}.lr_scheduler_type", "constant")
     any_length = schedule == "constant" and not composition.value(f"{_OPTIMIZER}.lr_warmup_steps_ratio", 0)
     free = {*_FREE, *_MEMORY, *(_LENGTH if any_length else ())}

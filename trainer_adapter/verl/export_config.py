@@ -7,7 +7,7 @@ from pydantic import Field
 from service.config import Config
 
 if TYPE_CHECKING:
-    from trainer_adapter.verl.export_rows import AnswerForm
+    from trainer_adapter.verl.export import AnswerForm
     from trainer_adapter.verl.prompts import PromptTemplate
 
 DATA_SOURCE = "DigitalLearningGmbH/MATH-lighteval"
@@ -29,7 +29,7 @@ class SetRows(Config):
     def answers(self) -> "AnswerForm":
         """How the answers of the set are graded."""
         from evaluator.grading import AnswerKind
-        from trainer_adapter.verl.export_rows import AnswerForm
+        from trainer_adapter.verl.export import AnswerForm
 
         return AnswerForm(AnswerKind(self.answer_kind), self.tolerance)
 

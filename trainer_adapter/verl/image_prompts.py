@@ -53,7 +53,7 @@ def prompt_lengths(
     file: Path, processor: Any, template: Mapping[str, Any], options: Mapping[str, Any], neighbors: int
 ) -> Iterator[tuple[str, int]]:
     """Yield the name and the number of tokens of each prompt of a file, those of its images among them."""
-    from trainer_adapter.verl.export_rows import prompts_of, read_rows
+    from trainer_adapter.verl.export import prompts_of, read_rows
 
     for row in (row for rows in read_rows(file, _ROWS_AT_ONCE, images=True) for row in rows):
         images = [open_held(held) for held in row.get(COLUMN) or ()]

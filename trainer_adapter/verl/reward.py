@@ -11,8 +11,9 @@ from typing import Any
 
 from evaluator.evals.samples import shorten_answer
 from evaluator.grading import AnswerKind, Grade, GradeCase, Grader, GradeValue
-from evaluator.grading.extraction import LONGEST_RESPONSE, open_thought
+from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.grading.grader import Desk
+from service.engines.checkpoint import open_thought
 from trainer_adapter.verl.plugin import ABOUT_FIELD
 
 CUT_OFF_FIELD = "tagrpo_thought_cut_off"

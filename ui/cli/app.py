@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
-from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -89,9 +88,6 @@ STOPPED: dict[object, str] = {
     output.TERMINATED: "terminated; run the same command again to resume",
 }
 
-METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
-"""Placeholders for the values of options in help, by type."""
-
 SETTINGS = {"help_option_names": ["-h", "--help"]}
 """Of every command's context; click keeps the help option that a command's first context has."""
 
@@ -150,7 +146,7 @@ def _load(place: str) -> Any:
     command: Any = get_command(alone)
     for param in command.params:
         if isinstance(param, TyperOption):
-            param.metavar = param.metavar or METAVARS.get(param.type_descriptor.annotation)
+            param.metavar = param.metavar or settings.METAVARS.get(param.type_descriptor.annotation)
         else:  # typer shows arguments as `{name}` and `name <str>`
             param.metavar = param.metavar or param.name.upper() + "..." * (param.nargs != 1)
             usage = param.metavar if param.required or "[" in param.metavar else f"[{param.metavar}]"

@@ -6,6 +6,7 @@ Some settings are flags, the others come as KEY=VALUE or in files:
     def run(config: RephraseConfig) -> None: ...
 """
 
+import json
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,21 +15,13 @@ from typing import Annotated, Any, TypeVar, cast
 
 from typer import Argument, Option
 
-from service.config import (
-    Config,
-    Reading,
-    Setting,
-    find_setting,
-    metavar,
-    read_stored,
-    settings_of,
-    summary,
-    template,
-)
+from service.config import Config
+from service.config.fields import Setting, fields_of, find_setting, kind_of, settings_of
+from service.config.reading import Reading, read_stored
 from service.errors import InputError
 from ui.cli.lazy import lazy_imports
 from ui.cli.output import terminal
-from ui.cli.settings import RunArgument, Words, db, profiles_file
+from ui.cli.settings import METAVARS, RunArgument, Words, db, profiles_file
 
 with lazy_imports():
     from evaluator.evals import runs
@@ -104,9 +97,9 @@ class Verb:
             reading.add_file(path)
         names = [word for word in words if "=" not in word]
         changes = [word for word in words if "=" in word]
-        unions = [name for name in self.kind.model_fields if find_setting(self.kind, name) is None]
         # first those such as proposer=rules, so that a flag of another choice is refused
-        choices = [word for word in changes if word.partition("=")[0] in unions]
+        tables = [each.path for each in fields_of(self.kind) if each.tables]
+        choices = [word for word in changes if word.partition("=")[0] in tables]
         reading.add_words([*self.chosen, *choices])
         for flag, given in flags.items():
             if given is not None and given is not False:
@@ -115,21 +108,19 @@ class Verb:
         if len(names) > 1 and not several:
             raise InputError(f"{', '.join(names)}: give one {self.word}, and settings as KEY=VALUE.")
         if names:
-            reading.set(self.argument, names if several else names[0], "")
+            reading.set(self.argument, names if several else names[0])
         reading.add_words([word for word in changes if word not in choices])
         return reading.build()
 
 
 def _flag(kind: type[Config], flag: str, path: str) -> tuple[Any, Any]:
     """Return the type and the default of a flag. Its value is read as that of KEY=VALUE."""
-    setting = find_setting(kind, path)
-    if setting is None:  # a list of models, each given by its name
-        text = kind.model_fields[path].description
-        return Annotated[list[str] | None, Option(flag, metavar="MODEL", help=text)], None
+    setting = cast(Setting, find_setting(kind, path))
     default = setting.default
     if isinstance(default, bool):
         return Annotated[bool, Option(flag, help=setting.about)], False
-    values = metavar(setting)
+    words = "MODEL" if setting.tables else "|".join(setting.literals) or "TEXT"
+    values = next((METAVARS[each] for each in (int, float, Path) if each in setting.types), words)
     notes = [setting.limits] if setting.limits and "|" not in values else []
     notes += [f"default: {default}"] if default not in (None, ()) else []
     text = setting.about + (f" [{'; '.join(notes)}]" if notes else "")
@@ -161,6 +152,33 @@ def find_verb(name: str) -> Verb:
     return cast(Verb, app.find_function(VERBS[name]).verb)
 
 
+def summary(kind: type[Config]) -> str:
+    """Return the first sentence of a config's docstring."""
+    return (kind.__doc__ or "").strip().splitlines()[0]
+
+
+def template(kind: type[Config], about: str) -> str:
+    """Return a TOML file with every setting in a comment: what it means, its range and its default.
+
+    Read back as it is, it changes nothing.
+    """
+    lines = [f"# {line}".rstrip() for line in about.splitlines()]
+    table = kind
+    for each in settings_of(kind):
+        prefix, _, name = each.path.rpartition(".")
+        if each.table is not table:
+            table, header = each.table, f"[{prefix}]"
+            lines += ["", f"# {summary(table)}"]
+            if cast(Setting, find_setting(kind, prefix)).is_list:
+                lines.append(f"# [{header}] once per item; {header} applies to all items.")
+            lines += [f"# {header}", f'# kind = "{kind_of(table)}"'] if header in lines else [header]
+        limits = f" ({each.limits})" if each.limits else ""
+        required = " Required." if each.info.is_required() else ""
+        default = "" if each.default is None else json.dumps(each.default, default=str)
+        lines += ["", f"# {each.about}{limits}{required}", f"# {name} = {default}".rstrip()]
+    return "\n".join(lines) + "\n"
+
+
 def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) -> None:
     """Print all settings of a command and their defaults, as a TOML file to edit and pass with -c.
 
@@ -171,8 +189,18 @@ def config(verb: Annotated[str, Argument(help=f"One of: {', '.join(VERBS)}.")]) 
         f"{summary(taken.kind)}\n\nGive this file with -c FILE. On the command line, KEY=VALUE after the "
         "other arguments wins over it,\nand a key in a table has a dot, as in solver.max_tokens=2048."
     )
-    record = {setting.path: setting.to_json() for setting in settings_of(taken.kind)}
-    terminal.emit({"config": verb, "settings": record}, template(taken.kind, about).rstrip())
+    settings = {
+        each.path: {
+            "about": each.about,
+            "default": each.default,
+            "takes": each.limits,
+            "required": each.info.is_required(),
+            "operational": each.operational,
+            "of": each.choice and "=".join(each.choice),
+        }
+        for each in settings_of(taken.kind)
+    }
+    terminal.emit({"config": verb, "settings": settings}, template(taken.kind, about).rstrip())
 
 
 def resume(run: RunArgument, changes: Words = None, *, hide_log: bool = False) -> None:

@@ -13,9 +13,8 @@ from ui.cli.settings import db
 
 with lazy_imports():
     from rephraser import sets
-    from service.database import engine, place, schema, sqlite
+    from service.database import copying, engine, place, schema, sqlite
     from service.questions import images
-    from ui.cli import copying
 
 
 def check() -> None:

@@ -10,16 +10,19 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from service.errors import DatabaseError, PrerequisiteError
+from service.errors import DatabaseError, InputError, PrerequisiteError
 from ui.cli import output
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import PrintedTable, terminal
+from ui.cli.output import terminal, value_table
 from ui.cli.settings import db
 
 with lazy_imports():
-    from service.asks import money, redaction, remote
+    from service.asks import money, redaction
+    from service.config.reading import Reading
     from service.database import sqlite
     from service.enclosure import running
+    from service.engines import opening
+    from service.models import access
     from trainer_adapter.verl import contract, hooks
 
 Check: TypeAlias = dict[str, Any]
@@ -58,7 +61,7 @@ def doctor(model: str | None = None, base_url: list[str] | None = None, training
         if _version("verl"):
             rows = contract.recipe_support(contract.installed_folders())
             record["recipes"] = [row._asdict() for row in rows]
-            table = PrintedTable(["recipe", "tier", "runs with this verl", "why not"], rows)
+            table = value_table(["recipe", "tier", "runs with this verl", "why not"], rows)
     lines = (
         f"{check['state']:9}{check['what']}: {check['detail']}"
         + (f" ({check['way_out']})" if check["way_out"] else "")
@@ -149,17 +152,16 @@ def _contract() -> Iterator[Check]:
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
+    reading = Reading(access.Model)
+    reading.add({"model": model, "sampler": "remote", "base_url": bases})
+
     async def look() -> bool:
-        endpoint = remote.RemoteEndpoint(model, bases)
-        try:
-            await endpoint.open()
-            return endpoint.takes("response_format")
-        finally:
-            await endpoint.close()
+        async with opening.OpenModels(Path()) as models:
+            return (await models.open(reading.build())).takes("response_format")
 
     try:
         structured = "" if asyncio.run(look()) else "no "
-    except PrerequisiteError as error:
+    except (InputError, PrerequisiteError) as error:
         return _check(redaction.redact(what), False, str(error), needed=True)
     price = "known" if money.find_price(model) else "unknown: set the model's price to use --max-usd"
     return _check(redaction.redact(what), True, f"reachable, {structured}structured output, price {price}")

@@ -14,7 +14,7 @@ from service.errors import InputError, PrerequisiteError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import Part, PrintedTable, list_table, plural, record_parts, terminal
+from ui.cli.output import Part, list_table, plural, record_parts, terminal, value_table
 from ui.cli.runs import error_words, show_estimates
 from ui.cli.settings import db, resume_command
 
@@ -144,7 +144,7 @@ def _numbers_parts(record: Mapping[str, Any]) -> list[Part]:
         numbers["usd"] = "unknown"
     return [
         document.Heading(f"{record['run']}: {words}, {each} samples per problem"),
-        PrintedTable(columns, rows) if rows else None,
+        value_table(columns, rows) if rows else None,
         *record_parts({name: value for name, value in numbers.items() if value or name.endswith("_share")}),
     ]
 

@@ -15,7 +15,7 @@ import time
 import traceback
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, TextIO, TypeAlias
 
 import typer
@@ -122,17 +122,13 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else str(value)
 
 
-@dataclass(frozen=True)
-class PrintedTable:
-    """Rows to print. Columns of numbers are aligned on the right, or all after the first `words` columns."""
-
-    columns: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    words: int | None = None
+Part: TypeAlias = str | documents.Block | documents.Document | None
+"""What commands print: lines, parts of documents, documents; None is left out."""
 
 
-Part: TypeAlias = str | documents.Heading | PrintedTable | documents.Document | None
-"""What commands print: lines, headings, tables, documents; None is left out."""
+def value_table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> documents.Table:
+    """Return a table of values; columns of numbers are aligned on the right."""
+    return documents.Table(tuple(columns), rows, words=len(columns))
 
 
 def say(*parts: Part) -> None:
@@ -146,10 +142,22 @@ def say(*parts: Part) -> None:
                 _console().print(visible(part), markup=False, soft_wrap=True)
             case documents.Heading(heading):
                 _console().print("\n" * bool(place) + visible(heading), markup=False, style="bold")
-            case PrintedTable():
+            case documents.Text(text):
+                say(_STRONG.sub(r"\1", text))
+            case documents.Points(texts):
+                say(*("- " + _STRONG.sub(r"\1", text) for text in texts))
+            case documents.Commands(lines):
+                say(*(f"  {line}" for line in lines))
+            case documents.Picture(name, alt, _):
+                say(f"[{name}: {alt}]")
+            case documents.Table():
+                if part.title:
+                    _console().print("\n" * bool(place) + visible(part.title), markup=False, style="bold")
                 _print_table(part)
-            case documents.Document():
-                say(*document_parts(part))
+            case documents.Document(blocks, notes, title):
+                begin = [documents.Heading(title)] if title else []
+                end = ["" if blocks else None, *(f"- {note}" for note in notes)] if notes else []
+                say(*begin, *blocks, *end)
 
 
 def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
@@ -171,11 +179,11 @@ def record_parts(record: Mapping[str, Any], title: str = "") -> Iterator[Part]:
             yield from _list_parts(value, section)
 
 
-def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> PrintedTable:
+def list_table(rows: Sequence[Mapping[str, Any]], columns: str) -> documents.Table:
     """Return a table with these columns of the rows, as `Terminal.rows` has them; long texts are cut."""
     paths = {heading: name or heading for heading, _, name in (c.partition("=") for c in columns.split())}
     cells = [[_short(_value(row, path)) for path in paths.values()] for row in rows]
-    return PrintedTable([heading.replace("_", " ") for heading in paths], cells)
+    return value_table([heading.replace("_", " ") for heading in paths], cells)
 
 
 def _value(row: Any, path: str) -> Any:
@@ -194,28 +202,6 @@ def _short(value: Any) -> object:
     return value if _NAME.fullmatch(value) else one_line(value, LONGEST_CELL)
 
 
-def document_parts(document: documents.Document) -> Iterator[Part]:
-    """Yield the parts of a document."""
-    if document.title:
-        yield documents.Heading(document.title)
-    for block in document.blocks:
-        match block:
-            case documents.Heading():
-                yield block
-            case documents.Text(text):
-                yield _STRONG.sub(r"\1", text)
-            case documents.Points(texts):
-                yield from ("- " + _STRONG.sub(r"\1", text) for text in texts)
-            case documents.Commands(lines):
-                yield from (f"  {line}" for line in lines)
-            case documents.Picture(name, alt, _):
-                yield f"[{name}: {alt}]"
-            case documents.Table(columns, rows, title, words):
-                yield from (documents.Heading(title) if title else None, PrintedTable(columns, rows, words))
-    if document.notes:
-        yield from ("" if document.blocks else None, *(f"- {note}" for note in document.notes))
-
-
 def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
     first = plain(values[:ITEMS_SHOWN])
     if (table := _table(first)) is not None:
@@ -228,7 +214,7 @@ def _list_parts(values: Sequence[Any], title: str) -> Iterator[Part]:
         yield f"and {len(values) - ITEMS_SHOWN:,} more (--json)"
 
 
-def _table(rows: Sequence[Any]) -> PrintedTable | None:
+def _table(rows: Sequence[Any]) -> documents.Table | None:
     """Return records as a table; None if a cell needs several lines or the table is too wide."""
     if not all(isinstance(row, Mapping) for row in rows):
         return None
@@ -240,7 +226,7 @@ def _table(rows: Sequence[Any]) -> PrintedTable | None:
     if sum(widths) > WIDEST_TABLE:
         return None
     cells = [[*map(row.get, names)] for row in rows]
-    return PrintedTable([name.replace("_", " ") for name in names], cells)
+    return value_table([name.replace("_", " ") for name in names], cells)
 
 
 def one_line_value(value: Any) -> str | None:
@@ -437,11 +423,11 @@ def _print_labeled(label: str, style: str, message: str) -> None:
     _console(stderr=True).print(text.Text.assemble((label, style), visible(message)), soft_wrap=True)
 
 
-def _print_table(table: PrintedTable) -> None:
+def _print_table(table: documents.Table) -> None:
     drawn = tables.Table(box=None, pad_edge=False, header_style="bold")
     for index, column in enumerate(table.columns):
         numeric = all(type(row[index]) in (int, float, type(None)) for row in table.rows)
-        right = numeric and bool(table.rows) if table.words is None else index >= table.words
+        right = index >= table.words or (numeric and bool(table.rows))
         drawn.add_column(text.Text(visible(column)), justify="right" if right else "left", overflow="fold")
     for row in table.rows:
         cells = (each if isinstance(each, str) else one_line_value(each) or str(each) for each in row)

@@ -12,11 +12,11 @@ from ui.cli.settings import BenchmarkRows, Limit, db
 
 with lazy_imports():
     from evaluator import grading
-    from rephraser import contamination as overlaps
-    from rephraser.run import store as rephrase_runs
+    from rephraser import candidates
+    from rephraser.questions import contamination as overlaps
+    from rephraser.questions import importing, mixing, store
     from rephraser.views import questions as question_views
     from service.questions import columns as question_columns
-    from service.questions import importing, mixing, reading, store
     from service.runs import store as runs
 
 
@@ -62,7 +62,7 @@ def import_(
         runs.check_name(name)  # before a new database is made
     columns = question_columns.Columns.parse(column or [])
     with terminal.progress("import") as bar:
-        rows = reading.read_source(
+        rows = importing.read_source(
             source,
             columns=columns,
             limits=question_columns.RowLimits(max_characters, strip_control),
@@ -179,7 +179,7 @@ def _source(spec: Mapping[str, Any]) -> str:
 
 def _list_suspects(run: str | None, limit: int) -> None:
     with db.reading() as session:
-        run_id = run and rephrase_runs.find_neighbor_run(session, run).id
+        run_id = run and candidates.find_neighbor_run(session, run).id
         listed = question_views.find_suspects(session, run_id=run_id)
     terminal.rows(
         "suspects",

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from typer import Argument, BadParameter, Option
 
 from rephraser.config import RephraseConfig, VerdictRule
-from service.config import Reading
+from service.config.reading import Reading
 from service.errors import NotFoundError
 from ui.cli import output, settings
 from ui.cli.configs import Verb
@@ -19,16 +19,14 @@ from ui.cli.runs import open_words, show_estimates
 from ui.cli.settings import db, resume_command
 
 with lazy_imports():
-    from rephraser import verdict
+    from rephraser import candidates, verdict
+    from rephraser.questions import store as question_store
     from rephraser.reviews import audit as audits
-    from rephraser.reviews import mending
     from rephraser.reviews import sheet as sheets
     from rephraser.reviews import store as review_store
-    from rephraser.run import estimate, execution, spec
-    from rephraser.run import rejudge as rejudging
-    from rephraser.run import store as run_store
-    from rephraser.views import candidates, runs
-    from service.questions import store as question_store
+    from rephraser.run import execution, judge, spec
+    from rephraser.views import candidates as views
+    from rephraser.views import runs
 
 FLAGS = "--name --solver --n --limit --max-usd"
 Candidate = Annotated[str, Argument(help="Id of a candidate, or its first characters.")]
@@ -47,7 +45,7 @@ def run(config: RephraseConfig, *, dry_run: settings.DryRun = False) -> None:
     """
     with db.open() as database:
         if dry_run:
-            expected = estimate.estimate(config, database)
+            expected = execution.estimate(config, database)
             show_estimates(expected.to_json(), [expected], config.max_usd)
             return
         with terminal.progress(config.name) as bar:
@@ -135,9 +133,9 @@ def rejudge(run: settings.RunArgument, changes: settings.Words = None, dry_run: 
     reading.add_words(changes or ())
     with db.open() as database:
         with database.read() as session:
-            chosen = run_store.find_neighbor_run(session, run)
+            chosen = candidates.find_neighbor_run(session, run)
         rule = execution.make_rule(reading.build(), spec.RunSpec.from_json(chosen.spec).rule)
-        rejudged = rejudging.judge_again(database, chosen, rule, dry_run=dry_run)
+        rejudged = judge.judge_again(database, chosen, rule, dry_run=dry_run)
     terminal.show({"run": chosen.name, "rule": verdict.rule_spec(rule), "dry_run": dry_run, **rejudged})
 
 
@@ -170,20 +168,20 @@ def list_(
         if status or strategy or question or finding or after:
             raise BadParameter("--reviews allows only --run")
         with db.reading() as session:
-            run_id = None if run is None else run_store.find_neighbor_run(session, run).id
+            run_id = None if run is None else candidates.find_neighbor_run(session, run).id
             rows = list(review_store.review_rows(session, run_id))
         columns = "candidate decision reason reviewer audit when=created_at withdrawn=withdrawn_at counts"
         terminal.rows("reviews", rows, columns, empty="no decisions match")
         return
     with db.reading() as session:
-        chosen = run_store.find_neighbor_run(session, run)
+        chosen = candidates.find_neighbor_run(session, run)
         question_id = None if question is None else question_store.find_question(session, question).id
-        filters = candidates.CandidateFilters(chosen.id, question_id, status, strategy, finding)
-        cards, total, later = candidates.page_run(session, chosen, filters, limit=limit, after=after)
+        filters = views.CandidateFilters(chosen.id, question_id, status, strategy, finding)
+        cards, total, later = views.page_run(session, chosen, filters, limit=limit, after=after)
     name = chosen.name
     terminal.rows(
         "candidates",
-        [card.to_json() for card in cards],
+        [views.standing_record(card) for card in cards],
         "candidate question=question_id status reviewed strategy text reason",
         empty=f"no more candidates of {name} match" if total else f"no candidate of {name} matches",
         run=name,
@@ -201,9 +199,9 @@ def show(candidate: Candidate, raw: bool = False) -> None:
         raw: Also show the prompt that produced it and the model's raw reply.
     """
     with db.reading() as session:
-        stored = review_store.find_candidate(session, candidate)
+        stored = candidates.find_candidate(session, candidate)
         question = question_store.find_question(session, stored.question_id)
-        record = candidates.candidate_record(session, stored, question, raw=raw)
+        record = views.candidate_record(session, stored, question, raw=raw)
     terminal.show(record)
 
 
@@ -225,7 +223,7 @@ def edit(
     """
     with db.writing() as session:
         who = settings.reviewer_name(reviewer)
-        edited, chosen = mending.mend_candidate(session, candidate, text, reviewer=who, run=run)
+        edited, chosen = candidates.mend_candidate(session, candidate, text, reviewer=who, run=run)
     names = ("mended_from", "mended_by", "status", "reason", "final")
     record = {"candidate": edited.candidate_id, "run": chosen.name}
     resume = f"{resume_command(chosen.name)} collects and judges its answers"
@@ -270,7 +268,7 @@ def review(
     with db.writing() as session:
         if audit is not None:
             audits.get_audit(session, audit)
-        chosen = "" if candidate is None else review_store.find_candidate(session, candidate).id
+        chosen = "" if candidate is None else candidates.find_candidate(session, candidate).id
         if withdraw:
             taken = review_store.withdraw_review(session, review_store.Withdrawal(chosen, who, audit))
             if taken is None:
@@ -323,7 +321,7 @@ def audit(
     """
     with db.open() as database:
         with database.read() as session:
-            chosen = run_store.find_neighbor_run(session, run)
+            chosen = candidates.find_neighbor_run(session, run)
         kind: Literal["groups", "candidates"] = "groups" if groups else "candidates"
         drawn, new = audits.open_audit(database, chosen, kind=kind, size=sample, seed=seed)
         with database.read() as session:

@@ -23,6 +23,7 @@ with lazy_imports():
     from evaluator.reports import report as reports
     from service import writing
     from service.questions import images as question_images
+    from ui import rendering
     from ui.charts import eval_curves, saving
 
 CHARACTERS_SHOWN = 2_000
@@ -105,9 +106,9 @@ class ReportFile:
         """Write or print the report."""
         form = self.format if self.out is None else settings.form_of(self.out, self.format, BY_SUFFIX)
         if form is None:
-            terminal.emit(document.finite(record), report)
+            terminal.emit(rendering.finite(record), report)
             return
-        text = document.render_csv(rows) if form == "csv" else document.RENDERERS[form](report)
+        text = rendering.render_csv(rows) if form == "csv" else rendering.RENDERERS[form](report)
         if self.out is None:
             output.say(text.rstrip("\n"))
         else:

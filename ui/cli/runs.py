@@ -16,7 +16,7 @@ with lazy_imports():
     from rephraser.views import runs as rephrase_runs
     from service.database import engine
     from service.models import estimate
-    from service.runs import progress, removing, store
+    from service.runs import progress, removing, spending, store
     from trainer_adapter.record import runs as train_runs
     from ui.cli import evals, rephrase, train
 
@@ -167,7 +167,7 @@ def rename(run: RunArgument, name: str) -> None:
     """
     with db.writing() as session:
         chosen = _find_exactly(session, run)
-        removing.rename_run(session, chosen, name)
+        store.rename_run(session, chosen, name)
     terminal.show({"run": name, "id": chosen.id, "before": chosen.name})
 
 
@@ -186,19 +186,21 @@ def remove(run: RunArgument, yes: bool = False) -> None:
     with db.open() as database:
         with database.read() as session:
             chosen = _find_exactly(session, run)
-            content = removing.holdings(session, chosen)
+            removing.check_removable(session, chosen)
+            counts = removing.count_rows(session, chosen.id)
+            usd = sum(line.usd for line in spending.read_ledger(session, chosen.id))
             headers = neighbor_sets.list_sets(session, None)
             sets = [each.ref for each in headers if chosen.id in {source["id"] for source in each.runs}]
             folder = train_runs.stored_folder(session, chosen)
-        rows = ", ".join(f"{table} {count:,}" for table, count in content.rows.items()) or "no rows"
+        rows = ", ".join(f"{table} {count:,}" for table, count in counts.items()) or "no rows"
         output.note(f"run {chosen.name} ({chosen.kind}, created {chosen.created_at}): {rows}")
         if sets:
             output.note(f"sets published from it stay, but their provenance is lost: {', '.join(sets)}")
         if folder:
             output.note(f"rollout files stay; remove them yourself: {folder}")
-        if not content.obstacles and not yes:
+        if not yes:
             output.confirm_removal(f"run {chosen.name!r}")
         with database.write() as session:
             removing.remove_run(session, chosen)
-    record = {"run": chosen.name, "id": chosen.id, "usd": content.usd, "removed": content.rows}
+    record = {"run": chosen.name, "id": chosen.id, "usd": usd, "removed": counts}
     terminal.show({**record, "sets": sets, "rollout_folders": [folder] if folder else []})

@@ -19,8 +19,8 @@ from ui.listening import Address, bind, is_loopback, read_secret
 
 with lazy_imports():
     from evaluator.grading import grader as graders
+    from rephraser.questions import store as question_store
     from service.database import engine
-    from service.questions import store as question_store
     from service.runs import store as run_store
     from ui.pages.server import serving, signing_in
     from ui.pages.state import settings as page_settings

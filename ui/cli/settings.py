@@ -63,6 +63,9 @@ class Db:
 
 db = Db()
 
+METAVARS: dict[Any, str] = {str: "TEXT", list[str]: "TEXT", int: "N", float: "X", Path: "FILE"}
+"""Placeholders for the values of options in help, by type."""
+
 DB_HELP = "Database: a file, or postgresql+psycopg://USER@HOST/NAME. Default: ./tagrpo.db."
 EVERYWHERE: dict[str, tuple[Any, Any]] = {
     "db_file": (Annotated[str | None, Option("--db", envvar="TAGRPO_DB", help=DB_HELP)], None),

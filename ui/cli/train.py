@@ -13,7 +13,8 @@ from typing import Annotated, Any, Literal
 from typer import Argument, Option
 
 from evaluator.reports.document import Heading
-from service.config import Reading, settings_of
+from service.config.fields import settings_of
+from service.config.reading import Reading
 from service.errors import InputError, Interrupted, Terminated
 from service.telling import TellStage
 from trainer_adapter.config import PlanAssumptions, TrainConfig
@@ -21,11 +22,11 @@ from trainer_adapter.methods.recipes import RECIPES
 from ui.cli import output
 from ui.cli.configs import Verb
 from ui.cli.lazy import lazy_imports
-from ui.cli.output import PrintedTable, record_parts, terminal
+from ui.cli.output import record_parts, terminal, value_table
 from ui.cli.settings import Limit, Overwrite, Session, db, resume_command
 
 with lazy_imports():
-    from service.questions import store as questions_store
+    from rephraser.questions import store as questions_store
     from service.runs import store
     from trainer_adapter.methods import registry
     from trainer_adapter.plans import planning
@@ -129,7 +130,7 @@ def recipes(config: TrainConfig | None) -> None:
         f"N={recipe.neighbors}, G={recipe.responses}: {recipe.rollouts} responses per question",
         *record_parts({"recipe": {axis: record["recipe"][axis] for axis in axes}}),
         Heading(f"overrides of verl's configuration, {machine}"),
-        PrintedTable(["key", "value", "source", "why"], rows),
+        value_table(["key", "value", "source", "why"], rows),
         Heading("sources"),
         *(f"{source}: {settings.SOURCES[source]}" for source in sources),
     )
@@ -270,7 +271,7 @@ def metrics(
         step = steps.setdefault((row["label"], row["step"]), {})
         step[row["metric"]] = spread if row["n"] > 1 else row["value"]
     cells = [[*place, *map(step.get, names)] for place, step in steps.items()]
-    table = PrintedTable(["run", "step", *names], cells)
+    table = value_table(["run", "step", *names], cells)
     nothing = "no step has logged these metrics; --metric '*' shows all"
     terminal.emit({"metrics": rows}, table if rows else nothing)
 

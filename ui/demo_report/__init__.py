@@ -24,7 +24,6 @@ from evaluator.reports.document import (
     number,
     percent,
     points,
-    render_markdown,
     span,
     table_of,
 )
@@ -33,7 +32,7 @@ from evaluator.reports.methods import load_methods
 from evaluator.reports.report import NO_PAPER, Report, build_report
 from evaluator.signal.diagnosis import Diagnosis, DiagnosisSettings, Part, diagnose
 from evaluator.signal.sources import eval_source
-from rephraser.run.store import find_neighbor_run
+from rephraser.candidates import find_neighbor_run
 from rephraser.sets import find_set
 from rephraser.sets.types import SetHeader
 from sandbox.demo.plan import (
@@ -59,6 +58,7 @@ from ui.charts.eval_curves import curve_chart
 from ui.charts.intervals import rate_dots
 from ui.charts.saving import draw
 from ui.charts.training_steps import step_chart, window_means
+from ui.rendering import render_markdown
 
 REPORT_FILE = "report.md"
 _PICTURES = "pictures"
@@ -91,7 +91,8 @@ def write_report(plan: DemoPlan, steps: Sequence[tuple[Step, float]]) -> None:
     It appears only when complete and replaces an earlier one.
     """
     document = _document(plan, steps)
-    drawn = {picture.name: draw(dict(picture.spec), ".svg") for picture in document.pictures}
+    pictures = (block for block in document.blocks if isinstance(block, Picture))
+    drawn = {picture.name: draw(dict(picture.spec), ".svg") for picture in pictures}
 
     def write(place: Path) -> None:
         (place / _PICTURES).mkdir()

@@ -44,11 +44,9 @@ def hostile(url: str) -> list[str]:
         f"~~~\n![x]({url}/tilde.png)\n~~~\n~~![x]({url}/strike.png)~~ **![x]({url}/bold.png)**",
     ]
     rng = random.Random(7)
-    signs = (
-        r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! \text{ \boxed{ \begin{align} \end{align} [asy] [/asy]"
-    )
+    tex = r"$ $$ \ ` ``` \( \) \[ \] { } [ ] ( ) < > ! \text{ \boxed{ \begin{align} \end{align} [asy] [/asy]"
     marks = f"![x]({url}/fuzz.png) <img/src={url}/fuzz-html.png> :red[ x 5 | ~~ ** & #"
-    parts = [*signs.split(), *marks.split(), " ", "\n", "\n\n", "- "]
+    parts = [*tex.split(), *marks.split(), " ", "\n", "\n\n", "- "]
     return known + ["".join(rng.choices(parts, k=rng.randint(5, 40))) for _ in range(90)]
 
 
@@ -72,12 +70,8 @@ def test_hostile_texts_fetch_nothing_and_become_nothing(view_of, tmp_path):
             assert main.locator(".katex").count() > 5  # formulas among them are drawn all the same
             assert f"![x]({counter.url}/md-image.png)" in main.inner_text().replace("\u2060", "")
             assert cells.first.inner_text() == f"![x]({counter.url}/md-image.png)"
-            assert cells.locator("*").evaluate_all("all => [...new Set(all.map(e => e.tagName))]") == [
-                "BUTTON"
-            ]
-            widest = main.evaluate(
-                "all => Math.max(...[...all.querySelectorAll('*')].map(e => e.scrollWidth))"
-            )
+            assert cells.locator("*").evaluate_all("all => [...new Set(all.map(e=>e.tagName))]") == ["BUTTON"]
+            widest = main.evaluate("all => Math.max(...[...all.querySelectorAll('*')].map(e=>e.scrollWidth))")
             assert widest < 20_000
             view.check()
         assert counter.fetched == []

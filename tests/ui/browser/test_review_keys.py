@@ -126,11 +126,8 @@ def test_undo_skip_and_reasons_in_words(url, view_of, database):
     until_quiet(view)
     seen = [shown[0] for _, shown in view.tab.evaluate("window.seen")]
     stored = decisions(database, "bea")
-    assert [(number, decision) for number, _, decision, _ in stored] == [
-        (seen[0], "accepted"),
-        (seen[2], "rejected"),
-        (seen[2], "rejected"),
-    ]
+    decided = [(number, decision) for number, _, decision, _ in stored]
+    assert decided == [(seen[0], "accepted"), (seen[2], "rejected"), (seen[2], "rejected")]
     assert stored[2][3] == "another unknown, so a u and an a are no keys"
     assert "2 of 80 decided by bea; in this session: 1 accepted, 1 rejected, 1 skipped" in view.text()
     press(view, "n")

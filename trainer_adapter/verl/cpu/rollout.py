@@ -18,8 +18,7 @@ from verl.workers.rollout.replica import RolloutReplica, TokenOutput
 
 from service.engines.choosing import LoadImages, Row
 from service.engines.decoding import Decoder
-from service.engines.images import FORBIDDEN, image_tokens, open_processor, takes_images
-from service.engines.loading import memory_for_keys, model_class
+from service.engines.images import FORBIDDEN, image_tokens, model_class, open_processor, takes_images
 from service.models.settings import NEUTRAL, Sampling
 from trainer_adapter.verl.cpu import server_name
 
@@ -50,8 +49,7 @@ class ResponseServer:
             ends = config.get_text_config().eos_token_id
         self._end_ids = frozenset([ends] if isinstance(ends, int) else ends or [])
         self._never = image_tokens(config)
-        memory = memory_for_keys(torch.device("cpu"))
-        self._decoder = Decoder(self._model, BATCH_SIZE, memory, self._never)
+        self._decoder = Decoder(self._model, BATCH_SIZE)
         self._response_length, self._seeds = response_length, random.Random(seed)
         self._version: int | None = None
         self._loaded = False
@@ -89,7 +87,7 @@ class ResponseServer:
         await self._decoder.draw([row])
         return TokenOutput(
             token_ids=row.tokens,
-            log_probs=row.log_probs,
+            log_probs=row.log_probs if sampling_params.get("logprobs") else None,
             stop_reason="completed" if row.stop_reason == "stop" else "length",
             num_preempted=0,
             extra_fields={"global_steps": self._version},
@@ -109,9 +107,8 @@ class ResponseServer:
         """See `sleep`."""
 
     def _row(self, prompt: Sequence[int], params: Mapping[str, Any], images: LoadImages | None) -> Row:
-        given = {name: value for name, value in params.items() if value is not None}
+        given = {name: value for name, value in params.items() if value is not None and name != "logprobs"}
         bias, seed = given.pop("logit_bias", {}), given.pop("seed", None)
-        log_probs: list[float] | None = [] if given.pop("logprobs", False) else None
         if unknown := sorted(given.keys() - (_SAMPLING.keys() - {"stop"})):
             raise ValueError(f"the CPU rollout does not support {', '.join(unknown)}. Remove it")
         if not set(bias) <= self._never or any(value != FORBIDDEN for value in bias.values()):
@@ -123,7 +120,6 @@ class ResponseServer:
             Sampling(**_SAMPLING | given | {"top_k": max(0, given.get("top_k", 0))}),
             self._end_ids,
             images=images,
-            log_probs=log_probs,
         )
 
     def _read(self, prompt: Sequence[int], pictures: Sequence[Any], options: dict[str, Any]) -> LoadImages:

@@ -7,7 +7,6 @@ from omegaconf import OmegaConf
 from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentLoop
 
 from service.engines.images import FORBIDDEN, image_tokens
-from service.engines.prompts import Prompt
 from service.errors import InputError
 from trainer_adapter.methods.recipes import Recipe
 from trainer_adapter.verl.plugin import ABOUT_FIELD
@@ -112,7 +111,7 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
         output = await super().run(params, priority, **{**row, "raw_prompt": asked})
         if len(output.response_ids) >= self.response_length:
             end = self.tokenizer.decode(output.prompt_ids[-_LONGEST_TAG:])
-            output.extra_fields[CUT_OFF_FIELD] = Prompt(end, ()).opens_thought
+            output.extra_fields[CUT_OFF_FIELD] = end.rstrip().endswith("<think>")
         if not training:
             return output
         output.extra_fields[ABOUT_FIELD] = {

@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationError
 
-from service.config import Config, Reading, operational
+from service.config import Config, operational
 from service.errors import InputError
 from trainer_adapter.methods.recipes import Loss, Recipe
 
@@ -88,6 +88,9 @@ def recipe_of(config: Mapping[str, Any]) -> Recipe:
 
 def settings_of(config: Mapping[str, Any]) -> RunSettings:
     """Return the settings in `config`, or the defaults."""
-    reading = Reading(RunSettings)
-    reading.add(config.get(SETTINGS_KEY) or {}, lambda _: f"{SETTINGS_KEY}.")
-    return reading.build()
+    try:
+        return RunSettings.model_validate(config.get(SETTINGS_KEY) or {}, strict=True)
+    except ValidationError as error:
+        problems = [(".".join(map(str, each["loc"])), each["input"], each["msg"]) for each in error.errors()]
+        lines = [f"{SETTINGS_KEY}.{name} is {value!r}: {message}." for name, value, message in problems]
+        raise InputError("\n".join(lines)) from error

@@ -7,11 +7,11 @@ from sqlalchemy import func, select, tuple_
 from sqlalchemy.orm import Session
 
 from evaluator.evals.runs import is_imported
-from rephraser.reviews.status import standing_counts
+from rephraser.candidates import standing_counts
+from rephraser.questions.store import count_labels
+from rephraser.questions.store import list_sets as list_question_sets
 from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
-from service.questions.store import count_labels
-from service.questions.store import list_sets as list_question_sets
 from service.runs.progress import RunProgress, progress_of
 from service.runs.spending import sum_costs
 from service.runs.store import as_run, find_run
@@ -190,7 +190,7 @@ def row(progress: RunProgress, training: TrainRun | None) -> dict[str, Any]:
         "done": progress.done,
         "open": progress.open,
         "failed": failures,
-        "tokens": progress.completion_tokens,
+        "tokens": sum(line.completion_tokens for line in progress.ledger),
         "usd": progress.usd if progress.usd or not progress.unpriced else None,
     }
     return {
@@ -222,8 +222,8 @@ def _details(name: str) -> None:
                     links.link("Its curve", "curves", run=label)
                 samples = {"view": "samples", "of": label, "point": benchmark}
                 links.link("Its responses", "curves", icon=":material/chat:", **samples)
-        for kind, requests in progress.requests_by_kind.items():
-            layout.caption(f"{kind}: {requests:,} requests")
+        for line in progress.ledger:
+            layout.caption(f"{line.kind}, {line.model}: {line.requests:,} requests")
         if progress.unpriced:
             layout.caption(f"{progress.unpriced:,} requests have no known price.")
         st.caption("Settings")

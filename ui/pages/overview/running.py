@@ -72,7 +72,8 @@ def pace(session: Session, progress: RunProgress, now: float) -> Pace | None:
         return None
     minutes = max(SHORTEST_S, now - first) / 60
     per_minute, left = int(answered) / minutes, progress.open + progress.failed
-    requests_left = left * sum(progress.requests_by_kind.values()) / progress.done if progress.done else None
+    requests = sum(line.requests for line in progress.ledger)
+    requests_left = left * requests / progress.done if progress.done else None
     return Pace(
         requests_per_minute=per_minute,
         tokens_per_second=int(tokens or 0) / minutes / 60,

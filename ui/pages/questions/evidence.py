@@ -4,7 +4,8 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.reviews.status import PENDING
+from rephraser.candidates import PENDING
+from rephraser.verdict.successes import read_successes
 from rephraser.views.candidates import NeighborCard, page_answers, proposing_exchange
 from service.questions.question import Question
 from ui.pages.state import links
@@ -52,7 +53,7 @@ def reasons(card: NeighborCard) -> None:
 
 
 def successes(card: NeighborCard) -> str:
-    counts = card.successes
+    counts = read_successes(card.evidence.get("counts"), card.evidence.get("by_solver", ()))
     if counts is None:
         return ""
     return (

@@ -7,13 +7,13 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
+from rephraser.candidates import PENDING, STATUSES, standing_counts
 from rephraser.checks.structure import FINDINGS
-from rephraser.reviews.status import PENDING, STATUSES, standing_counts
-from rephraser.run.store import KIND
+from rephraser.questions.store import count_labels
+from rephraser.questions.store import list_sets as list_question_sets
+from rephraser.run.spec import KIND
 from rephraser.sets.store import list_sets
 from rephraser.views.questions import QuestionFilters
-from service.questions.store import count_labels
-from service.questions.store import list_sets as list_question_sets
 from service.runs.store import list_runs
 from ui.pages.state import links
 from ui.pages.state.database import cached, fetch

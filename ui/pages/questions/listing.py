@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.reviews.status import PENDING, STATUSES
+from rephraser.candidates import PENDING, STATUSES
 from rephraser.views.questions import ListedQuestion, QuestionFilters, count_questions, page_questions
 from ui.pages.questions import filters
 from ui.pages.state import links

@@ -3,13 +3,12 @@
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.status import PENDING, STATUSES
-from rephraser.reviews.store import find_candidate
+from rephraser.candidates import PENDING, STATUSES, find_candidate
+from rephraser.questions.store import find_question, places
 from rephraser.sets.store import find_set, member_ids
 from rephraser.views.candidates import CandidateFilters, NeighborCard, page_candidates, read_cards
 from rephraser.views.questions import find_suspects
 from service.questions.question import Question
-from service.questions.store import find_question, places
 from ui.pages.questions import evidence
 from ui.pages.questions.filters import choices, run_ids, show_active, warn_absent
 from ui.pages.state import links

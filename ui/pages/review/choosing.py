@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from rephraser.candidates import STATUSES
 from rephraser.reviews.audit import Audit, list_audits
-from rephraser.reviews.status import STATUSES
-from rephraser.run.store import KIND
+from rephraser.run.spec import KIND
 from service.runs.store import Run, list_runs
 from ui.pages.state import links
 from ui.pages.state.database import cached, fetch

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import streamlit as st
 
+from rephraser.candidates import mend_candidate
 from rephraser.reviews.audit import audit_progress, audit_queue, get_audit
-from rephraser.reviews.mending import mend_candidate
 from rephraser.reviews.store import (
     Decision,
     ReviewItem,

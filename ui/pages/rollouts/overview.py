@@ -6,9 +6,9 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
+from rephraser.questions.store import find_question, load_questions
 from service.errors import NotFoundError
 from service.questions.question import Question
-from service.questions.store import find_question, load_questions
 from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record

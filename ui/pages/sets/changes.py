@@ -89,7 +89,7 @@ def _list(old: SetHeader, new: SetHeader, numbers: Mapping[ChangeKind, int]) -> 
 
 def row(change: Change) -> dict[str, Any]:
     neighbor = change.neighbor
-    before = change.before.verdict if change.before is not None and change.verdict_changed else None
+    before = change.before.verdict if change.before is not None and "verdict" in change.fields else None
     verdicts = f"{before} → {neighbor.verdict}" if before else neighbor.verdict
     return {**vars(neighbor), "neighbor": neighbor.candidate_id, "verdicts": verdicts}
 

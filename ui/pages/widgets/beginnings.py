@@ -1,6 +1,6 @@
 """Empty states: the next step, with existing names filled in."""
 
-from service.questions.store import list_sets
+from rephraser.questions.store import list_sets
 from ui.pages.state import settings
 from ui.pages.state.database import fetch
 from ui.pages.widgets import layout

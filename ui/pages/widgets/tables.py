@@ -5,8 +5,6 @@ canvas. It takes half a megabyte of script, waits 150 ms after a click, and its 
 searched nor read by a screen reader.
 """
 
-import csv
-import io
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,10 +14,10 @@ from typing import Any, Literal
 
 import streamlit as st
 
-from evaluator.reports.document import guarded
 from ui.characters import one_line
 from ui.pages.state import links
 from ui.pages.text.markup import escaped
+from ui.rendering import render_csv
 
 Kind = Literal["text", "code", "figure", "whole", "number", "fixed", "p", "share", "points", "usd", "yes"]
 
@@ -178,7 +176,7 @@ def download(
 ) -> None:
     st.download_button(
         escaped(label),
-        lambda: csv_bytes(rows, columns),
+        lambda: render_csv(rows, columns).encode("utf-8", "replace"),
         file_name=f"{name}.csv",
         mime="text/csv",
         key=key,
@@ -186,14 +184,3 @@ def download(
         type="tertiary",
         on_click="ignore",
     )
-
-
-def csv_bytes(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None = None) -> bytes:
-    """Return rows as UTF-8 CSV in which spreadsheets take no text for a formula."""
-    names = list(columns or (rows[0].keys() if rows else ()))
-    out = io.StringIO()
-    writer = csv.writer(out)
-    writer.writerow([guarded(name) for name in names])
-    for row in rows:
-        writer.writerow([guarded(row.get(name)) for name in names])
-    return out.getvalue().encode("utf-8", "replace")

@@ -7,8 +7,8 @@ from itertools import chain
 from typing import Any
 from zlib import crc32
 
+from rephraser.questions.store import Member
 from service.questions.question import Question
-from service.questions.store import Member
 from service.telling import TellProgress
 
 NEAR_RATIO = 90.0

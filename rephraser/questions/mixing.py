@@ -8,11 +8,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+from rephraser.questions.duplicates import NEAR_RATIO, NearIndex
+from rephraser.questions.store import Member, find_same_set, get_set, load_members, members_hash, store_set
 from service.database import Database
 from service.errors import InputError
-from service.questions.duplicates import NEAR_RATIO, NearIndex
 from service.questions.question import Question
-from service.questions.store import Member, find_same_set, get_set, load_members, members_hash, store_set
 from service.runs.store import check_name
 from service.telling import TellStage, tell_nobody
 

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import Table, func, insert, select, text
 from sqlalchemy.orm import Session
 
-from rephraser.tables import NeighborSetRow, NeighborSetTagRow
 from service.database.base import Base
 from service.database.engine import Database
 from service.database.place import Place, absolute, parse_place
@@ -31,8 +30,8 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
         raise DatabaseError(f"{target}: is the source database itself. Choose another target.")
     load_tables()
     # A set comes after its members: rows of a set that is there are refused.
-    last = (NeighborSetRow.__table__, NeighborSetTagRow.__table__)
-    tables = sorted(Base.metadata.sorted_tables, key=lambda table: table in last)
+    last = ("neighbor_sets", "neighbor_set_tags")
+    tables = sorted(Base.metadata.sorted_tables, key=lambda table: table.name in last)
     with (
         Database.open(source, create=False, read_only=True) as reading,
         Database.open(target) as writing,
@@ -60,7 +59,7 @@ def copy_database(source: str | Place, target: str | Place, *, report: TellStage
 def _copy(source: Session, table: Table, report: TellStage, target: Session | None = None) -> Content:
     """Return what a table holds, after copying it to the target if there is one."""
     # A set comes behind the one it was made from.
-    order = [NeighborSetRow.created_at, NeighborSetRow.version] if table is NeighborSetRow.__table__ else []
+    order = [table.c[name] for name in ("created_at", "version") if table.name == "neighbor_sets"]
     size = 10 if table.name == "images" else 1_000  # an image has up to 20 MB
     query = select(table).order_by(*order).execution_options(yield_per=size)
     rows, total = 0, 0

@@ -1,6 +1,5 @@
 """Questions and named sets in the database: store, load, browse, remove."""
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -8,13 +7,15 @@ from typing import Any
 from sqlalchemy import Select, delete, func, insert, or_, select
 from sqlalchemy.orm import Session
 
+from rephraser.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.answer_kinds import AnswerKind
-from service.database import in_parts, upsert, utc_now
+from service.database import columns_of, find_by_id, in_parts, upsert, utc_now
 from service.errors import InputError, NotFoundError
 from service.hashing import content_hash
 from service.questions.question import Question
-from service.questions.tables import QuestionRow, QuestionSetMemberRow, QuestionSetRow
 from service.runs.store import list_runs
+
+QUESTION_COLUMNS = columns_of(QuestionRow, Question)
 
 
 @dataclass(frozen=True)
@@ -48,41 +49,24 @@ def store_questions(session: Session, questions: Iterable[Question]) -> int:
     return (session.scalar(count) or 0) - before
 
 
-def default_set_name(stem: str) -> str:
-    """Return the file's name as the name of a set: what may not stand in one becomes "-"."""
-    return re.sub(r"[^\w.-]+", "-", stem).strip("-._")[:100]
-
-
 def store_set(session: Session, name: str, members: Sequence[Member], spec: dict[str, Any]) -> int:
     """Write a new set in the caller's transaction; return how many of its questions are new."""
     new = store_questions(session, (member.question for member in members))
     row = QuestionSetRow(name=name, spec=spec, created_at=utc_now())
     session.add(row)
     session.flush()
-    for chunk in in_parts(members):
-        session.execute(
-            insert(QuestionSetMemberRow),
-            [
-                {
-                    "set_id": row.id,
-                    "position": member.position,
-                    "question_id": member.question.id,
-                    "held": member.held,
-                }
-                for member in chunk
-            ],
-        )
+    for part in in_parts(members):
+        rows = [
+            {"set_id": row.id, "position": each.position, "question_id": each.question.id, "held": each.held}
+            for each in part
+        ]
+        session.execute(insert(QuestionSetMemberRow), rows)
     return new
-
-
-def find_set(session: Session, name: str) -> QuestionSetRow | None:
-    """Return the set of that name, or None."""
-    return session.scalar(select(QuestionSetRow).where(QuestionSetRow.name == name))
 
 
 def find_same_set(session: Session, name: str, content: str) -> QuestionSetRow | None:
     """Return the set of that name, or None; a set with another content hash is refused."""
-    stored = find_set(session, name)
+    stored = session.scalar(select(QuestionSetRow).where(QuestionSetRow.name == name))
     if stored is None or stored.content_hash == content:
         return stored
     raise InputError(
@@ -93,9 +77,9 @@ def find_same_set(session: Session, name: str, content: str) -> QuestionSetRow |
 
 def get_set(session: Session, name: str) -> QuestionSetRow:
     """Return the set of that name."""
-    question_set = find_set(session, name)
-    if question_set is not None:
-        return question_set
+    stored = session.scalar(select(QuestionSetRow).where(QuestionSetRow.name == name))
+    if stored is not None:
+        return stored
     names = session.scalars(select(QuestionSetRow.name).order_by(QuestionSetRow.name)).all()
     there = f"available: {', '.join(names)}" if names else "import one with `tagrpo questions import`"
     raise NotFoundError(f'no question set "{name}"; {there}.')
@@ -103,19 +87,17 @@ def get_set(session: Session, name: str) -> QuestionSetRow:
 
 def check_removable(session: Session, name: str) -> QuestionSetRow:
     """Return the set of that name, which nothing builds on."""
-    stored = get_set(session, name)
+    stored, refusal = get_set(session, name), f'the question set "{name}" cannot be removed:'
     runs = [run.name for run in list_runs(session) if run.spec.get("questions") == name]
     mixes = [
         other.name
         for other in session.scalars(select(QuestionSetRow).order_by(QuestionSetRow.name))
         if name in {other.spec[part]["set"] for part in ("base", "extra") if part in other.spec}
     ]
-    obstacles = [
-        *([f"these runs use it: {', '.join(runs)} (`tagrpo runs remove`)"] if runs else []),
-        *([f"these sets were mixed from it: {', '.join(mixes)}"] if mixes else []),
-    ]
-    if obstacles:
-        raise InputError(f'the question set "{name}" cannot be removed: {"; ".join(obstacles)}.')
+    if runs:
+        raise InputError(f"{refusal} runs use it: {', '.join(runs)} (`tagrpo runs remove`).")
+    if mixes:
+        raise InputError(f"{refusal} these sets were mixed from it: {', '.join(mixes)}.")
     return stored
 
 
@@ -149,8 +131,9 @@ def load_question_set(session: Session, name: str) -> list[Question]:
 
 def load_questions(session: Session, question_ids: Sequence[str]) -> dict[str, Question]:
     """Return those of these questions that are in the database, by id."""
-    rows = session.execute(select(*QUESTION_COLUMNS).where(QuestionRow.id.in_(question_ids)))
-    return {row.id: as_question(row) for row in rows}
+    query = select(*QUESTION_COLUMNS)
+    parts = (session.execute(query.where(QuestionRow.id.in_(part))) for part in in_parts(question_ids))
+    return {row.id: as_question(row) for rows in parts for row in rows}
 
 
 def usable_kinds(session: Session, name: str) -> dict[str, AnswerKind]:
@@ -205,23 +188,10 @@ def page(
     return members[:limit], total, members[limit - 1].position if more else None
 
 
-def find_question(session: Session, prefix: str) -> Question:
-    """Return the question whose id begins with `prefix` (with or without its `q_`)."""
-    wanted = prefix if prefix.startswith("q_") else f"q_{prefix}"
-    rows = session.scalars(
-        select(QuestionRow)
-        .where(QuestionRow.id.startswith(wanted, autoescape=True))
-        .order_by(QuestionRow.id)
-        .limit(5)
-    ).all()
-    if not rows:
-        raise NotFoundError(
-            f'no question has an id that starts with "{prefix}". See `tagrpo questions list SET`.'
-        )
-    if len(rows) > 1:
-        some = ", ".join(row.id for row in rows)
-        raise InputError(f'several ids start with "{prefix}", such as {some}. Give more characters.')
-    return as_question(rows[0])
+def find_question(session: Session, reference: str) -> Question:
+    """Return the question whose id begins with `reference` (with or without its `q_`)."""
+    hint = "See `tagrpo questions list SET`."
+    return as_question(find_by_id(session, QuestionRow, reference, "question", hint))
 
 
 def places(session: Session, question_id: str) -> list[tuple[str, int, str | None]]:
@@ -240,12 +210,6 @@ def count_labels(session: Session) -> list[tuple[str | None, str | None, int]]:
     labels = (QuestionRow.subject, QuestionRow.level)
     rows = session.execute(select(*labels, func.count()).group_by(*labels)).all()
     return [(subject, level, number) for subject, level, number in rows]
-
-
-QUESTION_COLUMNS = (
-    *(QuestionRow.id, QuestionRow.text, QuestionRow.answer, QuestionRow.level),
-    *(QuestionRow.subject, QuestionRow.kind, QuestionRow.images),
-)
 
 
 def as_question(row: Any) -> Question:

@@ -2,11 +2,18 @@
 
 import pytest
 
+from rephraser.questions.mixing import mix_sets
+from rephraser.questions.store import (
+    Member,
+    list_sets,
+    load_question_set,
+    members_hash,
+    remove_set,
+    store_set,
+)
 from service.database import Database
 from service.errors import InputError, NotFoundError
-from service.questions.mixing import mix_sets
 from service.questions.question import make_question
-from service.questions.store import Member, list_sets, load_question_set, members_hash, remove_set, store_set
 
 NOUNS = ["lions", "tigers", "zebras", "otters", "badgers", "rabbits", "foxes", "wolves", "lizards", "parrots"]
 VERBS = ["count", "weigh", "follow", "paint", "describe", "measure", "photograph"]

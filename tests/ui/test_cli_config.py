@@ -8,10 +8,12 @@ import pytest
 
 from evaluator.config import EvalConfig, ScoreConfig
 from rephraser.config import FileProposer, LlmProposer, RephraseConfig, RulesProposer, Solver
-from service.config import Config, Reading, read_stored, template
+from service.config import Config
+from service.config.reading import Reading, read_stored
 from service.errors import InputError
 from trainer_adapter.config import TrainConfig
 from trainer_adapter.methods.recipes import find_recipe
+from ui.cli.configs import template
 
 EVAL = ["benchmarks=aime24", "model=m"]
 REPHRASE = ["questions=math", "name=r", "proposer.model=m"]
@@ -183,18 +185,17 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             [],
             "0.toml:1: stop.0: 1 cannot be used (Input should be a valid string).",
         ),
-        (EvalConfig, "", ["max_usd=true"], "max_usd=true: give a number, at least 0."),
-        (EvalConfig, "", ["n=true"], "n=true: give an integer, 1 to 100,000."),
-        (EvalConfig, "", ["n=5.0"], "n=5.0: give an integer, 1 to 100,000."),
-        (EvalConfig, "", ["n=2024-01-01"], "n=2024-01-01: give an integer, 1 to 100,000."),
-        (EvalConfig, "", ["timeout_s=12:30:00"], "timeout_s=12:30:00: give a number, more than 0."),
-        (EvalConfig, "", ["model=caf\udce9"], "model=caf\udce9: write settings in UTF-8."),
-        (EvalConfig, "", ["batch=yes"], "batch=yes: give true or false."),
-        (EvalConfig, "", ["batch=1"], "batch=1: give true or false."),
-        (EvalConfig, "", ["price=[true,false]"], "price=[true,false]: give a list of 2 values."),
-        (EvalConfig, "", ["temperature=hot"], "temperature=hot: give a number, 0 to 10."),
+        (EvalConfig, "", ["max_usd=true"], "max_usd is 'true'; give a number, at least 0."),
+        (EvalConfig, "", ["n=true"], "n is 'true'; give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["n=5.0"], "n is '5.0'; give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["n=2024-01-01"], "n is '2024-01-01'; give an integer, 1 to 100,000."),
+        (EvalConfig, "", ["timeout_s=12:30:00"], "timeout_s is '12:30:00'; give a number, more than 0."),
+        (EvalConfig, "", ["batch=yes"], "batch is 'yes'; give true or false."),
+        (EvalConfig, "", ["batch=1"], "batch is '1'; give true or false."),
+        (EvalConfig, "", ["price=[true,false]"], "price is '[true,false]'; give a list of 2 values."),
+        (EvalConfig, "", ["temperature=hot"], "temperature is 'hot'; give a number, 0 to 10."),
         (EvalConfig, "", ['stop=[""]'], "stop contains an empty string, which would end every response"),
-        (EvalConfig, "", ["price=[1,-2]"], "price=[1,-2]: give two finite numbers, 0 or more"),
+        (EvalConfig, "", ["price=[1,-2]"], "price: give two finite numbers, 0 or more"),
         (EvalConfig, "", ["base_url=[http://a/v1,http://a/v1/]"], "http://a/v1 appears twice"),
         (EvalConfig, "", ["base_url=http://me:secret@h/v1"], "the address of h contains a user name"),
         (EvalConfig, "", ["device=cpu"], "device does not apply to sampler=remote."),
@@ -204,7 +205,7 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             EvalConfig,
             "",
             ["endpoint=other"],
-            "endpoint=other: [endpoint.other] does not exist. Available: lab",
+            "[endpoint.other] does not exist. Available: lab",
         ),
         (ScoreConfig, "", ["retry_final=true"], "Remove retry_final."),
         (RephraseConfig, BOTH + "max_tokens = '7'", [], "0.toml:5: solver.1.max_tokens is '7'; give"),
@@ -215,36 +216,34 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
             "0.toml:2: verdict.looks.0: 1.5 cannot be used (Input",
         ),
         (RephraseConfig, BOTH + "foo = 1", [], "0.toml:5: solver.1.foo: unknown setting. Did you mean"),
-        (RephraseConfig, BOTH, ["solver.foo=1"], "solver.foo=1: unknown setting. Did you mean solver.form?"),
-        (RephraseConfig, "", ["verdict=3"], "verdict=3: give a table."),
+        (RephraseConfig, BOTH, ["solver.foo=1"], "solver.foo: unknown setting. Did you mean solver.form?"),
+        (RephraseConfig, "", ["verdict=3"], "verdict is 3; give a table."),
         (RephraseConfig, "verdict = 3", [], "0.toml:1: verdict is 3; give a table."),
         (RephraseConfig, "premises = []", [], "0.toml:1: premises is []; give a table."),
         (RephraseConfig, "proposer = 3", [], "0.toml:1: proposer is 3; give a table."),
-        (RephraseConfig, "", ["proposer=none"], "proposer=none: give one of: 'llm', 'rules', 'file'."),
+        (RephraseConfig, "", ["proposer=none"], "proposer is 'none'; give one of: 'llm', 'rules', 'file'."),
         (
             RephraseConfig,
             '[proposer]\nmodel = "m"\nprice = [1.0]',
             [],
-            "0.toml:3: proposer.price is [1.0]; give a list of 2 values.",
+            "0.toml:3: proposer.price.1 is missing. USD per million prompt tokens",
         ),
-        (TrainConfig, "", ["loss=none"], "loss=none: give a table."),
+        (TrainConfig, "", ["loss=none"], "loss is 'none'; give a table."),
         (
             TrainConfig,
             "[trainer]\nsave_freq = 5",
             [],
-            "0.toml:1: trainer.save_freq: unknown setting. Settings of verl start with `verl.`: verl.",
+            "0.toml:2: trainer.save_freq: unknown setting. Settings of verl start with `verl.`: verl.",
         ),
         (
             RephraseConfig,
             "",
             ["proposer=rules", "proposer.model=x"],
-            "proposer.model=x: is used only with proposer=llm. Remove it, or set proposer=llm.",
+            "proposer.model is used only with proposer=llm. Remove it, or set proposer=llm.",
         ),
     ],
 )
-def test_a_value_that_cannot_be_used_is_named_with_its_place_and_the_way_out(
-    tmp_path, kind, file, words, says
-):
+def test_an_error_names_the_value_its_place_and_the_way_out(tmp_path, kind, file, words, says):
     base = WORDS[kind] if kind is not RephraseConfig or "proposer" not in str((file, words)) else REPHRASE[:2]
     given = {word.partition("=")[0] for word in words} | set(re.findall(r"(?m)^(\w+) =", file))
     message = refused(
@@ -269,8 +268,8 @@ def test_all_errors_come_at_once(tmp_path):
         "0.toml:1: temp",
         "1.toml:1: max_",
         "1.toml:2: seed",
-        "n=0: give",
-        "zzz=1: unk",
+        "n is 0; give",
+        "zzz: unk",
         "model is",
     ):
         assert any(line.startswith(start) for line in lines), message
@@ -352,14 +351,10 @@ def test_a_stored_list_of_tables_is_changed_for_all_or_one_by_one(tmp_path):
 @pytest.mark.parametrize(
     ("kind", "word", "says"),
     [
-        (
-            EvalConfig,
-            "temperature=1",
-            "temperature=1: this setting affects the results",
-        ),
+        (EvalConfig, "temperature=1", "temperature=1: this setting affects the results"),
         (RephraseConfig, "solver.0.max_tokens=4", "solver.0.max_tokens=4: this setting affects the results"),
         (RephraseConfig, "proposer.kind=rules", "this setting affects the results"),
-        (EvalConfig, "max_usd=-1", "max_usd=-1: give a number, at least 0."),
+        (EvalConfig, "max_usd=-1", "max_usd is -1.0; give a number, at least 0."),
     ],
 )
 def test_a_stored_config_refuses_other_words(tmp_path, kind, word, says):

@@ -6,21 +6,24 @@ Checks are stored, so that reports can cite them.
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property, partial
+from itertools import product
 from typing import Any
 
 from sqlalchemy import insert
 
 from evaluator.benchmarks.loading import LoadedBenchmark
+from evaluator.evals.problems import Problem
+from evaluator.evals.tables import ContaminationCheckRow, OverlapRow
 from evaluator.grading import Grader
+from rephraser.questions.duplicates import EqualAnswers
+from rephraser.questions.store import get_set, load_members
 from rephraser.sets.store import load_set
 from service.database import Database, in_parts, utc_now
-from service.questions.duplicates import EqualAnswers
 from service.questions.images import PLACEHOLDER
-from service.questions.store import get_set, load_members
-from service.questions.tables import ContaminationCheckRow, OverlapRow
+from service.questions.question import Question
 from service.telling import TellProgress, TellStage
 
 Gram = tuple[str, ...]
@@ -32,14 +35,11 @@ VERSION = 1  # of what is found with the same settings
 
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|mathrm|mathbf|text(?:bf|it)?|mbox|big+l?r?|quad|qquad)(?![a-z])"
-    r"|\\[,;:!\s]|[$~.,;:!?\"'`]"
+    r"|\\[,;:!\s]|[$~,;:!?\"'`]|(?<!\d)\.|\.(?!\d)"
 )
 _FRACTION = re.compile(r"\\[dt]?frac(?![a-z])\s*(?:(\d)\s*(\d))?")
 _THOUSANDS = re.compile(r"(?<=\d)(?:,|\{,\}|,\\!)(?=\d{3}(?!\d))")
-_DECIMAL_POINT = re.compile(r"(?<=\d)\.(?=\d)")
 _WORD = re.compile(r"\d+(?:\.\d+)?|\\?[^\W\d_]+|[^\s\w]|_")
-_NUMBER = re.compile(r"\d+(?:\.\d+)?")
-_POINT = "\x00"  # stands for the point of a decimal while full stops are dropped
 # "one" is left out: it is a pronoun as well.
 _NUMBER_WORDS = frozenset(
     {"two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "twenty"}
@@ -64,7 +64,7 @@ class SourceText:
     @cached_property
     def numbers(self) -> list[str]:
         """Its numbers in order, those from two on in letters too."""
-        return [word for word in self.words if word in _NUMBER_WORDS or _NUMBER.fullmatch(word)]
+        return [word for word in self.words if word in _NUMBER_WORDS or word[0].isdecimal()]
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,8 @@ def words(text: str) -> list[str]:
     """
     plain = _THOUSANDS.sub("", unicodedata.normalize("NFKC", text).casefold())
     plain = _FRACTION.sub(lambda match: rf"\frac {match[1] or ''} {match[2] or ''} ", plain)
-    plain = _DROPPED.sub(" ", _DECIMAL_POINT.sub(_POINT, plain)).replace(_POINT, ".")
     kept: list[str] = []
-    for word in _WORD.findall(plain):
+    for word in _WORD.findall(_DROPPED.sub(" ", plain)):
         if word == "}" and len(kept) >= 2 and kept[-2] == "{" and kept[-1] not in "{}":
             kept[-2:] = [kept[-1]]
         elif word == "}" and kept and kept[-1] == "{":
@@ -236,14 +235,10 @@ def check_contamination(
 
     with database.read() as session:
         content_hash = get_set(session, set_name).content_hash
-        members = [member for member in load_members(session, set_name) if member.held is None]
+        members = load_members(session, set_name)
         published = None if neighbors is None else load_set(session, neighbors)
-    texts = [
-        SourceText(each.id, each.text, each.answer, each.images, member.position)
-        for member in members
-        for each in [member.question]
-    ]
-    sides = [(set_name, content_hash, texts)]
+    usable = ((member.position, member.question) for member in members if member.held is None)
+    sides = [(set_name, content_hash, _texts(usable))]
     if published is not None:
         texts = [
             SourceText(each.candidate_id, each.text, entry.question.answer, entry.question.images, row)
@@ -253,46 +248,44 @@ def check_contamination(
         sides.append((published.header.ref, published.header.content_hash, texts))
     checks: list[dict[str, Any]] = []
     pairs: list[dict[str, Any]] = []
-    for against in benchmarks:
-        problems = [
-            SourceText(each.id, each.text, each.answer, each.images, row)
-            for row, each in enumerate(against.problems)
+    for against, (name, content_hash, texts) in product(benchmarks, sides):
+        problems = _texts(enumerate(against.problems))
+        tell = partial(progress, f"{name} and {against.name}")
+        overlaps = find_overlaps(texts, problems, settings, equal=equal, progress=tell)
+        by_measure = Counter(overlap.measure for overlap in overlaps)
+        checks.append(
+            {
+                "set": name,
+                "texts": len(texts),
+                "benchmark": against.name,
+                "problems": len(problems),
+                "problems_hash": against.problems_hash,
+                "repeated_problems": len({each.problem_id for each in overlaps if each.measure != VARIANT}),
+                "pairs": {measure: by_measure[measure] for measure in MEASURES},
+            }
+        )
+        rows = {text.id: text.row for text in (*texts, *problems)}
+        pairs += [
+            {"set": name, "benchmark": against.name, "row": rows[each.source_id]}
+            | {"problem_row": rows[each.problem_id], **vars(each)}
+            for each in overlaps
         ]
-        rows = {text.id: text.row for text in problems}
-        for name, content_hash, texts in sides:
-            rows |= {text.id: text.row for text in texts}
-            tell = partial(progress, f"{name} and {against.name}")
-            overlaps = find_overlaps(texts, problems, settings, equal=equal, progress=tell)
-            by_measure = Counter(overlap.measure for overlap in overlaps)
-            repeated = {overlap.problem_id for overlap in overlaps if overlap.measure != VARIANT}
-            checks.append(
-                {
-                    "set": name,
-                    "texts": len(texts),
-                    "benchmark": against.name,
-                    "problems": len(problems),
-                    "problems_hash": against.problems_hash,
-                    "repeated_problems": len(repeated),
-                    "pairs": {measure: by_measure[measure] for measure in MEASURES},
-                }
-            )
-            pairs += [
-                {"set": name, "benchmark": against.name}
-                | {"row": rows[overlap.source_id], "problem_row": rows[overlap.problem_id], **vars(overlap)}
-                for overlap in overlaps
-            ]
-            check = ContaminationCheckRow(
-                set_name=name,
-                set_hash=content_hash,
-                benchmark=against.name,
-                problems_hash=against.problems_hash,
-                settings=settings.to_json(),
-                created_at=utc_now(),
-            )
-            with database.write() as session:
-                session.add(check)
-                session.flush()
-                for part in in_parts(overlaps):
-                    stored = [{"check_id": check.id, **vars(overlap)} for overlap in part]
-                    session.execute(insert(OverlapRow), stored)
+        check = ContaminationCheckRow(
+            set_name=name,
+            set_hash=content_hash,
+            benchmark=against.name,
+            problems_hash=against.problems_hash,
+            settings=settings.to_json(),
+            created_at=utc_now(),
+        )
+        with database.write() as session:
+            session.add(check)
+            session.flush()
+            for part in in_parts(overlaps):
+                stored = [{"check_id": check.id, **vars(overlap)} for overlap in part]
+                session.execute(insert(OverlapRow), stored)
     return checks, pairs
+
+
+def _texts(rows: Iterable[tuple[int, Question | Problem]]) -> list[SourceText]:
+    return [SourceText(each.id, each.text, each.answer, each.images, row) for row, each in rows]

@@ -6,14 +6,14 @@ import pytest
 from importing import import_questions
 from json_rows import write_rows
 
+from rephraser.questions.duplicates import NearIndex, compare_members
+from rephraser.questions.store import Member, load_members
 from service.answer_kinds import AnswerKind
 from service.database import Database
 from service.errors import DatabaseError
 from service.program_gold import read_gold
 from service.questions.columns import Columns
-from service.questions.duplicates import NearIndex, compare_members
 from service.questions.question import make_question, question_id
-from service.questions.store import Member, load_members
 
 ROWS = [
     {"question": "What is 1+1?", "answer": "2", "level": "Level 1", "subject": "Sums"},

@@ -1,0 +1,1 @@
+"""Question sets: imported, compared with each other and with benchmarks, mixed, stored."""
