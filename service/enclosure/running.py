@@ -192,9 +192,7 @@ def _command() -> list[str]:
 def _read_line(process: "subprocess.Popen[bytes]", limits: Limits, deadline: float) -> bytes:
     """Return a line of the enclosure.
 
-    Raises:
-        TimeoutError: it did not come by the deadline.
-        MemoryError: all processes together hold too much.
+    Raises TimeoutError after the deadline, and MemoryError if its processes together hold too much.
     """
     assert process.stdout is not None
     output, waiting = process.stdout.fileno(), select.poll()  # `select` fails for file numbers above 1,023
