@@ -18,7 +18,7 @@ from ui.cli.settings import db
 
 with lazy_imports():
     from service.asks import money, redaction
-    from service.config.reading import Reading
+    from service.config import reading
     from service.database import sqlite
     from service.enclosure import running
     from service.engines import opening
@@ -152,12 +152,12 @@ def _contract() -> Iterator[Check]:
 
 
 def _endpoint(what: str, model: str, bases: Sequence[str]) -> Check:
-    reading = Reading(access.Model)
-    reading.add({"model": model, "sampler": "remote", "base_url": bases})
+    given = reading.Reading(access.Model)
+    given.add({"model": model, "sampler": "remote", "base_url": bases})
 
     async def look() -> bool:
         async with opening.OpenModels(Path()) as models:
-            return (await models.open(reading.build())).takes("response_format")
+            return (await models.open(given.build())).takes("response_format")
 
     try:
         structured = "" if asyncio.run(look()) else "no "
