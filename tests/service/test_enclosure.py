@@ -87,6 +87,10 @@ def test_a_program_passes_or_says_where_it_failed():
         ),
         ("def f(remote): return remote", "assert f(remote=3) == 3"),
         ("def f(): return bytes(2_000_000), bytearray(2)", "assert f() == (bytes(2_000_000), bytearray(2))"),
+        (
+            "from fractions import Fraction\ndef f(x): return x / 2, Fraction(3)",
+            "from fractions import Fraction\nassert f(Fraction(-1, 3)) == (Fraction(-1, 6), 3)",
+        ),
     ],
 )
 def test_a_right_program_passes(program, tests):
@@ -119,9 +123,10 @@ def test_no_result_is_forged(program, value):
     assert run(program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
 
 
-def test_a_number_is_not_taken_for_bytes():
-    with pytest.raises(TypeError):
-        channel.decode({"bytes": 10**18}, str)
+@pytest.mark.parametrize("sent", [{"bytes": 10**18}, {"Fraction": "1e999999999"}])
+def test_no_value_takes_all_memory_or_time(sent):
+    with pytest.raises((TypeError, ValueError)):
+        channel.decode(sent, str)
 
 
 def test_tests_do_not_answer_for_those_that_follow():
