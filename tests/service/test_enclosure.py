@@ -114,6 +114,7 @@ def test_a_right_program_passes(program, tests):
         ("import unittest\nAssertionError = ValueError\ndef f(): print('passed'); return 1", "failed"),
         (FORGED, "failed"),
         ("import os\ndef f(): os.write(3, b'{}\\n'); return 2", "ended"),
+        ("import socket\ndef f(): socket.socket(fileno=3).shutdown(socket.SHUT_RD) or f", "ended"),
         ("import os\ndef f(): os.write(3, b'1' * 2**23); os.read(3, 1)", "too large"),
         (SEARCHED, "failed"),
         (NAMED, "failed"),
@@ -162,6 +163,32 @@ def f():
 )
 def test_time_and_memory_end(program, value):
     assert run(program).value == value
+
+
+SLEEPING = "import time\ndef f(seconds): time.sleep(seconds)"
+CRASHING = """
+import ctypes, time
+def f():
+    while time.process_time() < 0.6: pass
+    ctypes.string_at(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "tests", "value"),
+    [
+        (SLEEPING, "import time\nf(0)\ntime.sleep(5.2)\nf(0)", "too slow"),
+        (SLEEPING, "import signal\nsignal.alarm(60)\nf(60)", "too slow"),
+        (CRASHING, "f()", "ended"),
+    ],
+)
+def test_only_what_exceeds_a_limit_is_too_slow(program, tests, value):
+    assert run(program, tests, Limits(1, 5.0)).value == value
+
+
+def test_a_program_that_is_too_long_is_not_run():
+    assert run("#" * channel.MAX_BYTES) == ProgramResult("too large", text="the program is too long")
 
 
 @pytest.mark.slow
