@@ -50,7 +50,9 @@ def find_by_id(session: Session, row: Any, reference: str, kind: str, hint: str)
         raise NotFoundError(f'no {kind} has an id that starts with "{reference}". {hint}')
     if len(rows) > 1:
         some = ", ".join([each.id for each in rows[:3]] + ["..."] * (len(rows) > 3))
-        raise InputError(f'several {kind}s have ids that start with "{reference}": {some}.')
+        raise InputError(
+            f'several {kind}s have ids that start with "{reference}": {some}. Give more characters.'
+        )
     return rows[0]
 
 

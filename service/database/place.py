@@ -48,6 +48,11 @@ def locate_database(option: str | Place | None) -> Place:
     return parse_place(option or os.environ.get("TAGRPO_DB") or "tagrpo.db")
 
 
+def without_password(place: Place) -> Place:
+    """Return the place for a command to copy, where a hidden password would be taken for the real one."""
+    return place if isinstance(place, Path) else place._replace(password=None)
+
+
 def absolute(place: Place) -> Place:
     """Return the same place, seen from any folder."""
     return place.absolute() if isinstance(place, Path) else place

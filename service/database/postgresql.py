@@ -25,8 +25,6 @@ RECONNECT_S = 60.0
 """As long as a writer waits for another one, it waits for a server that restarts."""
 
 LOCK_TIMEOUT_S = 60
-_PAUSE_S = 0.2
-_NUMBER_TOO_LARGE = "22003"
 _LOST = ("08", "57P", "53300")
 """States of a lost connection, and of a server that has too many."""
 
@@ -118,7 +116,7 @@ class PostgresDatabase(Database):
             except ConnectionLostError:
                 if not self._reached or time.monotonic() > patience:
                     raise
-            time.sleep(_PAUSE_S)
+            time.sleep(0.2)
 
     def _was_committed(self, transaction: dict[str, Any]) -> bool:
         """Ask what became of a transaction whose connection was lost in the commit.
@@ -152,7 +150,7 @@ class PostgresDatabase(Database):
 
     def _describe(self, error: DBAPIError) -> Exception | None:
         state: str | None = getattr(error.orig, "sqlstate", None)
-        if state == _NUMBER_TOO_LARGE:
+        if state == "22003":  # a number is too large
             return OverflowError(str(error.orig))  # as SQLite's driver says it
         lines = [line.strip() for line in str(error.orig).splitlines() if line.strip()]
         text = (lines or [type(error.orig).__name__])[-1].rpartition("FATAL:")[2].strip()

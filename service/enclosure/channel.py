@@ -21,7 +21,7 @@ _FORMS: dict[type, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     bytearray: (bytearray.hex, bytearray.fromhex),
     complex: (str, complex),
     Decimal: (str, Decimal),
-    Fraction: (str, Fraction),
+    Fraction: (str, lambda text: Fraction(*map(int, text.split("/")))),  # never with an exponent
     range: (lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts)),
 }
 """What turns a value into JSON and back, by its type."""

@@ -16,7 +16,7 @@ from functools import cache
 from glob import glob
 from pathlib import Path
 
-from service.enclosure.channel import MAX_BYTES, pack, parse, send
+from service.enclosure.channel import MAX_BYTES, pack, parse
 from service.program_gold import ProgramGold
 
 GRACE_S = 10.0
@@ -108,9 +108,13 @@ class Enclosure:
             process = self._process
             assert process.stdin is not None
             request = {"sources": sources, "helpers": gold.helpers, "names": gold.names, **vars(limits)}
+            try:
+                program = pack({**request, "user": _FIRST_USER + process.pid % 2**22})
+            except MemoryError:
+                return ProgramResult("too large", text="the program is too long")
             deadline = time.monotonic() + limits.wall_seconds + GRACE_S
             try:
-                send(process.stdin, {**request, "user": _FIRST_USER + process.pid % 2**22})
+                process.stdin.write(program)
                 _read_line(process, limits, deadline)  # the program's process exists now
                 process.stdin.write(tests)
                 answer = parse(_read_line(process, limits, deadline))
@@ -192,9 +196,7 @@ def _command() -> list[str]:
 def _read_line(process: "subprocess.Popen[bytes]", limits: Limits, deadline: float) -> bytes:
     """Return a line of the enclosure.
 
-    Raises:
-        TimeoutError: it did not come by the deadline.
-        MemoryError: all processes together hold too much.
+    Raises TimeoutError after the deadline, and MemoryError if its processes together hold too much.
     """
     assert process.stdout is not None
     output, waiting = process.stdout.fileno(), select.poll()  # `select` fails for file numbers above 1,023

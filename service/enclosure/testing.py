@@ -19,7 +19,7 @@ _SINGLE, _CHUNK = 200, 256
 
 
 class _Ended(BaseException):
-    """The program no longer answers; the text is "ended" or "too large"."""
+    """The program no longer answers; the text is "ended", "too slow" or "too large"."""
 
 
 class _Unsendable(Exception):
@@ -96,6 +96,8 @@ class _Session:
             answer = receive(self._end)
         except MemoryError:
             raise _Ended("too large") from None
+        except TimeoutError:
+            raise _Ended("too slow") from None
         except (OSError, EOFError, ValueError, RecursionError):
             raise _Ended("ended") from None
         if "raised" in answer:

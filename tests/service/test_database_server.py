@@ -19,6 +19,7 @@ from rephraser.questions.store import store_questions
 from rephraser.tables import QuestionRow
 from service.asks.tables import AskRow
 from service.database import Database, locate_database, postgresql
+from service.database.place import without_password
 from service.errors import BudgetError, DatabaseError
 from service.questions.question import make_question
 from service.runs.spending import read_account
@@ -91,6 +92,7 @@ def test_a_place_shows_no_password_and_keeps_it_for_those_it_is_given_on_to(monk
     assert str(place) == "postgresql+psycopg://ann:***@host/name?sslmode=require"
     assert "secret" not in repr(place)
     assert place.render_as_string(hide_password=False).count("secret") == 1
+    assert str(without_password(place)) == "postgresql+psycopg://ann@host/name?sslmode=require"
 
 
 def test_a_reader_only_reads_and_nobody_changes_rows_that_matter(cluster, url):

@@ -87,6 +87,10 @@ def test_a_program_passes_or_says_where_it_failed():
         ),
         ("def f(remote): return remote", "assert f(remote=3) == 3"),
         ("def f(): return bytes(2_000_000), bytearray(2)", "assert f() == (bytes(2_000_000), bytearray(2))"),
+        (
+            "from fractions import Fraction\ndef f(x): return x / 2, Fraction(3)",
+            "from fractions import Fraction\nassert f(Fraction(-1, 3)) == (Fraction(-1, 6), 3)",
+        ),
     ],
 )
 def test_a_right_program_passes(program, tests):
@@ -110,6 +114,7 @@ def test_a_right_program_passes(program, tests):
         ("import unittest\nAssertionError = ValueError\ndef f(): print('passed'); return 1", "failed"),
         (FORGED, "failed"),
         ("import os\ndef f(): os.write(3, b'{}\\n'); return 2", "ended"),
+        ("import socket\ndef f(): socket.socket(fileno=3).shutdown(socket.SHUT_RD) or f", "ended"),
         ("import os\ndef f(): os.write(3, b'1' * 2**23); os.read(3, 1)", "too large"),
         (SEARCHED, "failed"),
         (NAMED, "failed"),
@@ -119,9 +124,10 @@ def test_no_result_is_forged(program, value):
     assert run(program, "assert abs(f() - 2) < 0.1 and f() == 2").value == value
 
 
-def test_a_number_is_not_taken_for_bytes():
-    with pytest.raises(TypeError):
-        channel.decode({"bytes": 10**18}, str)
+@pytest.mark.parametrize("sent", [{"bytes": 10**18}, {"Fraction": "1e999999999"}])
+def test_no_value_takes_all_memory_or_time(sent):
+    with pytest.raises((TypeError, ValueError)):
+        channel.decode(sent, str)
 
 
 def test_tests_do_not_answer_for_those_that_follow():
@@ -157,6 +163,32 @@ def f():
 )
 def test_time_and_memory_end(program, value):
     assert run(program).value == value
+
+
+SLEEPING = "import time\ndef f(seconds): time.sleep(seconds)"
+CRASHING = """
+import ctypes, time
+def f():
+    while time.process_time() < 0.6: pass
+    ctypes.string_at(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("program", "tests", "value"),
+    [
+        (SLEEPING, "import time\nf(0)\ntime.sleep(5.2)\nf(0)", "too slow"),
+        (SLEEPING, "import signal\nsignal.alarm(60)\nf(60)", "too slow"),
+        (CRASHING, "f()", "ended"),
+    ],
+)
+def test_only_what_exceeds_a_limit_is_too_slow(program, tests, value):
+    assert run(program, tests, Limits(1, 5.0)).value == value
+
+
+def test_a_program_that_is_too_long_is_not_run():
+    assert run("#" * channel.MAX_BYTES) == ProgramResult("too large", text="the program is too long")
 
 
 @pytest.mark.slow

@@ -143,7 +143,7 @@ def test_show_prints_the_text_as_it_is(cli, mine):
     shown = cli.json("show", listed["id"])
     assert shown["sets"] == [{"set": "mine", "row": 1, "held": None}]
     cli.refused("show", "q_zzzz")
-    assert "several questions have ids that start" in cli.refused("show", "q_")
+    assert "... Give more characters." in cli.refused("show", "q_")
 
 
 def test_mixes_are_nested_and_repeatable(cli, mine, more):

@@ -59,8 +59,7 @@ class TrainingPlan:
     @property
     def warnings(self) -> list[str]:
         """What speaks against this training."""
-        shortage = [] if self.memory.shortage is None else [self.memory.shortage]
-        return shortage + warnings(self.composition, self.methods[0])
+        return [*filter(None, [self.memory.shortage]), *warnings(self.composition, self.methods[0])]
 
     def to_json(self) -> dict[str, Any]:
         composition, memory = self.composition, self.memory
@@ -146,8 +145,8 @@ def _read_pilot(
     if n and tokens is not None:
         tokens = None if of_neighbor is None else (tokens + n * of_neighbor) / (n + 1)
     shape = group_shape(recipe)
-    row = None if shape is None else forecast.row(shape)
-    interval = None if row is None else (row["low"], row["high"])
+    row = {} if shape is None else forecast.row(shape)
+    interval = (row["low"], row["high"]) if row else None
     return forecast, {"run": label, "interval": interval, "mean_tokens": tokens}
 
 

@@ -151,7 +151,7 @@ def _parameter(name: str, hint: Any, default: Any, help: str | None = None) -> i
 def resume_command(run: str, *options: str) -> str:
     """Return the command that resumes a run, in backquotes, with `--db` if necessary."""
     if db.name is not None and places.absolute(db.place) != places.absolute(places.locate_database(None)):
-        options = (*options, "--db", str(db.place))
+        options = (*options, "--db", str(places.without_password(db.place)))
     return f"`{shlex.join(['tagrpo', 'resume', run, *options])}`"
 
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from service.database import Place, locate_database
+from service.database.place import without_password
 
 
 @dataclass(frozen=True)
@@ -43,4 +44,4 @@ def current() -> PageSettings:
 
 def command(words: str) -> str:
     """Return a tagrpo command for the shown database, ready to copy."""
-    return f"tagrpo {words} --db {shlex.quote(str(current().database))}"
+    return f"tagrpo {words} --db {shlex.quote(str(without_password(current().database)))}"
