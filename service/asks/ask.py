@@ -28,7 +28,7 @@ ATTEMPTS = 6
 LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 60.0, 300.0
 TIME_OUTS = 2
 """A request that ran out of time so often has failed for good."""
-ELSEWHERE_POLL_S = 0.5
+ELSEWHERE_POLL_S, LONGEST_LOOK_S = 0.5, 5.0
 _LOG = logging.getLogger("tagrpo.asks")
 
 
@@ -177,7 +177,7 @@ class Asker:
             if isinstance(sent, Answer):
                 return sent
             if sent is None:
-                sent, look_again_s = look_again_s, min(2 * look_again_s, LONGEST_PAUSE_S)
+                sent, look_again_s = look_again_s, min(2 * look_again_s, LONGEST_LOOK_S)
             await self.pause(sent)
         if stored.state == FINAL:
             kind, _, message = stored.error.partition(": ")
