@@ -271,11 +271,10 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
         )
         for question in session.scalars(replied):
             lengths.pop(question, None)
-    number = between(len(lengths), len(lengths))
-    prompts = tokens(sum(lengths.values()) + len(lengths) * len(SYSTEM))
-    completions = len(lengths) * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
-    model = remote_model(config, judge.model)
-    return Estimate(len(lengths), [priced(JUDGE, model, number, prompts, completions)])
+    number, model = len(lengths), remote_model(config, judge.model)
+    prompts = tokens(sum(lengths.values()) + number * len(SYSTEM))
+    completions = number * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
+    return Estimate(number, [priced(JUDGE, model, number, prompts, completions)])
 
 
 class Judge:

@@ -134,7 +134,8 @@ def render_csv(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] | None 
     names = list(columns or (rows[0] if rows else ()))
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([guarded(name) for name in names])
+    if names:
+        writer.writerow([guarded(name) for name in names])
     writer.writerows([guarded(row.get(name)) for name in names] for row in rows)
     return text.getvalue()
 
@@ -143,7 +144,10 @@ def guarded(value: Any) -> Any:
     """Return a cell that a spreadsheet shows and never computes.
 
     A text that begins like a formula gets a leading apostrophe; numbers, also those written as text, stay.
+    Carriage returns become line ends: `csv` does not quote a text for them, and they would begin a row.
     """
+    if isinstance(value, str):
+        value = value.replace("\r\n", "\n").replace("\r", "\n")
     if not isinstance(value, str) or value.lstrip(" ")[:1] not in _FORMULA_STARTS or not value:
         return value
     try:

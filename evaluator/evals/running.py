@@ -170,8 +170,7 @@ def _estimate(config: EvalConfig, problems: ProblemSet, session: Session | None)
     prompts = each * (tokens(sum(map(len, texts))) + images * IMAGE_TOKENS)
     longest = wanted.sampling.max_tokens
     drawn = missing * between(min(SHORT_ANSWER, longest), longest)
-    asked = between(requests, requests)
-    return Estimate(len(placed), [priced(SAMPLE, config, asked, prompts, drawn)], images=images)
+    return Estimate(len(placed), [priced(SAMPLE, config, requests, prompts, drawn)], images=images)
 
 
 def load_benchmarks(config: EvalConfig) -> list[ProblemSet]:

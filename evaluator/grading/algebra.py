@@ -68,11 +68,22 @@ def compare_expressions(gold: str, answer: str, limit: Limit | None = None) -> G
 
 def _compare(gold: str, answer: str) -> Grade:
     if len(structure.split_list(gold)) > 1 or len(structure.split_list(answer)) > 1:
-        return UNPARSABLE
+        return _compare_regions(gold, answer)
     first, second = parse(gold), parse(answer)
     if first is None or second is None:
         return UNPARSABLE if first is second else ONE_UNPARSABLE
     return SYMBOLIC if _equal(first, second, gold, answer) else DIFFERENT
+
+
+def _compare_regions(gold: str, answer: str) -> Grade:
+    r"""Compare `x < 3 or x > 5` with `(-\infty, 3) \cup (5, \infty)`, both as sets of numbers."""
+    regions = []
+    for text in (gold, answer):
+        parsed = [parse(structure.membership(part)) for part in structure.split_list(text)]
+        if any(part is None or _kind(part) not in ("relation", "set") for part in parsed):
+            return UNPARSABLE
+        regions.append(sympy.Union(*[part if _kind(part) == "set" else _as_set(part) for part in parsed]))
+    return SYMBOLIC if regions[0] == regions[1] else DIFFERENT
 
 
 def _real_value(text: str) -> Fraction | None:
@@ -252,3 +263,8 @@ def _solvable(equation: Any) -> bool:
         return bool(sympy.solve(equation, equation.free_symbols))
     except (NotImplementedError, TypeError, ValueError):
         return False
+
+
+def _as_set(relation: Any) -> Any:
+    parts = getattr(relation, "_unsorted_args", [relation])  # of a chain of inequalities
+    return sympy.Intersection(*(part.as_set() for part in parts))

@@ -88,6 +88,9 @@ def compare_lists(gold: str, answer: str, comparison: PartComparison) -> Grade |
         names = [{structure.named_value(part)[0] for part in parts} - {None} for parts in (golds, answers)]
         ordered = sorted(map(len, names))[0] == 0 and sorted(map(len, names))[1] > 1
         return comparison.compare_members(golds, answers, ordered=ordered)
+    inequalities = any(all(map(structure.has_inequality, many)) for many in (golds, answers) if len(many) > 1)
+    if inequalities and structure.is_region(gold) and structure.is_region(answer):
+        return compare_expressions(gold, answer, comparison)
     for single, many in ((gold, answers), (answer, golds)):
         inner = structure.bracketed(structure.named_value(single)[1])
         # `\{1,2\}` is the list `1,2`; `(1,2)` without its parentheses must keep the order.

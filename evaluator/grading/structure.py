@@ -178,6 +178,13 @@ def membership(text: str) -> str:
     return re.split(r"\\in(?![A-Za-z])", text, maxsplit=1)[-1].strip()
 
 
+def is_region(text: str) -> bool:
+    r"""Return True for inequalities, intervals and unions."""
+    return any(
+        has_relation(part) or r"\cup" in part or bracketed(part) is not None for part in split_list(text)
+    )
+
+
 def choice_letter(text: str) -> str | None:
     r"""Return the letter of `B`, `(B)`, `\text{(B)}`, `B.`; None otherwise."""
     match = _CHOICE.fullmatch(text)

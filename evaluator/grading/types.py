@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from service.answer_kinds import AnswerKind as AnswerKind
 
 _LIBRARIES = ("math-verify", "latex2sympy2_extended", "sympy")
-GRADER_VERSION = "; ".join(["tagrpo-grader 5", *(f"{name} {version(name)}" for name in _LIBRARIES)])
+GRADER_VERSION = "; ".join(["tagrpo-grader 4", *(f"{name} {version(name)}" for name in _LIBRARIES)])
 
 
 class GradeValue(StrEnum):

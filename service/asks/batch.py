@@ -52,7 +52,7 @@ _LOG = logging.getLogger("tagrpo.asks")
 
 def check_batch(endpoint: "RemoteEndpoint") -> None:
     """Refuse an endpoint that takes no batch jobs."""
-    if len(endpoint.bases) > 1 or (endpoint.base is None and endpoint.provider != "openai"):
+    if len(endpoint.servers) > 1 or (endpoint.base is None and endpoint.provider != "openai"):
         raise InputError(
             f"{endpoint.model}: batch jobs need OpenAI, or one server that supports its batch API. Remove "
             "batch=true, or give one base_url."
@@ -71,7 +71,7 @@ class BatchJobs(Endpoint):
         self._endpoint, self._asker, self.model = endpoint, asker, endpoint.model
         self._poll_s, self._quiet_s = poll_s, min(quiet_s, poll_s)
         self.price = None if endpoint.price is None else endpoint.price.scaled(BATCH_PRICE)
-        self._client = endpoint.openai_client()
+        self._client = endpoint.client
         self._largest, self._at_once = LINES_PER_JOB, JOBS_AT_ONCE
         self._waiting: dict[bytes, tuple[Request, asyncio.Future[Answer]]] = {}
         self._pending: dict[bytes, Request] = {}  # those of them that are in no job
@@ -79,9 +79,6 @@ class BatchJobs(Endpoint):
         self._tasks: set[asyncio.Task[None]] = set()
         """One for each job."""
         self._maker = asyncio.create_task(self._make_jobs())
-
-    async def open(self) -> None:
-        """Do nothing: the endpoint is open."""
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[None]:
         return nullcontext()
@@ -100,7 +97,7 @@ class BatchJobs(Endpoint):
         try:
             return await done
         except Fault as fault:
-            if self._endpoint.learn_refused(request, set(), fault):  # the next job leaves a field out
+            if self._endpoint.learn_refused(fault):  # the next job leaves a field out
                 raise Fault(SERVER_ERROR, fault.message) from None
             raise
         finally:
@@ -112,12 +109,11 @@ class BatchJobs(Endpoint):
         self._refuse_all(self._asker.stopped)
 
     async def close(self) -> None:
-        """End the tasks and close the connections; the provider's jobs continue."""
+        """End the tasks; the provider's jobs continue."""
         tasks = [self._maker, *self._tasks]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._client.close()
 
     async def _make_jobs(self) -> None:
         """Take over the jobs of dead processes, and make jobs of what waits, until the run stops."""
@@ -223,7 +219,7 @@ class BatchJobs(Endpoint):
             if status != 200:
                 refused = {"error": entry["error"]} if entry.get("error") else body
                 raise fault_of_status(status or 500, json.dumps(refused), {})
-            outcome = self._endpoint.read(json.dumps(body), seeded=self._endpoint.takes("seed"))
+            outcome = self._endpoint.read(json.dumps(body))
         except Fault as fault:
             outcome = fault
         _, done = self._waiting.get(key, (None, None))

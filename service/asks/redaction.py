@@ -34,7 +34,8 @@ def redact(text: str) -> str:
 
 def remove_secrets(text: str) -> str:
     """Return `text` without the values of environment variables that hold keys; the rest does not change."""
-    for name, value in os.environ.items():
-        if len(value) >= _SHORTEST and (name in key_variables or _SECRET_NAME.search(name)):
+    for name in os.environ:
+        is_key = name in key_variables or _SECRET_NAME.search(name)
+        if is_key and len(value := os.environ[name]) >= _SHORTEST:
             text = text.replace(value, BLOT)
     return text

@@ -6,23 +6,25 @@ import logging
 import os
 import re
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 from weakref import WeakSet
 
-from service.asks.faults import classify
+from service.asks.faults import classify, shorten
 from service.asks.money import Price
 from service.asks.redaction import redact, remove_secrets
 from service.asks.request import (
     BAD_REQUEST,
+    UNKNOWN_MODEL,
     Answer,
     Fault,
     Request,
     chat_messages,
-    optional_fields,
     read_reply,
+    request_fields,
 )
-from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
+from service.asks.servers import START, ServedEndpoint, Server, Serving
 from service.errors import PrerequisiteError
 from service.hashing import whole_characters
 from service.models.access import Model
@@ -31,6 +33,7 @@ from service.models.settings import NEUTRAL
 # litellm reads this when it is imported: the price map comes from the package, not from the network.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
+import httpx
 import litellm
 import openai  # a dependency of litellm
 from litellm._internal_context import is_internal_call
@@ -38,6 +41,7 @@ from litellm._internal_context import is_internal_call
 AT_ONCE_PER_SERVER = 64
 OWN_SERVER = "hosted_vllm"
 NO_KEY = "no-key-needed"  # own servers need none, but the OpenAI client insists on one
+LOOK_TIMEOUT_S = 15.0
 NO_TIMEOUT_S = 1e6  # the endpoint has its own
 _OPENAI = "https://api.openai.com/v1"
 _WITH_COMPLETIONS = ("hosted_vllm", "openai", "text-completion-openai")
@@ -70,7 +74,7 @@ class RemoteEndpoint(ServedEndpoint):
 
     def __init__(self, config: Model, price: Price | None = None) -> None:
         """Find the provider; nothing is sent."""
-        self.model, self.price, self.bases = config.model, price, config.base_url
+        self.model, self.price = config.model, price
         self.base = next(iter(config.base_url), None)
         try:
             self.name, self.provider, _, _ = litellm.get_llm_provider(model=self.model, api_base=self.base)
@@ -85,16 +89,20 @@ class RemoteEndpoint(ServedEndpoint):
         # litellm reads these variables too.
         variables = [f"{self.provider}_API_BASE".upper()] + ["OPENAI_BASE_URL"] * (self.provider == "openai")
         self.base = self.base or next(filter(None, map(os.environ.get, variables)), None)
-        known = litellm.get_supported_openai_params(model=self.name, custom_llm_provider=self.provider)
-        self._known = frozenset(known or ())
-        self._lacks, self._left_out = _COMPLAINTS.keys() - self._known, set[str]()
+        params = litellm.get_supported_openai_params(model=self.name, custom_llm_provider=self.provider)
+        known = frozenset(params or ())
+        self._lacks, self._left_out = _COMPLAINTS.keys() - known, set[str]()
         # litellm's map does not know the models of an own server; those are tried until the server refuses.
         if self.base is None and not litellm.supports_response_schema(model=self.model):
             self._lacks.add("response_format")
+        # vLLM gets neutral settings too, as it would take others from the model.
+        sent = {*_DEFAULTS} if self.provider == OWN_SERVER else {"temperature", "top_p"} & known
+        self._neutral = {name: value for name, value in _DEFAULTS.items() if name not in sent}
         # OpenAI's own models enforce it; elsewhere a schema is a wish.
         self.enforces_schema = self.provider == "openai" and not self.base and self.takes("response_format")
         # An own server with OpenAI's protocol gets the fields that only such servers know.
         self._takes_extra = self.provider in _WITH_COMPLETIONS and self.base is not None
+        self._beyond = [name for name in _BEYOND_OPENAI if self._takes_extra or name not in known]
         self.key = os.environ.get(config.api_key_env or f"{self.provider}_API_KEY".upper()) or None
         self._fixed: dict[str, Any] = {
             "model": self.model,
@@ -108,7 +116,8 @@ class RemoteEndpoint(ServedEndpoint):
         if config.api_key_env or (config.base_url and self._missing):
             self._fixed["api_key"], self._missing = self.key or NO_KEY, []
         most = config.max_concurrency or AT_ONCE_PER_SERVER
-        servers = [Server(each, redact(each or self.model), most) for each in self.bases or (self.base,)]
+        bases = config.base_url or (self.base,)
+        servers = [Server(each, redact(each or self.model), most, min(START, most)) for each in bases]
         super().__init__(servers, config.timeout_s, config.tokens_per_s)
         self.where = " and ".join(server.where for server in servers)
 
@@ -144,7 +153,30 @@ class RemoteEndpoint(ServedEndpoint):
             await self.survey()
 
     async def look(self, server: Server) -> Serving | Fault:
-        return await look_at((server.base or _OPENAI).rstrip("/"), self.name, self.key)
+        """Query what a server serves, at no cost; return the fault that a request would also get."""
+        base = (server.base or _OPENAI).rstrip("/")
+        headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
+        try:
+            async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
+                response = await http.get(f"{base}/models")
+                described = await http.get(f"{base.removesuffix('/v1')}/version")
+            has_list = response.status_code != 404  # 404: a server without this page
+            listed = response.raise_for_status().json()["data"] if has_list else []
+            entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            fault = classify(error)
+            return replace(fault, message=f"{base}/models cannot be used: {fault}")
+        except (ValueError, KeyError, TypeError):
+            words = f"{base} does not speak OpenAI's protocol: {shorten(response.text)}"
+            return Fault(UNKNOWN_MODEL, words)
+        if entries and self.name not in entries:
+            names = ", ".join(list(entries)[:10])
+            return Fault(UNKNOWN_MODEL, f"{base} does not serve the model {self.name!r}. It serves: {names}")
+        fields = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
+        serving = {name: entries.get(self.name, {}).get(field) for name, field in fields.items()}
+        with contextlib.suppress(ValueError, AttributeError):  # a server without this page
+            serving["version"] = described.json().get("version")
+        return {name: value for name, value in serving.items() if value and isinstance(value, str | int)}
 
     def check(self, request: Request) -> None:
         if request.prompt is not None and self.provider not in _WITH_COMPLETIONS:
@@ -181,18 +213,17 @@ class RemoteEndpoint(ServedEndpoint):
         extra = settings.pop("extra_body", None) or {}
         return json.dumps({"model": self.name, "messages": chat_messages(request), **settings, **extra})
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
+    async def complete(self, request: Request, server: Server) -> Answer:
         """Send one attempt, and again without an optional field that the server refuses."""
         while True:
-            without, settings = set(self._lacks), self._settings(request)
+            settings = self._settings(request)
             try:
                 reply = await self._send(request, settings, server.base)
             except Exception as error:
-                if not self.learn_refused(request, without, classify(error)):
+                if not self.learn_refused(classify(error), settings):
                     raise
             else:  # pydantic's own JSON cannot hold half of a surrogate pair
-                body = json.dumps(reply.model_dump(mode="json"), ensure_ascii=False)
-                return self.read(body, seeded=self.takes("seed"))
+                return self.read(json.dumps(reply.model_dump(mode="json"), ensure_ascii=False))
 
     async def _send(self, request: Request, settings: Mapping[str, Any], base: str | None) -> Any:
         if request.prompt is None:
@@ -201,33 +232,29 @@ class RemoteEndpoint(ServedEndpoint):
             return await litellm.acompletion(**self._fixed, api_base=base, messages=messages, **settings)
         # litellm's own function makes a session per call that nothing closes, and knows no page for raw text
         # at hosted_vllm.
-        client = self._client.with_options(base_url=base)
+        client = self.client.with_options(base_url=base)
         return await client.completions.create(
             model=self.name, prompt=request.prompt, timeout=NO_TIMEOUT_S, **settings
         )
 
     def _settings(self, request: Request) -> dict[str, Any]:
         """Return the fields next to the model and the messages, without those that the server refuses."""
-        given = vllm_settings(request.sampling)
-        if self.provider != OWN_SERVER:
-            given = {
-                name: value
-                for name, value in given.items()
-                if request.sampling[name] != (NEUTRAL if name in self._known else _DEFAULTS).get(name)
-            }
-        extra = {name: given.pop(name) for name in _BEYOND_OPENAI if name in given} | dict(request.extra)
-        optional = optional_fields(request)
-        self._left_out |= optional.keys() & self._lacks
-        given |= {name: value for name, value in optional.items() if self.takes(name)}
+        fields = request_fields(request)
+        self._left_out |= fields.keys() & self._lacks
+        given = {
+            name: value
+            for name, value in fields.items()
+            if self.takes(name) and request.sampling.get(name, name) != self._neutral.get(name)
+        }
+        extra = {name: given.pop(name) for name in self._beyond if name in given} | dict(request.extra)
         return given | ({"extra_body": extra} if extra else {})
 
-    def read(self, body: str, *, seeded: bool) -> Answer:
+    def read(self, body: str) -> Answer:
         """Read a reply without keys of the environment and without half characters."""
-        return read_reply(remove_secrets(whole_characters(body)), seeded=seeded)
+        return read_reply(remove_secrets(whole_characters(body)), seeded=self.takes("seed"))
 
-    def learn_refused(self, request: Request, without: Collection[str], fault: Fault) -> bool:
+    def learn_refused(self, fault: Fault, sent: Collection[str] = tuple(_COMPLAINTS)) -> bool:
         """Remember the optional fields that a server complains about; return whether some were sent."""
-        sent = optional_fields(request).keys() - without
         refused = {
             name
             for name, (words, _) in _COMPLAINTS.items()
@@ -240,19 +267,16 @@ class RemoteEndpoint(ServedEndpoint):
         return True
 
     @cached_property
-    def _client(self) -> openai.AsyncOpenAI:
-        return self.openai_client()
-
-    def openai_client(self) -> openai.AsyncOpenAI:
-        """Return a client of OpenAI's protocol without retries; close it."""
+    def client(self) -> openai.AsyncOpenAI:
+        """A client of OpenAI's protocol without retries, for raw text and batch jobs."""
         return openai.AsyncOpenAI(
             api_key=self.key or NO_KEY, base_url=self.base, timeout=120.0, max_retries=0
         )
 
     async def close(self) -> None:
         """Close the connections; the last open endpoint also closes those that litellm keeps for all."""
-        if "_client" in vars(self):
-            await self._client.close()
+        if "client" in vars(self):
+            await self.client.close()
         self._in_use.discard(self)
         if not self._in_use:
             await litellm.close_litellm_async_clients()

@@ -157,13 +157,20 @@ def _part(part: str | Image) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": data_address(part)}}
 
 
-def optional_fields(request: Request) -> dict[str, Any]:
-    """Return the fields that a server may lack: seed, n and response_format, if the request needs them.
+def request_fields(request: Request) -> dict[str, Any]:
+    """Return the fields of OpenAI's protocol next to model and prompt, as vLLM spells them.
 
-    The prompt asks for structured output too, responses without a seed are drawn again, and without n there
-    are fewer.
+    Neutral settings are among them: vLLM would take others from the model. A server may lack seed, n and
+    response_format: responses without a seed are drawn again, without n there are fewer, and the prompt asks
+    for structured output too.
     """
-    fields: dict[str, Any] = {} if request.seed is None else {"seed": request.seed}
+    fields = {name: value for name, value in request.sampling.items() if value is not None}
+    if fields.get("top_k") == 0:
+        fields["top_k"] = -1  # all tokens, in every version of vLLM
+    if stop := fields.pop("stop", None):
+        fields["stop"] = list(stop)
+    if request.seed is not None:
+        fields["seed"] = request.seed
     if request.n != 1:
         fields["n"] = request.n
     if (schema := request.response_schema) is not None:

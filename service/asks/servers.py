@@ -10,16 +10,15 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from service.asks import request as kinds
-from service.asks.faults import classify, shorten
+from service.asks.faults import classify
 from service.asks.money import Price
 from service.asks.request import Answer, Fault, Request
 from service.errors import PrerequisiteError
-from service.models.settings import SHORTEST_TIMEOUT_S
 
 _LOG = logging.getLogger("tagrpo.servers")
 
@@ -30,7 +29,7 @@ REST_S = 10.0
 LONGEST_PAUSE_S = 300.0
 START = 16
 """Requests in flight at first; every answer adds one until the first refusal."""
-LOOK_TIMEOUT_S = 15.0
+SHORTEST_TIMEOUT_S = 120.0
 
 Serving = dict[str, Any]
 """A server's description of itself, as far as it gives one.
@@ -87,6 +86,7 @@ class Endpoint(Protocol):
 
     async def open(self) -> None:
         """Load and check everything that the first request needs."""
+        return
 
     def slot(self, stopping: asyncio.Event) -> AbstractAsyncContextManager[Any]:
         """Wait for a free slot in order of arrival and hold it; yield the server to use.
@@ -127,9 +127,6 @@ class Server:
     paused_until: float = -math.inf
     _halved_at: float = -math.inf
 
-    def __post_init__(self) -> None:
-        self.limit = min(self.limit, self.max_concurrency)
-
     def grow(self) -> None:
         if self.in_flight >= self.limit / 2:  # otherwise the limit kept no request waiting
             never_halved = self._halved_at < 0
@@ -146,7 +143,7 @@ class Server:
 
 
 class ServedEndpoint(Endpoint):
-    """A model at servers; each request goes to the least loaded one. One event loop only.
+    """A model at servers; each request goes to the least loaded one. One event loop and one run at a time.
 
     A failing server rests if there are others; a single server never does.
     """
@@ -165,7 +162,7 @@ class ServedEndpoint(Endpoint):
         """Return what a server serves, or the fault that a request would get."""
 
     @abstractmethod
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
+    async def complete(self, request: Request, server: Server) -> Answer:
         """Send one attempt; any exception says what went wrong."""
 
     @asynccontextmanager
@@ -205,7 +202,7 @@ class ServedEndpoint(Endpoint):
                 raise fault
             # Not `asyncio.wait_for`: in Python 3.11 it drops a cancellation that comes with the answer.
             async with asyncio.timeout(timeout_s):
-                answer = await self.complete(request, server, timeout_s)
+                answer = await self.complete(request, server)
         except Exception as error:
             raise self._note_failure(server, classify(error), began) from None
         server.grow()
@@ -282,41 +279,3 @@ class ServedEndpoint(Endpoint):
             for server in self.servers
             if server.in_flight
         )
-
-
-def vllm_settings(sampling: Mapping[str, Any]) -> dict[str, Any]:
-    """Return decoding settings as vLLM spells them, neutral ones too: it would take others from the model."""
-    sent = {name: value for name, value in sampling.items() if value is not None}
-    if sent.get("top_k") == 0:
-        sent["top_k"] = -1  # all tokens, in every version of vLLM
-    if stop := sent.pop("stop", None):
-        sent["stop"] = list(stop)
-    return sent
-
-
-async def look_at(base: str, model: str, key: str | None) -> Serving | Fault:
-    """Query what a server serves, at no cost; return the fault that a request would also get."""
-    import httpx
-
-    url, headers = f"{base}/models", {"Authorization": f"Bearer {key}"} if key else {}
-    try:
-        async with httpx.AsyncClient(timeout=LOOK_TIMEOUT_S, headers=headers) as http:
-            response = await http.get(url)
-            described = await http.get(f"{base.removesuffix('/v1')}/version")
-        lists = response.status_code != 404  # 404: a server without this page
-        listed = response.raise_for_status().json()["data"] if lists else []
-        entries: dict[str, dict[str, Any]] = {str(entry["id"]): entry for entry in listed}
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        fault = classify(error)
-        return replace(fault, message=f"{url} cannot be used: {fault}")
-    except (ValueError, KeyError, TypeError):
-        reply = shorten(response.text)
-        return Fault(kinds.UNKNOWN_MODEL, f"{url} does not speak OpenAI's protocol: {reply}")
-    if entries and model not in entries:
-        others = ", ".join(list(entries)[:10])
-        return Fault(kinds.UNKNOWN_MODEL, f"{base} does not serve the model {model!r}. It serves: {others}")
-    names = {"engine": "owned_by", "root": "root", "max_model_len": "max_model_len"}
-    serving = {name: entries.get(model, {}).get(field) for name, field in names.items()}
-    with suppress(ValueError, AttributeError):  # a server without this page
-        serving["version"] = described.json().get("version")
-    return {name: value for name, value in serving.items() if value and isinstance(value, str | int)}

@@ -18,7 +18,7 @@ from service.asks.request import SERVER_ERROR, SETTINGS, Answer, Fault, Request,
 from service.engines.checkpoint import Checkpoint, CheckpointEndpoint, Prompt, open_thought
 from service.engines.choosing import DROPPED, Row
 from service.engines.decoding import Decoder
-from service.engines.images import model_class, takes_images
+from service.engines.images import model_class
 from service.errors import InputError, PrerequisiteError, first_line
 from service.models.access import Model
 from service.models.settings import Sampling
@@ -45,9 +45,6 @@ class TransformersEndpoint(CheckpointEndpoint):
     def engine(self) -> dict[str, Any]:
         """Everything that shapes responses, for the run's spec; no weights are loaded."""
         checkpoint, device = self.checkpoint, _find_device(self.config.device)
-        images = {}
-        if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
-            images = {"images": str(getattr(checkpoint.processor.image_processor, "backend", "pil"))}
         return {
             "engine": "transformers",
             "transformers": transformers.__version__,
@@ -57,7 +54,6 @@ class TransformersEndpoint(CheckpointEndpoint):
             "device": device.type,
             "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
             "chat_template": checkpoint.template_id,
-            **images,
         }
 
     async def open(self) -> None:
@@ -91,10 +87,7 @@ class TransformersEndpoint(CheckpointEndpoint):
 
     def _rows(self, request: Request, prompt: Prompt, room: int) -> list[Row]:
         if request.response_schema is not None:
-            raise Fault(
-                SETTINGS,
-                "transformers cannot enforce a JSON schema. Set reply=tags, or use vLLM.",
-            )
+            raise Fault(SETTINGS, "transformers cannot enforce a JSON schema. Set reply=tags, or use vLLM.")
         sampling = Sampling(**request.sampling)
         ends = partial(self._ends_with, sampling.stop) if sampling.stop else None
         encode = partial(self.checkpoint.encode_images, prompt, return_tensors="pt")
@@ -134,10 +127,6 @@ class TransformersEndpoint(CheckpointEndpoint):
         usage = {"prompt_tokens": len(prompt.token_ids), "completion_tokens": completion}
         body = {"model": request.model, "choices": choices, "usage": usage}
         return json.dumps(body, ensure_ascii=False)
-
-    @property
-    def waits_for(self) -> str:
-        return f"{len(self._decoder.requests)} requests to {self.config.model} in this process"
 
     @property
     def generated_tokens(self) -> int:

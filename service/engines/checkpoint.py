@@ -100,14 +100,7 @@ class Checkpoint:
     @cached_property
     def template_id(self) -> str | None:
         """Content id of the chat template; None if the model has none and continues raw text."""
-        if not self._template:
-            return None
-        marks = [str(_DAY)] * self._prints_date
-        return content_id("template", [self._template, *marks])
-
-    @property
-    def _prints_date(self) -> bool:
-        return "strftime_now" in (self._template or "")
+        return content_id("template", [self._template]) if self._template else None
 
     def fit(self, request: Request, context: int | None) -> tuple[Prompt, int]:
         """Return the prompt of a request, and how many tokens a response may have.
@@ -208,13 +201,12 @@ class Checkpoint:
                 for part in message.parts
             ]
             messages.append({"role": message.role, "content": parts or message.content})
+        settings = json.loads(kwargs)
+        if "strftime_now" in (self._template or ""):
+            settings["strftime_now"] = _DAY.strftime
         try:
             rendered: str = renderer.apply_chat_template(
-                messages,
-                tokenize=False,
-                add_generation_prompt=True,
-                **({"strftime_now": _DAY.strftime} if self._prints_date else {}),
-                **json.loads(kwargs),
+                messages, tokenize=False, add_generation_prompt=True, **settings
             )
         except TemplateError as error:
             raise InputError(

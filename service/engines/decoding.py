@@ -35,9 +35,8 @@ class Decoder:
         never = sorted(image_tokens(model.config))
         self._never = torch.tensor(never, dtype=torch.long, device=model.device)
         self._accepted = inspect.signature(model.forward).parameters
-        self.requests: dict[asyncio.Future[None], Sequence[Row]] = {}
+        self._requests: dict[asyncio.Future[None], Sequence[Row]] = {}
         self._task: asyncio.Task[None] | None = None
-        self._waiting: list[Row] = []
         self._running: list[Row] = []
         self._cache = DynamicCache()  # of the running rows, padded on the left
         self.generated_tokens = 0
@@ -57,20 +56,19 @@ class Decoder:
     async def draw(self, rows: Sequence[Row]) -> None:
         """Wait until all rows are finished, or dropped by `end`."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.requests[done] = rows
-        self._waiting += rows
+        self._requests[done] = rows
         if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
         try:
             await done
         finally:
-            del self.requests[done]
+            del self._requests[done]
             for row in rows:
                 row.stop_reason = row.stop_reason or DROPPED
 
     def end(self, error: Exception | None = None) -> None:
         """Drop all unfinished requests."""
-        for done in self.requests:
+        for done in self._requests:
             if not done.done():
                 done.set_result(None) if error is None else done.set_exception(error)
 
@@ -84,9 +82,9 @@ class Decoder:
         """Decode until no request is left; requests join and finish between two turns."""
         await asyncio.sleep(_ARRIVAL_S)
         try:
-            while self.requests:
+            while self._requests:
                 await asyncio.to_thread(self._turn, self._pick())
-                for done, rows in self.requests.items():
+                for done, rows in self._requests.items():
                     if not done.done() and all(row.stop_reason for row in rows):
                         done.set_result(None)
         except Exception as error:
@@ -96,39 +94,38 @@ class Decoder:
                     "a smaller model, a smaller dtype or another GPU."
                 )
             self.end(error)
-        self._waiting, self._running, self._cache = [], [], DynamicCache()
+        self._running, self._cache = [], DynamicCache()
 
     def _pick(self) -> list[Row]:
         """Take the waiting rows that fit into the batch: the longest first, equal prompts side by side."""
-        waiting = (row for row in self._waiting if not row.stop_reason)
-        self._waiting = sorted(waiting, key=lambda row: (len(row.prompt), row.read_with))
         free = self._batch_size - len(self._running)
         if self._running and free * _REFILL_SHARE < self._batch_size:
             return []
-        picked: list[Row] = []
+        rows = (row for rows in self._requests.values() for row in rows)
+        waiting = [row for row in rows if not (row.tokens or row.stop_reason)]
+        waiting.sort(key=lambda row: (len(row.prompt), row.read_with), reverse=True)
         longest = max((row.longest for row in self._running), default=0)
-        while self._waiting and len(picked) < free:
-            longest = max(longest, self._waiting[-1].longest)
-            rows = len(self._running) + len(picked)
-            if rows and (rows + 1) * longest > self._places:
-                break
-            picked.append(self._waiting.pop())
-        return picked
+        for place, row in enumerate(waiting[:free]):
+            longest, batch = max(longest, row.longest), len(self._running) + place
+            if batch and (batch + 1) * longest > self._places:
+                return waiting[:place]
+        return waiting[:free]
 
     @torch.inference_mode()  # type: ignore[untyped-decorator]
     def _turn(self, joining: Sequence[Row]) -> None:
         """Let rows join the batch, then decode until a row finishes or `_TURN_S` has passed."""
         if joining:
             groups = groupby(joining, key=lambda row: row.read_with)
-            caches = [self._start(list(rows)) for _, rows in groups]
+            caches, logits = zip(*(self._read(list(rows)) for _, rows in groups), strict=True)
             self._cache = _join([self._cache, *caches] if self._running else caches)
             self._running += joining
+            self._choose(torch.cat(logits), joining)
         until = time.monotonic() + _TURN_S
         while not self._drop_finished() and self._running and time.monotonic() < until:
             self._decode()
 
-    def _start(self, rows: Sequence[Row]) -> Cache:
-        """Read a prompt, draw the first token of each of its rows, and return their cache."""
+    def _read(self, rows: Sequence[Row]) -> tuple[Cache, torch.Tensor]:
+        """Read the prompt of rows; return their cache and logits."""
         model, images = self._model, rows[0].images
         ids = torch.tensor([rows[0].prompt], device=model.device)
         inputs = {
@@ -146,9 +143,7 @@ class Decoder:
             for row in rows:
                 row.shift = int(model.model.rope_deltas)
         cache.batch_repeat_interleave(len(rows))
-        choose(logits.expand(len(rows), -1), rows)
-        self.generated_tokens += len(rows)
-        return cache
+        return cache, logits.expand(len(rows), -1)
 
     def _decode(self) -> None:
         """Draw one token of every running row."""
@@ -157,8 +152,11 @@ class Decoder:
         width = self._cache.get_seq_length()
         mask = (torch.arange(width + 1, device=ids.device) >= width - lengths).long()
         logits = self._forward(ids, self._cache, attention_mask=mask, position_ids=lengths + shifts)
-        choose(logits, self._running)
-        self.generated_tokens += len(self._running)
+        self._choose(logits, self._running)
+
+    def _choose(self, logits: torch.Tensor, rows: Sequence[Row]) -> None:
+        choose(logits, rows)
+        self.generated_tokens += len(rows)
 
     def _forward(self, ids: torch.Tensor, cache: Cache, **inputs: torch.Tensor) -> torch.Tensor:
         """Return the logits (rows, vocabulary) after the last of `ids` (rows, tokens)."""

@@ -70,10 +70,8 @@ class OpenModels(AsyncExitStack):
             return VllmEndpoint(config, self._logs / f"vllm-{servers + 1}.log")
         from service.asks.remote import RemoteEndpoint  # litellm takes seconds to import
 
-        endpoint = RemoteEndpoint(
-            config,
-            price=find_price(config.model, config.price, required=self._budget.max_usd is not None),
-        )
+        price = find_price(config.model, config.price, required=self._budget.max_usd is not None)
+        endpoint = RemoteEndpoint(config, price)
         if config.has_batch_jobs:
             check_batch(endpoint)
             self._backends[endpoint.model] = partial(BatchJobs, endpoint, poll_s=config.batch_poll_s)
@@ -84,15 +82,11 @@ class OpenModels(AsyncExitStack):
 
         At least as many tasks are under way as requests can be in flight or fill two batch jobs.
         """
-        endpoints = [endpoint for _, endpoint in self._open.values()]
-        servers = (server for endpoint in endpoints for server in getattr(endpoint, "servers", ()))
+        endpoints = {endpoint.model: endpoint for _, endpoint in self._open.values()}
+        servers = (server for each in endpoints.values() for server in getattr(each, "servers", ()))
         places = sum(server.max_concurrency for server in servers)
-        return Models(
-            {endpoint.model: endpoint for endpoint in endpoints},
-            dict(self._backends),
-            self._budget,
-            at_once=max(AT_ONCE, 2 * LINES_PER_JOB if self._backends else places),
-        )
+        at_once = max(AT_ONCE, 2 * LINES_PER_JOB if self._backends else places)
+        return Models(endpoints, self._backends, self._budget, at_once)
 
     @property
     def notices(self) -> list[str]:

@@ -18,9 +18,9 @@ from typing import Any
 import aiohttp
 
 from service.asks import request as kinds
-from service.asks.faults import fault_of_status
-from service.asks.request import Answer, Fault, Request, chat_messages, optional_fields, read_reply
-from service.asks.servers import ServedEndpoint, Server, Serving, look_at, vllm_settings
+from service.asks.faults import classify, fault_of_status
+from service.asks.request import Answer, Fault, Request, chat_messages, read_reply, request_fields
+from service.asks.servers import ServedEndpoint, Server, Serving
 from service.engines.checkpoint import CheckpointEndpoint, open_thought
 from service.errors import PrerequisiteError
 from service.models.access import Model
@@ -110,7 +110,12 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         self._closing.callback(asyncio.create_task(self._count()).cancel)
 
     async def look(self, server: Server) -> Serving | Fault:
-        return await look_at(f"{server.where}/v1", self.config.model, None)
+        try:
+            async with self._session.get("/v1/models", raise_for_status=True) as response:
+                (served,) = (await response.json(content_type=None))["data"]
+        except aiohttp.ClientError as error:
+            return classify(error)
+        return {"max_model_len": served.get("max_model_len")}
 
     async def _count(self) -> None:
         """Read the number of generated tokens from the server's metrics from time to time."""
@@ -150,7 +155,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
                     if not isinstance(look, Fault):
                         self.serving = look
                         return
-                    await asyncio.sleep(1.0)
+                    await asyncio.sleep(0.2)
             how = f"ended with exit code {self._process.returncode} before it was ready"
         except TimeoutError:
             how = f"was not ready after {_START_S:g} s"
@@ -163,13 +168,13 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
         return f"Its log {self._log} ends with:\n" + "\n".join(lines)
 
-    async def complete(self, request: Request, server: Server, timeout_s: float) -> Answer:
+    async def complete(self, request: Request, server: Server) -> Answer:
         """Send one attempt; a shorter context than prompt and `max_tokens` need cuts the response."""
         if 0 < request.sampling.get("temperature", 1.0) < _LEAST_TEMPERATURE:
             raise Fault(kinds.SETTINGS, f"vLLM requires temperature 0 or at least {_LEAST_TEMPERATURE}.")
         prompt, room = self.checkpoint.fit(request, self.serving.get("max_model_len"))
-        settings = vllm_settings({**request.sampling, "max_tokens": room})
-        body = {"model": self.config.model, **settings, **optional_fields(request), **request.extra}
+        fields = request_fields(request) | {"max_tokens": room}
+        body = {"model": self.config.model, **fields, **request.extra}
         if prompt.images:
             page, body["messages"] = "chat/completions", chat_messages(request)
         else:

@@ -12,7 +12,6 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 
 from service.asks.redaction import key_variables, redact
 from service.config import Config, operational
-from service.models.settings import TOKENS_PER_S
 
 
 class Access(Config):
@@ -30,7 +29,7 @@ class Access(Config):
     """Maximum in-flight requests per server; by default 64, with vLLM 256 per model copy."""
     timeout_s: float | None = operational(None, gt=0)
     """Timeout per attempt in seconds; by default 120 plus max_tokens / tokens_per_s."""
-    tokens_per_s: float = operational(TOKENS_PER_S, ge=0.01)
+    tokens_per_s: float = operational(10.0, ge=0.01)  # a server under load, a large model
     """Lowest expected speed in tokens per second; the default timeout depends on it."""
     batch: bool = operational(False)
     """Use batch jobs: half the price, but slower. Not available for hosted_vllm/."""

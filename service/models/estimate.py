@@ -10,12 +10,11 @@ from sqlalchemy import Integer, cast, func, select
 from sqlalchemy.orm import Session
 
 from service.asks.batch import BATCH_PRICE
-from service.asks.money import Price, cost_pico, find_price
+from service.asks.money import Price, find_price
 from service.asks.tables import AskRow
 from service.models.access import Model
 from service.runs.spending import read_ledger
 from service.runs.store import Run
-from service.runs.tables import PICO_PER_USD
 
 CHARACTERS_PER_TOKEN = np.array([4.0, 3.0])  # of English with formulas; fewer where a text has many of these
 IMAGE_TOKENS = np.array([64.0, 16_384.0])  # of an image: from the fewest to Qwen 2.5 VL's most
@@ -62,31 +61,29 @@ def scaled(session: Session, trial: Run, count: int, questions: int, scale: floa
     scales = scale * between(1 - error, 1 + error)
     stages = []
     for line in read_ledger(session, trial.id):
-        numbers = (line.requests * scales, line.prompt_tokens * scales, line.completion_tokens * scales)
-        stages.append(_stage(line.kind, line.model, *numbers, None if line.unpriced else line.usd * scales))
+        usd = None if line.unpriced else line.usd * scales
+        numbers = (line.requests, line.prompt_tokens, line.completion_tokens)
+        stages.append(_stage(line.kind, line.model, usd, *(number * scales for number in numbers)))
     minute = cast(AskRow.ended_at / 60, Integer)
     minutes = session.scalar(select(func.count(minute.distinct())).where(AskRow.run_id == trial.id)) or 0
     return Estimate(questions, stages, trial.name, count, (minutes / 60 * scales).tolist())
 
 
 def priced(
-    kind: str, model: Model, requests: Between, prompts: Between, completions: Between
+    kind: str, model: Model, requests: Between | float, prompts: Between, completions: Between
 ) -> dict[str, Any]:
     """Return a stage with its money, if the price is known: half in batch jobs, 0 on this machine."""
     price = find_price(model.model, model.price) if model.sampler == "remote" else Price(0.0, 0.0)
     usd = None
     if price is not None:
-        pairs = zip(prompts, completions, strict=True)
-        usd = between(*(cost_pico(price, round(p), round(c)) or 0 for p, c in pairs)) / PICO_PER_USD
-        usd *= BATCH_PRICE if model.has_batch_jobs else 1.0
-    return _stage(kind, model.model, requests, prompts, completions, usd)
+        share = BATCH_PRICE if model.has_batch_jobs else 1.0
+        usd = share * (price.prompt * prompts + price.completion * completions) / 1e6
+    return _stage(kind, model.model, usd, requests, prompts, completions)
 
 
-def _stage(
-    kind: str, model: str, requests: Between, prompts: Between, completions: Between, usd: Between | None
-) -> dict[str, Any]:
-    numbers = {"requests": requests, "prompt_tokens": prompts, "completion_tokens": completions}
-    ranges = {name: number.tolist() for name, number in numbers.items()}
+def _stage(kind: str, model: str, usd: Between | None, *numbers: Between | float) -> dict[str, Any]:
+    names = ("requests", "prompt_tokens", "completion_tokens")
+    ranges = {name: np.full(2, each, float).tolist() for name, each in zip(names, numbers, strict=True)}
     return {"kind": kind, "model": model, **ranges, "usd": None if usd is None else usd.tolist()}
 
 

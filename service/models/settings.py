@@ -7,10 +7,6 @@ from pydantic import Field, model_validator
 
 from service.config import Config, pick
 
-SHORTEST_TIMEOUT_S = 120.0
-TOKENS_PER_S = 10.0
-"""The slowest that a response is waited for: a server under load, a large model."""
-
 NO_RAW_IMAGES = "raw text cannot contain images: remove form=raw, or use a preset other than paper-eval."
 
 

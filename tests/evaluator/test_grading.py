@@ -39,6 +39,7 @@ def test_equal_by_algebra_in_both_directions(grader):
         ("x > 2", "-x < -2"),
         (r"-2 \le x \le 7", "[-2,7]"),
         (r"-2 \le x \le 7", r"x \in [-2,7]"),
+        ("x < 3 or x > 5", r"(-\infty,3) \cup (5,\infty)"),
         (r"[0,1]\cup[1,2]", "[0,2]"),
         (r"e^{i\pi} = -1", "-1"),
         ("(1+i)^2", "2i"),

@@ -1,6 +1,7 @@
 """One attempt at a provider or server: what is sent, what a failure means, what is remembered."""
 
 import asyncio
+import json
 import time
 from typing import Any
 
@@ -184,3 +185,16 @@ def test_parts_that_a_provider_would_drop_are_refused(model, fields, words):
     endpoint.check(question())
     with pytest.raises(PrerequisiteError, match=words):
         endpoint.check(question(**fields))
+
+
+def test_a_setting_that_only_some_providers_take_is_sent_to_those():
+    endpoint, asked = remote([], "fireworks_ai/llama-v3p1-8b-instruct"), question(sampling={"top_k": 20})
+    endpoint.check(asked)
+    assert json.loads(endpoint.batch_body(asked))["top_k"] == 20
+
+
+def test_a_neutral_setting_that_the_model_does_not_take_is_not_sent():
+    asked = question(sampling={"temperature": 1.0, "top_p": 1.0})
+    body = json.loads(remote([], "gpt-5").batch_body(asked))
+    assert (body["temperature"], "top_p" in body) == (1.0, False)
+    assert json.loads(remote([], "gpt-4-turbo").batch_body(asked))["top_p"] == 1.0

@@ -19,7 +19,7 @@ from ui.rendering import guarded, render_csv
         ("-x", "'-x"),
         ("@SUM(A1)", "'@SUM(A1)"),
         ("\t=1", "'\t=1"),
-        ("\r=1", "'\r=1"),
+        ("\r=1", "'\n=1"),
         ("\n=1", "'\n=1"),
         ("  =1", "'  =1"),
         ("＝1", "'＝1"),
@@ -38,10 +38,11 @@ def test_cells_that_a_spreadsheet_would_compute_are_text(cell, expected):
 
 
 def test_rows_become_a_file():
-    rows = [{"name": "=a", "value": -1.5}, {"name": 'b,"c"\nd', "value": None}]
-    expected = [["name", "value"], ["'=a", "-1.5"], ['b,"c"\nd', ""]]
+    rows = [{"name": "=a", "value": -1.5}, {"name": 'b,"c"\nd', "value": None}, {"name": "a\r=1"}]
+    expected = [["name", "value"], ["'=a", "-1.5"], ['b,"c"\nd', ""], ["a\n=1", ""]]
     assert list(csv.reader(io.StringIO(render_csv(rows), newline=""))) == expected
     assert render_csv([], ["a", "=b"]) == "a,'=b\n"
+    assert render_csv([]) == ""
     assert render_csv([{"a": 1, "b": 2}], ["b"]) == "b\n2\n"
 
 
