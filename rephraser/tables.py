@@ -118,7 +118,7 @@ class ReviewWithdrawalRow(Base):
 
 
 class StandingRow(Base):
-    """Where a proposal stands now, as `rephraser.candidates` says it; "pending" where it is not judged yet.
+    """Where a proposal stands now, computed by `rephraser.candidates`; "pending" until the run judges it.
 
     `rephraser.candidates.update_standings` keeps it and the table below in the transactions that change them.
     """

@@ -100,7 +100,7 @@ async def evaluate(
             with db.write() as session:  # all before the first is worked on: no clash comes after hours
                 runs = [_open_run(session, config, problems, endpoint, note) for problems in problem_sets]
             hold_cap(db, runs, config.max_usd, note)
-            options = models.models()
+            options, noted = models.models(), list[str]()
             for run in runs:
                 with progress(run.name) as report:
                     outcome = await run_eval(
@@ -109,13 +109,15 @@ async def evaluate(
                 if (limit := options.budget.max_requests) is not None:
                     left = options.budget.model_copy(update={"max_requests": limit - outcome.sent})
                     options = replace(options, budget=left)
+                for notice in models.notices:
+                    if notice not in noted:
+                        note(notice)
+                noted = models.notices
                 done.append((run, outcome))
                 if outcome.stopped != INTERRUPTED:
                     each(run, outcome)
                 if outcome.stopped in FATAL:
                     break
-            for notice in models.notices:
-                note(notice)
     return done
 
 

@@ -13,7 +13,7 @@ from evaluator.passk.comparison import FLIPS, SEED
 from evaluator.passk.counts import check_ks
 from evaluator.reports.document import Document, Table, hundredths, joined, points, span, table_of
 from evaluator.reports.layout import human_notes, judge_notes, run_notes
-from evaluator.reports.methods import Entry, Method, unlike_settings
+from evaluator.reports.methods import Entry, Method, settings_that_differ_in_effect
 from evaluator.reports.published import in_order
 from evaluator.reports.report import curve_ks, usual_k
 from service.errors import InputError
@@ -241,7 +241,7 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
                 "estimate depends on its sample size. Values and intervals use all samples."
             )
         specs = {f"{side} ({label})": of.spec for side, label, of in zip("AB", labels, (a, b), strict=True)}
-        if differing := unlike_settings(specs, among=("prompt.", "sampling.")):
+        if differing := settings_that_differ_in_effect(specs, among=("prompt.", "sampling.")):
             notes.append(f"{name}: sampled with different settings: {'; '.join(differing)}.")
     return notes
 

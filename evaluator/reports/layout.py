@@ -13,7 +13,7 @@ from evaluator.grading.versions import answers_of, judge_of, version_taking
 from evaluator.passk import NEW_PROBLEMS
 from evaluator.passk.estimators import Ints
 from evaluator.reports.document import ABSENT, Document, Table, hundredths, joined, span, table_of
-from evaluator.reports.methods import Entry, Method, unlike_settings
+from evaluator.reports.methods import Entry, Method, settings_that_differ_in_effect
 from evaluator.reports.published import PaperColumn, PublishedModel
 from evaluator.reports.report import MAJ_AT_K, PASS_AT_K, Metric, MetricScore, Report, ReportLine
 
@@ -411,7 +411,7 @@ def _comparability(report: Report) -> Iterator[str]:
             )
     for benchmark, lines in by_benchmark.items():
         specs = {line.label: line.entry.spec for line in lines}
-        if differing := unlike_settings(specs, among=("prompt.", "sampling.")):
+        if differing := settings_that_differ_in_effect(specs, among=("prompt.", "sampling.")):
             yield f"{benchmark}: the rows were sampled with different settings: {'; '.join(differing)}."
     if AMC23 in report.benchmarks and AMC12 in {column.key for column in report.layout}:
         yield (

@@ -116,7 +116,9 @@ def load_methods(
     return methods
 
 
-def unlike_settings(specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",)) -> list[str]:
+def settings_that_differ_in_effect(
+    specs: Mapping[str, EvalSpec], *, among: Sequence[str] = ("",)
+) -> list[str]:
     """Return the settings in which specs (by a name to show) differ, each with its values.
 
     `among` are beginnings of the paths of settings to look at (`sampling.`, `prompt.`); all by default.
@@ -191,7 +193,7 @@ def _check_poolable(runs: Sequence[Run], *, pool_anyway: bool) -> None:
         raise InputError(f"{names} contain different problems, so they cannot be pooled.")
     if pool_anyway:
         return
-    differing = unlike_settings(specs)
+    differing = settings_that_differ_in_effect(specs)
     if differing:
         raise InputError(
             f"{names} differ in more than the seed: {'; '.join(differing)}. Pass --allow pooling to pool "

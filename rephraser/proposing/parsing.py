@@ -63,7 +63,7 @@ _STRINGS = re.compile(rf'(?:\{{\s*"\w+"\s*:\s*)?\[((?:[\s,]*{_STRING})*)', re.S)
 def parse_candidates(reply: Choice, *, question: str, count: int) -> Parsed:
     """Return up to `count` candidates found in a model's reply to a request for `count`.
 
-    Of a reply that was cut off, complete candidates are kept, the last open one is not.
+    If the reply was cut off, keep complete candidates and drop the last one.
     """
     candidates, outcome = _parse(reply.text, question, count, truncated=reply.finish_reason == "length")
     refused = reply.finish_reason in {"content_filter", "refusal"}

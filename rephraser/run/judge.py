@@ -39,7 +39,7 @@ None: the response has no answer; `TRUNCATED`: it was cut off before one.
 
 @dataclass(frozen=True)
 class Case:
-    """What one look at a candidate of a question has to judge by."""
+    """The answers and findings that one look judges."""
 
     question: Question
     findings: Sequence[Mapping[str, str]]  # of the structural checks

@@ -19,7 +19,7 @@ from rephraser.candidates import (
     store_checked,
     store_verdict,
 )
-from rephraser.checks.premises import Premises, parse_premises
+from rephraser.checks.premises import UNREADABLE, Premises, parse_premises
 from rephraser.checks.premises import build_messages as premise_messages
 from rephraser.proposing.file import FileCandidates
 from rephraser.proposing.parsing import ParseResult, parse_candidates
@@ -276,18 +276,25 @@ class QuestionWork:
                 return
 
     async def _ask_premises(self, spec: PremiseSpec, id: str, text: str) -> Premises:
-        """Return what a model says about the premises; nothing readable if it did not answer."""
-        request = Request(
-            spec.model,
-            premise_messages(self.question.text, text),
-            sampling=spec.sampling.decoding,
-            seed=derive_seed("seed", spec.seed, spec.id, id, 0),
-            scope=spec.id,
-            kind=PREMISES,
-            about=id,
-        )
-        [answer] = await self._finish([self.asker.ask(request)])
-        return Premises() if answer is None else parse_premises(answer.choices[0])
+        """Return what a model says about the premises; none if no reply can be read."""
+        for attempt in range(self.spec.content_attempts):
+            request = Request(
+                spec.model,
+                premise_messages(self.question.text, text),
+                sampling=spec.sampling.decoding,
+                seed=derive_seed("seed", spec.seed, spec.id, id, attempt),
+                draw=attempt,
+                scope=spec.id,
+                kind=PREMISES,
+                about=id,
+            )
+            [answer] = await self._finish([self.asker.ask(request)])
+            if answer is None:
+                break
+            premises = parse_premises(answer.choices[0])
+            if premises.outcome != UNREADABLE:
+                return premises
+        return Premises()
 
     async def _answers_to_question(self) -> Answers:
         if self._original is None:

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from sqlalchemy import ColumnElement, and_, func, or_, select, tuple_
 from sqlalchemy.orm import Session, aliased
 
+from rephraser.candidates import PENDING
 from rephraser.sets.store import find_set, neighbor_columns, read_neighbor
 from rephraser.sets.types import Neighbor
 from rephraser.tables import CandidateRow, NeighborSetMemberRow, NeighborSetQuestionRow, StandingRow
@@ -50,13 +51,14 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
     Questions are in the order of their version, neighbors by question and position. Neighbors of a question
     that is only in one version also count as added or removed. `reordered` are questions with the same
     neighbors in another order. `now` is the status that the candidate of a removed neighbor has in the runs
-    of the newer version; null if they did not propose it.
+    of the newer version; null if they did not propose or judge it.
     """
     before, after = find_set(session, a), find_set(session, b)
     added, removed, changed = (
         page_changes(session, before.id, after.id, kind, limit=None) for kind in get_args(ChangeKind)
     )
-    proposed = select(StandingRow.candidate_id, StandingRow.status)
+    status = func.nullif(StandingRow.status, PENDING).label("status")
+    proposed = select(StandingRow.candidate_id, status)
     standing = {  # the first run that proposed a candidate counts
         item.candidate_id: item.status
         for run in reversed(after.runs if removed else [])

@@ -135,7 +135,7 @@ def page_run(
 
 
 def read_cards(session: Session, candidate_id: str) -> list[NeighborCard]:
-    """Return a candidate as each run has it, with what stands behind its verdicts; empty where none has."""
+    """Return a candidate as each run has it, with the evidence of its verdicts; empty where none has."""
     query = _cards().where(StandingRow.candidate_id == candidate_id)
     return list(session.execute(query.order_by(None).order_by(StandingRow.proposal_id)))
 
@@ -173,7 +173,7 @@ def candidate_record(
 
 
 def _cards() -> Select[*tuple[Any, ...]]:
-    """Return the query of proposals with what stands behind their verdicts: the cards that pages show."""
+    """Return the query of proposals with the evidence of their verdicts: the cards that pages show."""
     return (
         status_query()
         .add_columns(

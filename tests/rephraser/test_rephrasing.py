@@ -382,14 +382,15 @@ def test_a_dropped_premise_blocks(tmp_path, answer, status, names):
         assert [line.requests for line in read_ledger(session, world.run.id) if line.kind == PREMISES] == [1]
 
 
-def test_unreadable_premises_block_nothing(tmp_path):
+def test_unreadable_premises_are_asked_for_again_and_then_block_nothing(tmp_path):
     world = World(
         tmp_path,
         make_spec(n=1, rounds=1, premises=ASKED),
         proposed=[proposals(GOOD[0])],
-        premises=["All of it is there."],
+        premises=["All of it is there."] * 2,
     )
     world.work()
-    assert len(world.asked(PREMISES)) == 1
+    first, again = world.asked(PREMISES)
+    assert first.seed != again.seed
     assert world.final() == {GOOD[0]: "accepted"}
     assert world.evidence()["premises"]["outcome"] == "unreadable"

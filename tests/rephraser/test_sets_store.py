@@ -195,9 +195,10 @@ def test_verdicts_and_other_fields(empty):
 
 
 def test_a_removed_neighbor_says_where_it_stands_now(empty):
-    before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM])]
-    after: list[Asked] = [("What is 2+3?", "5", [Proposed(ADD.text, ("rejected",)), Proposed("3 plus 2?")])]
+    before: list[Asked] = [("What is 2+3?", "5", [ADD, SUM, Proposed("2 and 3 make?")])]
+    unjudged, rejected = Proposed(SUM.text, ()), Proposed(ADD.text, ("rejected",))
+    after: list[Asked] = [("What is 2+3?", "5", [rejected, unjudged, Proposed("3 plus 2?")])]
     found = diff_of(empty, before, after)
     removed = {(change["neighbor"]["text"], change["now"]) for change in found["neighbors_removed"]}
-    assert removed == {("Sum up 2 and 3.", None), ("Add 2 and 3.", "rejected")}
+    assert removed == {(SUM.text, None), (ADD.text, "rejected"), ("2 and 3 make?", None)}
     assert [change["now"] for change in found["neighbors_added"]] == [None]

@@ -11,6 +11,7 @@ import world
 from command_line import squeezed, words
 from eval_sampling import running_server
 from forked import Forked
+from json_rows import write_rows
 from openai_faults import always
 from openai_server import server_process
 from runs import Proposed, add_run
@@ -330,6 +331,15 @@ def test_sigterm_waits_no_longer_than_its_grace(cli):
     assert code == 143, errors
     assert time.monotonic() - began < 20
     assert "Traceback" not in errors
+
+
+def test_what_a_model_does_not_accept_is_noted_once_after_the_first_run(cli):
+    write_rows("more.jsonl", *world.questions(1))
+    with running_server(refuse_fields=["seed"]) as server:
+        done = cli.ok(*evaluate(server.url, "more.jsonl"))
+    before, after = words(done.err).split("does not accept seed: the run cannot be repeated exactly")
+    assert "test-model.more" not in before
+    assert "test-model.more" in after
 
 
 def test_no_seed_is_sent_with_seed_none_and_a_note_says_what_follows(cli):

@@ -101,6 +101,7 @@ def test_open_and_failed_tasks_need_attention(cli, db):
     assert [found[f"{state}_questions"] for state in ("open", "failed", "final")] == [1, 2, 1]
     assert sum(line["usd"] for line in found["ledger"]) == 0.5
     assert "usd=0.5" in cli("list")[1]
+    assert cli.json("remove", "math-run", "--yes")["usd"] == 0.5
 
 
 def test_runs_of_all_kinds_are_listed_and_shown(cli, run, db):
