@@ -9,7 +9,7 @@ import secrets
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
-from typing import Any
+from typing import Any, get_args
 
 import torch
 import transformers
@@ -20,7 +20,7 @@ from service.engines.choosing import DROPPED, Row
 from service.engines.decoding import Decoder
 from service.engines.images import model_class
 from service.errors import InputError, PrerequisiteError, first_line
-from service.models.access import Model
+from service.models.access import Dtype, Model
 from service.models.settings import Sampling
 
 _ROWS_ON_CPU, _ROWS_ON_GPU = 64, 256
@@ -45,12 +45,15 @@ class TransformersEndpoint(CheckpointEndpoint):
     def engine(self) -> dict[str, Any]:
         """Everything that shapes responses, for the run's spec; no weights are loaded."""
         checkpoint, device = self.checkpoint, _find_device(self.config.device)
+        dtype, known = self.config.dtype or checkpoint.dtype, get_args(Dtype)
+        if dtype not in known:
+            raise InputError(f"dtype is {dtype!r} (the checkpoint's). Give {', '.join(known)}.")
         return {
             "engine": "transformers",
             "transformers": transformers.__version__,
             "torch": torch.__version__,
             "weights": self.weights,
-            "dtype": self.config.dtype or checkpoint.dtype,
+            "dtype": dtype,
             "device": device.type,
             "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
             "chat_template": checkpoint.template_id,

@@ -23,6 +23,7 @@ ADAPTER = "lora_adapter"
 
 _DAY = date(2024, 7, 26)
 """The date for templates that print today's, so that prompts do not change overnight: Llama 3's default."""
+_CONTEXT_NAMES = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 _CACHED = 256  # prompts: requests for more responses to a prompt follow each other
 _BLOCK = 4096
 _BLOCKS_PER_FILE = 1024
@@ -72,7 +73,9 @@ class Checkpoint:
     @property
     def context(self) -> int | None:
         """The maximum tokens of prompt and response together; None if the configuration sets no limit."""
-        return getattr(self.config.get_text_config(), "max_position_embeddings", None)
+        text = self.config.get_text_config()
+        lengths = (getattr(text, name, None) for name in _CONTEXT_NAMES)
+        return next((int(length) for length in lengths if length), None)
 
     @property
     def dtype(self) -> str:

@@ -5,6 +5,7 @@ cumulative distribution in order of token ids, not of probabilities: rounding mo
 never swaps two tokens. So a response does not depend on its batch.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,9 +18,11 @@ from service.models.settings import Sampling
 
 _FIRST_LOOK = 256
 """Most probable tokens that nearly always contain the smallest set of `top_p`."""
+_ROWS = 32
+"""Rows whose tokens are chosen together, which bounds the memory that this takes."""
 
 DROPPED = "dropped"
-"""The stop reason of a response that nothing waits for any longer."""
+"""The stop reason of a response that is no longer needed."""
 
 LoadImages = Callable[[], Mapping[str, torch.Tensor]]
 """Returns what the model's processor makes of the images of a prompt (`pixel_values`, ...)."""
@@ -79,11 +82,13 @@ def choose(logits: torch.Tensor, rows: Sequence[Row]) -> None:
     for place, row in enumerate(rows):
         alike.setdefault(row.how, []).append(place)
     for how, places in alike.items():
-        chosen = [rows[place] for place in places]
-        part = penalize(logits if len(alike) == 1 else logits[places], chosen)
-        drawn = choose_tokens(part, [row.numbers.random() for row in chosen], how)
-        for row, token, log_prob in zip(chosen, *drawn, strict=True):
-            row.add(token, log_prob)
+        parts = (logits if len(alike) == 1 else logits[places]).split(_ROWS)
+        for start, part in enumerate(parts):
+            chosen = [rows[place] for place in places[start * _ROWS : (start + 1) * _ROWS]]
+            numbers = [row.numbers.random() for row in chosen]
+            drawn = choose_tokens(penalize(part, chosen), numbers, how)
+            for row, token, log_prob in zip(chosen, *drawn, strict=True):
+                row.add(token, log_prob)
 
 
 def penalize(logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
@@ -111,45 +116,51 @@ def choose_tokens(
     """Return the next token of each row of `logits` (rows, vocabulary), after penalties, and its log-prob.
 
     At temperature 0 this is the most probable token (the first of equals), with its log-probability at
-    temperature 1. Otherwise a token is drawn from the distribution that the settings leave.
+    temperature 1. Otherwise a token is drawn: min-p and top-k cut the distribution first, then top-p.
     """
-    if not bool(logits.amax(-1).isfinite().all()):
+    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / (how.temperature or 1.0)
+    best = logits.amax(-1, keepdim=True)
+    if not bool(best.isfinite().all()):
         raise InputError(
             "The model's logits are not finite numbers: its weights are damaged, or overflow in this dtype. "
             "Set dtype to float32 or bfloat16."
         )
-    # Double precision: in single, the sum over a large vocabulary loses rare tokens.
-    logits = logits.to(torch.promote_types(logits.dtype, torch.float32)) / (how.temperature or 1.0)
-    weights = torch.softmax(logits, dim=-1, dtype=torch.float64)
     if not how.temperature:
-        chosen = logits.argmax(-1, keepdim=True)
-        return chosen[:, 0].tolist(), weights.gather(1, chosen)[:, 0].log().tolist()
-    weights, ids = _cut(weights, how)
-    cumulated = weights.cumsum(-1)
+        return logits.argmax(-1).tolist(), (-(logits - best).exp_().sum(-1).log()).tolist()
+    if how.min_p > 0:
+        logits = logits.where(logits >= best + math.log(how.min_p), -torch.inf)
+    if 0 < how.top_k < logits.shape[1]:
+        logits = logits.where(logits >= logits.topk(how.top_k).values[:, -1:], -torch.inf)
     numbers = torch.tensor(uniforms, dtype=torch.float64, device=logits.device)[:, None]
     numbers = numbers.clamp(max=1 - 2**-52)  # else rounding could lead past the last token with a weight
-    places = torch.searchsorted(cumulated, numbers * cumulated[:, -1:], right=True)
-    log_probs = (weights.gather(1, places) / cumulated[:, -1:]).log()
-    return ids.gather(1, places)[:, 0].tolist(), log_probs[:, 0].tolist()
+    tokens, log_probs = _draw(logits, numbers, how.top_p, _FIRST_LOOK)
+    return tokens.tolist(), log_probs.tolist()
 
 
-def _cut(weights: torch.Tensor, how: Sampling) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return the probabilities that are left, and their tokens in order; others are 0 or left out.
+def _draw(
+    logits: torch.Tensor, numbers: torch.Tensor, top_p: float, look: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return a token of each row and its log-probability, from the tokens that top-p keeps.
 
-    Min-p and top-k cut first. Then top-p keeps the smallest set of most probable tokens whose probabilities
-    sum to at least `top_p` (arXiv 1904.09751, section 3.1).
+    These are the smallest set of most probable tokens whose probabilities sum to at least `top_p`
+    (arXiv 1904.09751, section 3.1), searched among the `look` most probable ones first.
     """
-    if how.min_p > 0:
-        weights = weights.where(weights >= how.min_p * weights.amax(-1, keepdim=True), 0.0)
-    if 0 < how.top_k < weights.shape[1]:
-        weights = weights.where(weights >= weights.topk(how.top_k).values[:, -1:], 0.0)
-    if how.top_p >= 1:
-        return weights, torch.arange(weights.shape[1], device=weights.device).expand_as(weights)
-    needed, look = how.top_p * weights.sum(-1, keepdim=True), _FIRST_LOOK
-    best, ids = weights.topk(min(look, weights.shape[1]))
-    while look < weights.shape[1] and bool((best.sum(-1, keepdim=True) < needed).any()):
-        look *= 16
-        best, ids = weights.topk(min(look, weights.shape[1]))
-    kept = best.where(best.cumsum(-1) - best < needed, 0.0)
-    ids, order = ids.sort(-1)
-    return kept.gather(1, order), ids
+    # Double precision: in single, the cumulative sum over a large vocabulary loses rare tokens.
+    if top_p >= 1:
+        ids = torch.arange(logits.shape[1], device=logits.device).expand_as(logits)
+        kept, look = logits.softmax(-1, dtype=torch.float64), logits.shape[1]
+    else:
+        best, ids = logits.topk(min(look, logits.shape[1]))
+        needed = top_p * (logits - best[:, :1]).exp_().sum(-1, keepdim=True)
+        weights = (best.double() - best[:, :1]).exp_()
+        cumulated = weights.cumsum(-1)
+        is_short = cumulated[:, -1] < needed[:, 0]
+        ids, order = ids.sort(-1)
+        kept = weights.where(cumulated - weights < needed, 0.0).gather(1, order)
+    cumulated = kept.cumsum(-1)
+    places = torch.searchsorted(cumulated, numbers * cumulated[:, -1:], right=True)
+    tokens = ids.gather(1, places)[:, 0]
+    log_probs = (kept.gather(1, places) / cumulated[:, -1:]).log()[:, 0]
+    if look < logits.shape[1] and bool(is_short.any()):  # only these rows need more of the vocabulary
+        tokens[is_short], log_probs[is_short] = _draw(logits[is_short], numbers[is_short], top_p, look * 16)
+    return tokens, log_probs

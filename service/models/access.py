@@ -13,6 +13,8 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from service.asks.redaction import key_variables, redact
 from service.config import Config, operational
 
+Dtype = Literal["float32", "bfloat16", "float16", "float64"]
+
 
 class Access(Config):
     """Where a model is asked over the network, and how much at once."""
@@ -86,7 +88,7 @@ class Model(Access):
     """remote: an API or a server; local: transformers; vllm: vLLM on this machine's GPUs; auto: local if the
     model is a folder, otherwise remote."""
     revision: str | None = Field(None, description="local, vllm: model revision on the Hub.")
-    dtype: Literal["float32", "bfloat16", "float16", "float64"] | None = None
+    dtype: Dtype | None = None
     """local, vllm: type of the weights; by default the checkpoint's."""
     device: str | None = Field(None, description="local: cpu, cuda, cuda:1, ...")
     tensor_parallel: int | None = Field(None, ge=1, description="vllm: number of GPUs per model copy.")
@@ -111,6 +113,12 @@ class Model(Access):
     def has_batch_jobs(self) -> bool:
         """Whether requests go into batch jobs; the user's own vLLM servers have none."""
         return self.sampler == "remote" and self.batch and not self.model.startswith("hosted_vllm/")
+
+    @field_validator("dtype", "device", mode="before")
+    @classmethod
+    def _read_auto(cls, name: object) -> object:
+        """Read `auto`, which runs of earlier versions store, as the default."""
+        return None if name == "auto" else name
 
     @field_validator("sampler")
     @classmethod

@@ -164,6 +164,21 @@ async def test_settings_that_cannot_be_used_are_errors_before_any_request(model,
             pass
 
 
+def test_a_checkpoint_stored_in_an_unusable_dtype_is_refused(model, tmp_path):
+    stored = shutil.copytree(model, tmp_path / "model") / "config.json"
+    stored.write_text(json.dumps({**json.loads(stored.read_text()), "dtype": "int8"}), encoding="utf-8")
+    assert Model(model="m", sampler="local", dtype="auto", device="auto").dtype is None
+    with pytest.raises(InputError, match=r"dtype is 'int8' \(the checkpoint's\)"):
+        _ = TransformersEndpoint(Model(model=str(stored.parent), device="cpu", dtype="auto")).engine
+
+
+def test_the_context_is_read_under_any_of_its_names():
+    import transformers
+
+    config = transformers.MptConfig(max_seq_len=300)
+    assert Checkpoint("m", None, config, None).context == 300
+
+
 async def test_images_reach_the_model_in_any_batch(tmp_path):
     folder = save_tiny_vision_model(tmp_path / "model")
     images = [read_image(picture(color, (40, 40))) for color in ("red", "blue")]

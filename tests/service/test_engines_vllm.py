@@ -96,7 +96,8 @@ async def test_the_command_names_the_checkpoint_and_leaves_out_its_sampling_defa
     assert not any(word.startswith(("--max-model-len", "--revision")) for word in command)
 
 
-async def test_token_ids_are_sent_and_the_context_caps_the_response(model, tmp_path):
+async def test_token_ids_are_sent_and_the_context_caps_the_response(model, tmp_path, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # for the network, not for this server
     async with opened(model, tmp_path / "vllm.log") as endpoint:
         shown = "<|im_start|>user\n1+1?<|im_end|>\n<|im_start|>assistant\n"
         body = await ask(
