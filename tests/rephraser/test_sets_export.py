@@ -291,7 +291,7 @@ def test_a_pushed_set_is_read_from_the_hub_then_from_the_cache(db, header, tmp_p
     cached, other = in_own_process(SCRIPT, hub.address, tmp_path, [apples, COMMIT], [pears])
     assert cached == ids
     assert other["error"] == "PrerequisiteError"
-    assert other["message"].startswith("me/pears: there is no such file, and the Hub dataset cannot")
+    assert other["message"].startswith("me/pears: there is no such file, and no dataset of this name")
 
 
 KILLED_AT = """

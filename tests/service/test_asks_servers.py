@@ -48,7 +48,7 @@ def paid_once(*servers: OpenAIServer) -> bool:
 
 
 async def test_equal_servers_share_the_requests_and_a_slow_one_gets_fewer():
-    slow, fast = OpenAIServer(latency_s=0.3), OpenAIServer(latency_s=0.03)
+    slow, fast = OpenAIServer(latency_s=0.9), OpenAIServer(latency_s=0.09)
     async with served([slow, fast], max_concurrency=8) as endpoint:
         await ask_many(endpoint, 80)
     assert paid_once(slow, fast)

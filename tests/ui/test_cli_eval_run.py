@@ -316,7 +316,7 @@ def test_a_warning_names_the_server_that_does_not_answer(cli):
     with running_server(latency_s=2.5) as server:
         done = cli(*evaluate(server.url, "--limit", 1, "stall_s=1"))
     assert done.code == 0, done.err
-    warning = f"no answer for 1 s: 1 request in flight. 1 request at {server.url}"
+    warning = f"no answer for 1 s; in flight: 1 request at {server.url}"
     assert words(done.err).count(warning) == 1
 
 
