@@ -19,7 +19,7 @@ _CAUSES = (
     ("ReadError|WriteError|RemoteProtocolError|ConnectionReset|ClientPayload", kinds.CONNECTION, True),
     ("ServerDisconnected|ClientOSError", kinds.CONNECTION, True),
     ("Timeout", kinds.TIME_OUT, True),
-    ("JSONDecodeError|APIResponseValidationError", kinds.INVALID_ANSWER, True),
+    ("JSONDecodeError|APIResponseValidationError|KeyError", kinds.INVALID_ANSWER, True),
     ("APIError|InternalServerError", kinds.SERVER_ERROR, False),
 )
 """By the class names of exceptions, so that nothing has to be imported: the kind of fault, and whether the
@@ -38,6 +38,10 @@ _STATUSES = (
 _EMPTY_ACCOUNT = re.compile(
     r"insufficient_quota|exceeded your current quota|insufficient (?:credits?|balance|funds)", re.IGNORECASE
 )
+# Gemini has the words of an empty account for all its limits. With a delay and not per day, the limit passes.
+_RETRY_DELAY = re.compile(r"retryDelay\W+(\d+(?:\.\d+)?)s\b")
+_ACCOUNTS_AT_400 = {"API key not valid": kinds.AUTHENTICATION, "credit balance is too low": kinds.QUOTA}
+"""The words of Gemini and Anthropic, which refuse accounts with status 400."""
 _FILTERED = re.compile(
     r"content[-_ ]?(?:filter|management|policy)|responsibleaipolicy|moderation|safety system|usage policy",
     re.IGNORECASE,
@@ -65,22 +69,25 @@ def classify(error: BaseException) -> Fault:
             reply = cast(Any, link).response
             return fault_of_status(reply.status_code, reply.text, reply.headers)
     text, status = _WRAPPING.sub("", str(error)), getattr(error, "status_code", 500)
-    if status in range(400, 500) and status != 408:  # litellm itself refuses it; it makes up 408 and 500
+    # litellm itself refuses it; it makes up 408, 500, and 422 for replies that it cannot read
+    if status in range(400, 500) and status not in (408, 422):
         return fault_of_status(status, text, {})
     names = " ".join(type(link).__name__ for link in links)
     causes = (cause for cause in _CAUSES if re.search(cause[0], names))
     pattern, kind, billed = next(causes, ("", kinds.BAD_REQUEST, False))
-    if kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and _INVALID.search(text):
+    if kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and (status == 422 or _INVALID.search(text)):
         kind, billed = kinds.INVALID_ANSWER, True
     # The link that names the cause says most: the OpenAI client only says "Connection error."
-    own = (str(link) for link in links if re.search(pattern, type(link).__name__))
+    fitting = (link for link in links if re.search(pattern, type(link).__name__))
+    own = (f"the reply lacks {link}" if isinstance(link, KeyError) else str(link) for link in fitting)
     silent = "no complete answer before the timeout" if kind == kinds.TIME_OUT else type(error).__name__
     return Fault(kind, shorten(_WRAPPING.sub("", next(filter(None, own), silent))), billed=billed)
 
 
 def fault_of_status(status: int, text: str, headers: Mapping[str, str]) -> Fault:
     """Return the fault for an HTTP status and its body."""
-    kind, retry_after = _kind_of_status(status, text), parse_retry_after(headers)
+    delay, kind = _RETRY_DELAY.search(text), _kind_of_status(status, text)
+    retry_after = float(delay[1]) if delay else parse_retry_after(headers)
     message = shorten(_server_message(text))
     return Fault(kind, message, billed=kind == kinds.TIME_OUT, retry_after_s=retry_after, status=status)
 
@@ -93,7 +100,11 @@ def shorten(text: str) -> str:
 
 def _kind_of_status(status: int, text: str) -> str:
     if status == 429 and _EMPTY_ACCOUNT.search(text):
-        return kinds.QUOTA
+        passes = _RETRY_DELAY.search(text) and "PerDay" not in text
+        return kinds.RATE_LIMITED if passes else kinds.QUOTA
+    for words, kind in _ACCOUNTS_AT_400.items():
+        if status == 400 and words in text:
+            return kind
     if status in (401, 403) and _FILTERED.search(text):
         return kinds.CONTENT_FILTER
     if status in _STATUSES or status >= 500:

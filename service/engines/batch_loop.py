@@ -18,7 +18,7 @@ from service.asks.request import SERVER_ERROR, SETTINGS, Answer, Fault, Request,
 from service.engines.checkpoint import Checkpoint, CheckpointEndpoint, Prompt, open_thought
 from service.engines.choosing import DROPPED, Row
 from service.engines.decoding import Decoder
-from service.engines.images import model_class
+from service.engines.images import model_class, takes_images
 from service.errors import InputError, PrerequisiteError, first_line
 from service.models.access import Dtype, Model
 from service.models.settings import Sampling
@@ -48,6 +48,9 @@ class TransformersEndpoint(CheckpointEndpoint):
         dtype, known = self.config.dtype or checkpoint.dtype, get_args(Dtype)
         if dtype not in known:
             raise InputError(f"dtype is {dtype!r} (the checkpoint's). Give {', '.join(known)}.")
+        images = {}
+        if takes_images(checkpoint.config):  # Pillow and torchvision make different pixels
+            images["images"] = str(getattr(checkpoint.processor.image_processor, "backend", "pil"))
         return {
             "engine": "transformers",
             "transformers": transformers.__version__,
@@ -57,6 +60,7 @@ class TransformersEndpoint(CheckpointEndpoint):
             "device": device.type,
             "gpu": torch.cuda.get_device_name(device) if device.type == "cuda" else None,
             "chat_template": checkpoint.template_id,
+            **images,
         }
 
     async def open(self) -> None:

@@ -6,11 +6,14 @@ import time
 from typing import Any
 
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
 from asking import FAULTS, OPENAI, VLLM, answer, attempt, opened, question, remote
 from openai_faults import Fault as ServerFault
 from openai_faults import always, fault_sequence
 from openai_server import OpenAIServer
 
+from service.asks import request as kinds
 from service.asks.faults import parse_retry_after
 from service.asks.redaction import BLOT, redact
 from service.asks.request import Fault
@@ -27,6 +30,47 @@ async def test_a_failed_attempt_is_classified_and_not_repeated(fault, kind, bill
             await answer(endpoint, question())
     assert (failed.value.kind, failed.value.billed) == (kind, billed)
     assert server.stats["requests"] == 1
+
+
+QUOTA_OF_GEMINI = (
+    '{"error": {"code": 429, "message": "You exceeded your current quota, please check your plan and billing '
+    'details.", "details": [{"quotaId": "RequestsPer%s-FreeTier"}, {"retryDelay": "26.5s"}]}}'
+)
+GEMINI, ANTHROPIC = "gemini/gemini-2.0-flash", "anthropic/claude-3-5-sonnet-20240620"
+
+
+@pytest.mark.parametrize(
+    ("model", "status", "body", "kind", "retry_after_s"),
+    [
+        (GEMINI, 429, QUOTA_OF_GEMINI % "Minute", kinds.RATE_LIMITED, 26.5),
+        (GEMINI, 429, QUOTA_OF_GEMINI % "Day", kinds.QUOTA, 26.5),
+        (GEMINI, 400, '{"error": {"message": "API key not valid."}}', kinds.AUTHENTICATION, None),
+        (ANTHROPIC, 400, '{"error": {"message": "Your credit balance is too low"}}', kinds.QUOTA, None),
+        (GEMINI, 422, '{"error": {"message": "no such field"}}', kinds.BAD_REQUEST, None),
+        (GEMINI, 200, "<html>", kinds.INVALID_ANSWER, None),
+        (GEMINI, 200, '{"candidates": [{', kinds.INVALID_ANSWER, None),
+        (GEMINI, 200, "{}", kinds.INVALID_ANSWER, None),
+        (ANTHROPIC, 200, "{}", kinds.INVALID_ANSWER, None),
+    ],
+)
+async def test_replies_of_other_providers_are_classified(
+    monkeypatch, model, status, body, kind, retry_after_s
+):
+    async def reply(request: web.Request) -> web.Response:
+        return web.Response(status=status, text=body, content_type="application/json")
+
+    monkeypatch.setenv("MY_GATE", "open-sesame")
+    app = web.Application()
+    app.router.add_post("/{page:.*}", reply)
+    async with TestServer(app) as server:
+        endpoint = remote([str(server.make_url("/v1"))], model, api_key_env="MY_GATE")
+        with pytest.raises(Fault) as failed:
+            await attempt(endpoint, question())
+        await endpoint.close()
+    fault = failed.value
+    assert (fault.kind, fault.retry_after_s) == (kind, retry_after_s)
+    assert fault.billed == (kind == kinds.INVALID_ANSWER)
+    assert "Traceback" not in fault.message
 
 
 async def test_every_setting_is_sent_neutral_ones_too():

@@ -199,6 +199,20 @@ async def test_images_reach_the_model_in_any_batch(tmp_path):
     assert prompt_tokens == len(text) + special + TOKENS_OF_AN_IMAGE
 
 
+def test_the_reader_of_images_counts_for_models_that_take_them(model, tmp_path, monkeypatch):
+    """Pillow and torchvision make different pixels."""
+    folder = save_tiny_vision_model(tmp_path / "model")
+    names = set()
+    for backend in ("pil", "torchvision"):
+        endpoint = TransformersEndpoint(Model(model=str(folder), device="cpu"))
+        reader = type(endpoint.checkpoint.processor.image_processor)
+        monkeypatch.setattr(reader, "backend", backend)
+        assert endpoint.engine["images"] == backend
+        names.add(endpoint.model)
+    assert len(names) == 2
+    assert "images" not in TransformersEndpoint(Model(model=str(model), device="cpu")).engine
+
+
 def test_a_moved_folder_keeps_its_fingerprint(model, tmp_path):
     copied = shutil.copytree(model, tmp_path / "copy")
     (copied / "README.md").write_text("about", encoding="utf-8")
