@@ -22,7 +22,17 @@ from typing import TYPE_CHECKING, Any, Literal
 from service.asks import store as rows
 from service.asks.ask import ATTEMPTS, BUDGET, Asker, Stopped, pause_s
 from service.asks.faults import classify, fault_of_status, shorten
-from service.asks.request import BAD_REQUEST, FINAL, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
+from service.asks.request import (
+    BAD_REQUEST,
+    FINAL,
+    INVALID_ANSWER,
+    QUOTA,
+    RETRIED,
+    SERVER_ERROR,
+    Answer,
+    Fault,
+    Request,
+)
 from service.asks.servers import Endpoint
 from service.errors import InputError, PrerequisiteError
 
@@ -243,21 +253,36 @@ class BatchJobs(Endpoint):
     # Calls to the provider
 
     async def _submit(self, tag: str, bodies: Mapping[int, str]) -> Any:
-        """Send a job; return it as the provider describes it."""
+        """Send a job; return it as the provider describes it. One that cannot have arrived is emptied."""
         text = "".join(
             f'{{"custom_id": "{ask_id}", "method": "POST", "url": "{PAGE}", "body": {body}}}\n'
             for ask_id, body in bodies.items()
         )
-        content = (f"{tag}.jsonl", text.encode())
-        file = await self._call(partial(self._client.files.create, file=content, purpose="batch"), tag)
-        create = partial(
-            self._client.batches.create,
-            completion_window="24h",
-            endpoint=PAGE,
-            input_file_id=file.id,
-            metadata={TAG: tag},
-        )
-        return await self._call(create, tag)
+        upload = partial(self._client.files.create, file=(f"{tag}.jsonl", text.encode()), purpose="batch")
+        may_have_arrived = False
+
+        async def create() -> Any:
+            """Send the job, unless it arrived at an earlier call whose reply was lost."""
+            nonlocal may_have_arrived
+            if may_have_arrived and (remote := await self._find(tag)) is not None:
+                return remote
+            before, may_have_arrived = may_have_arrived, True
+            try:
+                return await self._client.batches.create(
+                    completion_window="24h", endpoint=PAGE, input_file_id=file.id, metadata={TAG: tag}
+                )
+            except Exception as error:
+                fault = classify(error)
+                may_have_arrived = before or fault.billed or fault.kind == SERVER_ERROR
+                raise
+
+        try:
+            file = await self._call(upload, is_new=True)
+            return await self._call(create, is_new=True)
+        except BaseException:
+            if not may_have_arrived:
+                await self._asker.store.write(rows.empty_job, tag)
+            raise
 
     async def _find(self, tag: str) -> Any:
         """Return the provider's job with this tag, None if it has none."""
@@ -275,28 +300,25 @@ class BatchJobs(Endpoint):
                 return remote
         return None
 
-    async def _call(self, call: Callable[[], Awaitable[Any]], new_tag: str | None = None) -> Any:
-        """Call until there is an answer, about a job that was sent through an outage of a day.
-
-        `new_tag` is that of a job that is to be sent: it is looked for after a lost reply.
-        """
+    async def _call(self, call: Callable[[], Awaitable[Any]], *, is_new: bool = False) -> Any:
+        """Call until there is an answer; unless the job is still to be sent, through an outage of a day."""
         began, attempt = time.monotonic(), 0
         while True:
             attempt += 1
             try:
-                return await call()
+                reply = await call()
+                if isinstance(reply, str) or getattr(reply, "id", "") is None:
+                    raise Fault(INVALID_ANSWER, "the reply has no id", billed=True)
+                return reply
+            except (Stopped, PrerequisiteError):
+                raise
             except Exception as error:
                 fault = classify(error)
-            may_have_arrived = new_tag is not None and (fault.billed or fault.kind == SERVER_ERROR)
-            if may_have_arrived and (remote := await self._find(str(new_tag))) is not None:
-                return remote
             pause = pause_s(fault, attempt, self._asker.models.retry_s)
-            is_patient = new_tag is None and time.monotonic() - began < OUTAGE_S
+            is_patient = not is_new and time.monotonic() - began < OUTAGE_S
             if pause is None and fault.kind in RETRIED and is_patient:
                 pause = self._poll_s
             if pause is None:
-                if new_tag is not None:  # it never arrived
-                    await self._asker.store.write(rows.empty_job, new_tag)
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
             if attempt == ATTEMPTS:
                 _LOG.warning("batch jobs at %s: %s; tagrpo goes on trying", self._endpoint.where, fault)

@@ -91,6 +91,9 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
     assert committed(db) == 6 * USED
 
 
+BROKEN = PrerequisiteError, "batch jobs at http"
+
+
 @pytest.mark.parametrize(
     ("provider", "settings", "jobs", "answers", "kind", "words"),
     [
@@ -99,6 +102,8 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
         ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
         ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),
         ({"fail_create": [400]}, {"cap": 6 * WORST}, 0, 0, PrerequisiteError, "batch jobs at .*: not now"),
+        ({"fail_upload": [501] * 99, "fail_list": [501] * 99}, {"cap": 6 * WORST}, 0, 0, *BROKEN),
+        ({"fail_upload": [200] * 99}, {"cap": 6 * WORST}, 0, 0, *BROKEN),
         ({"end": "failed"}, {}, 3, 0, Failed, "^line 1 is bad$"),
         # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2.
         ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
@@ -168,6 +173,17 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
         assert set(session.scalars(select(JobRow.collected))) == {True}
     lost = ["lost"] * 6 * (moment in MOMENTS[:2])  # at no cost
     assert states(db) == lost + ["answered"] * 6
+
+
+async def test_a_job_that_may_have_arrived_is_not_sent_again_after_a_refusal(db):
+    run = make_run(db, cap_pico=6 * WORST)
+    async with OpenAIServer() as server:
+        server.batches.fail_create, server.batches.fail_list = [0, 400], [200] * batch.LOOKS
+        async with asking(db, server, run) as asker:
+            assert {type(each) for each in await ask_all(asker)} == {PrerequisiteError}
+        async with asking(db, server, run) as again:
+            assert all_answered(await ask_all(again))
+        assert (server.batches.created, server.stats["paid_again"], committed(db)) == (1, 0, 6 * USED)
 
 
 async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeypatch):
