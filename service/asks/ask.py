@@ -121,7 +121,7 @@ class Asker:
         """
         task = self._under_way.get(request.key)
         if task is None:
-            task = asyncio.create_task(self._ask(request))
+            task = asyncio.create_task(self._ask(request), name=request.model)
             self._under_way[request.key] = task
             task.add_done_callback(lambda _: self._under_way.pop(request.key))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a caller may be gone
@@ -149,10 +149,10 @@ class Asker:
         for sender in (*self.models.endpoints.values(), *self._backends.values()):
             sender.wake()
 
-    @property
-    def at_cap(self) -> int:
-        """The number of requests under way, if some of them wait at the cap; otherwise 0."""
-        return len(self._under_way) if self._at_cap.locked() else 0
+    def at_cap(self, model: str) -> int:
+        """Return the number of a model's requests under way, if any request waits at the cap; otherwise 0."""
+        names = [task.get_name() for task in self._under_way.values()]
+        return names.count(model) if self._at_cap.locked() else 0
 
     async def finish(self) -> None:
         """Wait for everything in flight."""
@@ -256,7 +256,10 @@ class Asker:
                 while others and begun == NO_ROOM:
                     self._settled.clear()
                     others = bool(self.in_flight)
-                    if (begun := await self._try(attempt)) == NO_ROOM and others:
+                    begun = await self._try(attempt)
+                    await asyncio.sleep(0)  # what was begun together with it notes that it is in flight
+                    others = others or bool(self.in_flight)
+                    if begun == NO_ROOM and others:
                         await self._settled.wait()
         if begun == NO_ROOM:
             cap_usd, spent_usd = await self.store.read(read_account, self.run_id)

@@ -125,15 +125,17 @@ class BatchJobs(Endpoint):
 
     async def _make_jobs(self) -> None:
         """Take over the jobs of dead processes, and make jobs of what waits, until the run stops."""
-        asker, size = self._asker, 0
+        asker, size, is_alone = self._asker, 0, False
         try:
             while True:
                 for tag, keys, remote_id in await asker.store.write(rows.take_over, asker.worker, self.model):
                     asker.in_flight |= keys.keys()  # their money may become free
                     self._start(tag, keys, remote_id)
                 before, size = size, len(self._pending)
-                is_due, most = size >= self._largest or 0 < size == before, asker.at_cap
-                if is_due and size < LEAST_SHARE * most and not self._tasks:
+                # Twice in a row, as nothing is in flight for a moment when many answers arrive together.
+                was_alone, is_alone = is_alone, len(asker.in_flight) <= size
+                is_due, most = size >= self._largest or 0 < size == before, asker.at_cap(self.model)
+                if is_due and size < LEAST_SHARE * most and was_alone and is_alone:
                     words = f"the remaining budget (--max-usd) covers {size:,} of {most:,} requests"
                     for key in self._pending:
                         self._deliver(key, Stopped(BUDGET, words))

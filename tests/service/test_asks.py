@@ -239,6 +239,24 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db, processes):
     assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
 
 
+async def test_money_that_another_request_took_first_is_waited_for(db, monkeypatch):
+    run, endpoint = make_run(db, cap_pico=WORST + 2 * USED), ScriptedEndpoint(latency_s=0.05)
+    async with asking(db, run, endpoint) as asker:
+        begin, asks = asker._try, [asyncio.create_task(asker.ask(question(number))) for number in range(2)]
+
+        async def begin_late(attempt: Any) -> int | str:
+            if not asker.in_flight and len(asks) == 2 and endpoint.sent:
+                asks.append(asyncio.create_task(asker.ask(question(2))))
+                while not asker.in_flight:
+                    await asyncio.sleep(0.001)
+            return await begin(attempt)
+
+        monkeypatch.setattr(asker, "_try", begin_late)
+        await asyncio.gather(*asks[:2])
+        await asyncio.gather(*asks)
+    assert committed(db) == 3 * USED
+
+
 def test_a_crash_ends_those_who_wait_for_its_money(db):
     def crash(request: kinds.Request) -> str:
         raise RuntimeError("out of memory")

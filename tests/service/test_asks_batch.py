@@ -9,7 +9,18 @@ from typing import Any
 
 import asking as support
 import pytest
-from asking import OPENAI, committed, make_run, open_asker, question, remote, states
+from asking import (
+    OPENAI,
+    VLLM,
+    ScriptedEndpoint,
+    committed,
+    make_run,
+    open_asker,
+    opened,
+    question,
+    remote,
+    states,
+)
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
 
@@ -233,6 +244,18 @@ def test_no_job_is_made_of_a_small_share_of_what_waits_at_the_cap(db, monkeypatc
     assert {getattr(each, "kind", None) for each in outcomes} == {"budget"}
     assert any("(--max-usd) covers 3 of 6 requests" in str(each) for each in outcomes)
     assert (server.batches.created, committed(db)) == (0, 0)
+
+
+async def test_requests_of_another_model_at_the_cap_make_a_job_no_smaller(db, monkeypatch):
+    monkeypatch.setattr(batch, "LEAST_SHARE", 0.5)
+    run, direct = make_run(db, cap_pico=4 * WORST), ScriptedEndpoint(latency_s=0.05)
+    async with OpenAIServer() as server:
+        endpoint = remote([server], OPENAI)
+        jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
+        models = Models({VLLM: direct}, {OPENAI: jobs}, retry_s=0.0005)
+        async with opened(endpoint), open_asker(db, run, models) as asker:
+            batched, *_ = await ask_all(asker, [REQUESTS[0], *map(question, range(20))])
+    assert isinstance(batched, Answer)
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db):
