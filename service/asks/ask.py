@@ -23,6 +23,8 @@ from service.runs.spending import read_account
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
+IN_A_JOB = "in a batch job"
+"""Why a request has no answer yet although nothing failed."""
 
 ATTEMPTS = 6
 LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 60.0, 300.0
@@ -196,7 +198,7 @@ class Asker:
             ask_id = await self._begin((request, worst, UNSENT if backend else None))
             if ask_id is None:
                 if backend is None and await self.store.read(rows.is_in_idle_job, request.key):
-                    raise Failed("in a batch job", "resume with batch=true", final=False)
+                    raise Failed(IN_A_JOB, "resume with batch=true", final=False)
                 return None
             self.in_flight.add(ask_id)
             began = time.monotonic()

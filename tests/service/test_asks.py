@@ -355,6 +355,14 @@ def test_an_error_comes_out_after_what_is_in_flight_was_stored(db, number):
     assert work(db, run, ScriptedEndpoint()).open == 0
 
 
+def test_an_error_that_no_task_meets_ends_the_run(db):
+    async def do_task(asker: Asker, item: str) -> None:
+        asker.end(ValueError("a bug"))
+
+    with pytest.raises(ValueError, match="a bug"):
+        work(db, make_run(db, tasks=1), ScriptedEndpoint(), do_task)
+
+
 @pytest.mark.parametrize("cap_pico", [None, 3 * WORST])
 def test_a_full_disk_ends_the_run_with_the_error_and_loses_nothing_stored(db, cap_pico, monkeypatch):
     run, endpoint = make_run(db, tasks=40, cap_pico=cap_pico), ScriptedEndpoint(latency_s=0.005)
