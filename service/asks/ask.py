@@ -31,6 +31,8 @@ LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 60.0, 300.0
 TIME_OUTS = 2
 """A request that ran out of time so often has failed for good."""
 ELSEWHERE_POLL_S, LONGEST_LOOK_S = 0.5, 5.0
+LOOKS_PER_ATTEMPT = 10
+"""After so many looks, every so many looks at what another process sends: an attempt takes the write lock."""
 _LOG = logging.getLogger("tagrpo.asks")
 
 
@@ -173,14 +175,14 @@ class Asker:
 
     async def _ask(self, request: Request) -> Answer:
         """Look up, or send until there is an answer."""
-        faults, look_again_s = list[Fault](), ELSEWHERE_POLL_S
+        faults, looks = list[Fault](), 0
         while (stored := await self.store.read_together(rows.find, request.key)) is None:
-            sent = await self._attempt(request, faults)
+            is_due = looks < LOOKS_PER_ATTEMPT or looks % LOOKS_PER_ATTEMPT == 0
+            sent = await self._attempt(request, faults) if is_due else None
             if isinstance(sent, Answer):
                 return sent
-            if sent is None:
-                sent, look_again_s = look_again_s, min(2 * look_again_s, LONGEST_LOOK_S)
-            await self.pause(sent)
+            looks = looks + 1 if sent is None else 0
+            await self.pause(min(looks * ELSEWHERE_POLL_S, LONGEST_LOOK_S) if sent is None else sent)
         if stored.state == FINAL:
             kind, _, message = stored.error.partition(": ")
             raise Failed(kind, message, final=True)

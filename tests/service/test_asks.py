@@ -239,6 +239,30 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db, processes):
     assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
 
 
+async def test_what_another_process_sends_is_mostly_looked_for_and_takes_no_room(db, monkeypatch):
+    monkeypatch.setattr(module, "ELSEWHERE_POLL_S", 0.01)
+    monkeypatch.setattr(module, "LONGEST_LOOK_S", 0.01)
+    run, begun = make_run(db, cap_pico=5 * WORST), list[list[int | str]]()
+    slow, quick = ScriptedEndpoint(latency_s=1.5), ScriptedEndpoint()
+    begin = rows.begin
+
+    def note(*arguments: Any) -> list[int | str]:
+        begun.append(begin(*arguments))
+        return begun[-1]
+
+    async with asking(db, run, slow) as first:
+        held = [asyncio.create_task(first.ask(question(number))) for number in range(3)]
+        while len(slow.sent) < 3:
+            await asyncio.sleep(0.005)
+        monkeypatch.setattr(rows, "begin", note)
+        async with asking(db, run, quick) as second:
+            await asyncio.gather(*(second.ask(question(number)) for number in range(4)))
+        await asyncio.gather(*held)
+    assert (len(quick.sent), {each for group in begun for each in group if each == "no room"}) == (1, set())
+    assert sum(each == "elsewhere" for group in begun for each in group) < 3 * 30
+    assert spent(db, run) == (4, 4 * USED, 0)
+
+
 async def test_money_that_another_request_took_first_is_waited_for(db, monkeypatch):
     run, endpoint = make_run(db, cap_pico=WORST + 2 * USED), ScriptedEndpoint(latency_s=0.05)
     async with asking(db, run, endpoint) as asker:

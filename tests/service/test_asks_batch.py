@@ -34,6 +34,7 @@ from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Budget
 from service.process import this_process
+from service.runs.spending import read_ledger
 from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)
@@ -182,7 +183,8 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
     assert committed(db) == 6 * USED
     with db.read() as session:
         assert set(session.scalars(select(JobRow.collected))) == {True}
-    lost = ["lost"] * 6 * (moment in MOMENTS[:2])  # at no cost
+        lost = ["lost"] * 6 * (moment in MOMENTS[:2])  # at no cost
+        assert sum(line.requests for line in read_ledger(session, run.id)) == 6
     assert states(db) == lost + ["answered"] * 6
 
 
