@@ -199,6 +199,19 @@ async def test_a_job_that_may_have_arrived_is_not_sent_again_after_a_refusal(db)
         assert (server.batches.created, server.stats["paid_again"], committed(db)) == (1, 0, 6 * USED)
 
 
+async def test_a_stop_before_a_job_is_sent_frees_its_requests(db, monkeypatch):
+    monkeypatch.setattr(batch, "pause_s", lambda *_: 60.0)
+    run = make_run(db, cap_pico=6 * WORST)
+    async with OpenAIServer() as server:
+        server.batches.fail_upload = [501]
+        async with asking(db, server, run) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: not server.batches.fail_upload)
+            asker.stop("interrupted", "interrupted")
+            await asks
+    assert (states(db), committed(db)) == ([], 0)
+
+
 async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeypatch):
     run, make = make_run(db, cap_pico=12 * WORST), BatchJobs._make_job
     held, worker = asyncio.Event(), update(WorkerRow).where(WorkerRow.process.startswith("lost"))
