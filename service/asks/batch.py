@@ -19,20 +19,11 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
+from service.asks import request as kinds
 from service.asks import store as rows
 from service.asks.ask import ATTEMPTS, BUDGET, Asker, Stopped, pause_s
 from service.asks.faults import classify, fault_of_status, shorten
-from service.asks.request import (
-    BAD_REQUEST,
-    FINAL,
-    INVALID_ANSWER,
-    QUOTA,
-    RETRIED,
-    SERVER_ERROR,
-    Answer,
-    Fault,
-    Request,
-)
+from service.asks.request import Answer, Fault, Request
 from service.asks.servers import Endpoint
 from service.errors import InputError, PrerequisiteError
 
@@ -96,7 +87,7 @@ class BatchJobs(Endpoint):
         If the run stops, the provider goes on with its jobs, and the next process collects them.
         """
         if request.prompt is not None:
-            raise Fault(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true")
+            raise Fault(kinds.BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true")
         if self._asker.stopped is not None:
             raise self._asker.stopped
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -105,7 +96,7 @@ class BatchJobs(Endpoint):
             return await done
         except Fault as fault:
             if self._endpoint.learn_refused(fault):  # the next job leaves a field out
-                raise Fault(SERVER_ERROR, fault.message) from None
+                raise Fault(kinds.SERVER_ERROR, fault.message) from None
             raise
         finally:
             self._pending.pop(request.key, None)
@@ -157,7 +148,7 @@ class BatchJobs(Endpoint):
         for key in keys:
             self._pending.pop(key, None)
             if key not in ids:  # this process was silent for so long that another one has it
-                self._deliver(key, Fault(SERVER_ERROR, "another process sends it"))
+                self._deliver(key, Fault(kinds.SERVER_ERROR, "another process sends it"))
         sent = {ids[key]: body for key, body in zip(keys, bodies, strict=False) if key in ids}
         if sent:
             remote = await self._submit(tag, sent)
@@ -211,7 +202,7 @@ class BatchJobs(Endpoint):
         self._largest = max(1, size // 2)
         if size == 1:
             way_out = "All answers are kept. Resume when other batch jobs have finished."
-            self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
+            self._asker.stop(kinds.QUOTA, f"{message.rstrip('.')}. {way_out}")
 
     async def _collect(self, ended: Any, keys: Mapping[int, bytes]) -> None:
         """Read the results of a job and deliver one for each of its requests."""
@@ -241,7 +232,7 @@ class BatchJobs(Endpoint):
         except Fault as fault:
             outcome = fault
         if not self._deliver(key, outcome):
-            final = isinstance(outcome, Fault) and outcome.kind in FINAL
+            final = isinstance(outcome, Fault) and outcome.kind in kinds.FINAL
             await self._asker.settle(ask_id, outcome, self.price, final=final)
 
     def _deliver(self, key: bytes, outcome: Answer | Exception | None) -> bool:
@@ -275,7 +266,7 @@ class BatchJobs(Endpoint):
                 )
             except Exception as error:
                 fault = classify(error)
-                may_have_arrived = before or fault.billed or fault.kind == SERVER_ERROR
+                may_have_arrived = before or fault.billed or fault.kind == kinds.SERVER_ERROR
                 raise
 
         try:
@@ -310,7 +301,7 @@ class BatchJobs(Endpoint):
             try:
                 reply = await call()
                 if isinstance(reply, str) or getattr(reply, "id", "") is None:
-                    raise Fault(INVALID_ANSWER, "the reply has no id", billed=True)
+                    raise Fault(kinds.INVALID_ANSWER, "the reply has no id", billed=True)
                 return reply
             except (Stopped, PrerequisiteError):
                 raise
@@ -318,7 +309,7 @@ class BatchJobs(Endpoint):
                 fault = classify(error)
             pause = pause_s(fault, attempt, self._asker.models.retry_s)
             is_patient = not is_new and time.monotonic() - began < OUTAGE_S
-            if pause is None and fault.kind in RETRIED and is_patient:
+            if pause is None and fault.kind in kinds.RETRIED and is_patient:
                 pause = self._poll_s
             if pause is None:
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
