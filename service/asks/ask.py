@@ -23,12 +23,16 @@ from service.runs.spending import read_account
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""
+IN_A_JOB = "in a batch job"
+"""Why a request has no answer yet although nothing failed."""
 
 ATTEMPTS = 6
 LONGEST_PAUSE_S, LONGEST_RETRY_AFTER_S = 60.0, 300.0
 TIME_OUTS = 2
 """A request that ran out of time so often has failed for good."""
 ELSEWHERE_POLL_S, LONGEST_LOOK_S = 0.5, 5.0
+LOOKS_PER_ATTEMPT = 10
+"""After so many looks, every so many looks at what another process sends: an attempt takes the write lock."""
 _LOG = logging.getLogger("tagrpo.asks")
 
 
@@ -121,7 +125,7 @@ class Asker:
         """
         task = self._under_way.get(request.key)
         if task is None:
-            task = asyncio.create_task(self._ask(request))
+            task = asyncio.create_task(self._ask(request), name=request.model)
             self._under_way[request.key] = task
             task.add_done_callback(lambda _: self._under_way.pop(request.key))
             task.add_done_callback(lambda done: done.cancelled() or done.exception())  # a caller may be gone
@@ -149,10 +153,10 @@ class Asker:
         for sender in (*self.models.endpoints.values(), *self._backends.values()):
             sender.wake()
 
-    @property
-    def at_cap(self) -> int:
-        """The number of requests under way, if some of them wait at the cap; otherwise 0."""
-        return len(self._under_way) if self._at_cap.locked() else 0
+    def at_cap(self, model: str) -> int:
+        """Return the number of a model's requests under way, if any request waits at the cap; otherwise 0."""
+        names = [task.get_name() for task in self._under_way.values()]
+        return names.count(model) if self._at_cap.locked() else 0
 
     async def finish(self) -> None:
         """Wait for everything in flight."""
@@ -171,14 +175,14 @@ class Asker:
 
     async def _ask(self, request: Request) -> Answer:
         """Look up, or send until there is an answer."""
-        faults, look_again_s = list[Fault](), ELSEWHERE_POLL_S
+        faults, looks = list[Fault](), 0
         while (stored := await self.store.read_together(rows.find, request.key)) is None:
-            sent = await self._attempt(request, faults)
+            is_due = looks < LOOKS_PER_ATTEMPT or looks % LOOKS_PER_ATTEMPT == 0
+            sent = await self._attempt(request, faults) if is_due else None
             if isinstance(sent, Answer):
                 return sent
-            if sent is None:
-                sent, look_again_s = look_again_s, min(2 * look_again_s, LONGEST_LOOK_S)
-            await self.pause(sent)
+            looks = looks + 1 if sent is None else 0
+            await self.pause(min(looks * ELSEWHERE_POLL_S, LONGEST_LOOK_S) if sent is None else sent)
         if stored.state == FINAL:
             kind, _, message = stored.error.partition(": ")
             raise Failed(kind, message, final=True)
@@ -196,7 +200,7 @@ class Asker:
             ask_id = await self._begin((request, worst, UNSENT if backend else None))
             if ask_id is None:
                 if backend is None and await self.store.read(rows.is_in_idle_job, request.key):
-                    raise Failed("in a batch job", "resume with batch=true", final=False)
+                    raise Failed(IN_A_JOB, "resume with batch=true", final=False)
                 return None
             self.in_flight.add(ask_id)
             began = time.monotonic()
@@ -256,7 +260,10 @@ class Asker:
                 while others and begun == NO_ROOM:
                     self._settled.clear()
                     others = bool(self.in_flight)
-                    if (begun := await self._try(attempt)) == NO_ROOM and others:
+                    begun = await self._try(attempt)
+                    await asyncio.sleep(0)  # what was begun together with it notes that it is in flight
+                    others = others or bool(self.in_flight)
+                    if begun == NO_ROOM and others:
                         await self._settled.wait()
         if begun == NO_ROOM:
             cap_usd, spent_usd = await self.store.read(read_account, self.run_id)

@@ -19,10 +19,11 @@ from functools import partial
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Literal
 
+from service.asks import request as kinds
 from service.asks import store as rows
 from service.asks.ask import ATTEMPTS, BUDGET, Asker, Stopped, pause_s
 from service.asks.faults import classify, fault_of_status, shorten
-from service.asks.request import BAD_REQUEST, FINAL, QUOTA, RETRIED, SERVER_ERROR, Answer, Fault, Request
+from service.asks.request import Answer, Fault, Request
 from service.asks.servers import Endpoint
 from service.errors import InputError, PrerequisiteError
 
@@ -86,7 +87,7 @@ class BatchJobs(Endpoint):
         If the run stops, the provider goes on with its jobs, and the next process collects them.
         """
         if request.prompt is not None:
-            raise Fault(BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true")
+            raise Fault(kinds.BAD_REQUEST, "batch jobs support chat prompts only; remove batch=true")
         if self._asker.stopped is not None:
             raise self._asker.stopped
         done: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -95,7 +96,7 @@ class BatchJobs(Endpoint):
             return await done
         except Fault as fault:
             if self._endpoint.learn_refused(fault):  # the next job leaves a field out
-                raise Fault(SERVER_ERROR, fault.message) from None
+                raise Fault(kinds.SERVER_ERROR, fault.message) from None
             raise
         finally:
             self._pending.pop(request.key, None)
@@ -115,15 +116,17 @@ class BatchJobs(Endpoint):
 
     async def _make_jobs(self) -> None:
         """Take over the jobs of dead processes, and make jobs of what waits, until the run stops."""
-        asker, size = self._asker, 0
+        asker, size, is_alone = self._asker, 0, False
         try:
             while True:
                 for tag, keys, remote_id in await asker.store.write(rows.take_over, asker.worker, self.model):
                     asker.in_flight |= keys.keys()  # their money may become free
                     self._start(tag, keys, remote_id)
                 before, size = size, len(self._pending)
-                is_due, most = size >= self._largest or 0 < size == before, asker.at_cap
-                if is_due and size < LEAST_SHARE * most and not self._tasks:
+                # Twice in a row, as nothing is in flight for a moment when many answers arrive together.
+                was_alone, is_alone = is_alone, len(asker.in_flight) <= size
+                is_due, most = size >= self._largest or 0 < size == before, asker.at_cap(self.model)
+                if is_due and size < LEAST_SHARE * most and was_alone and is_alone:
                     words = f"the remaining budget (--max-usd) covers {size:,} of {most:,} requests"
                     for key in self._pending:
                         self._deliver(key, Stopped(BUDGET, words))
@@ -145,7 +148,7 @@ class BatchJobs(Endpoint):
         for key in keys:
             self._pending.pop(key, None)
             if key not in ids:  # this process was silent for so long that another one has it
-                self._deliver(key, Fault(SERVER_ERROR, "another process sends it"))
+                self._deliver(key, Fault(kinds.SERVER_ERROR, "another process sends it"))
         sent = {ids[key]: body for key, body in zip(keys, bodies, strict=False) if key in ids}
         if sent:
             remote = await self._submit(tag, sent)
@@ -199,7 +202,7 @@ class BatchJobs(Endpoint):
         self._largest = max(1, size // 2)
         if size == 1:
             way_out = "All answers are kept. Resume when other batch jobs have finished."
-            self._asker.stop(QUOTA, f"{message.rstrip('.')}. {way_out}")
+            self._asker.stop(kinds.QUOTA, f"{message.rstrip('.')}. {way_out}")
 
     async def _collect(self, ended: Any, keys: Mapping[int, bytes]) -> None:
         """Read the results of a job and deliver one for each of its requests."""
@@ -229,7 +232,7 @@ class BatchJobs(Endpoint):
         except Fault as fault:
             outcome = fault
         if not self._deliver(key, outcome):
-            final = isinstance(outcome, Fault) and outcome.kind in FINAL
+            final = isinstance(outcome, Fault) and outcome.kind in kinds.FINAL
             await self._asker.settle(ask_id, outcome, self.price, final=final)
 
     def _deliver(self, key: bytes, outcome: Answer | Exception | None) -> bool:
@@ -243,21 +246,36 @@ class BatchJobs(Endpoint):
     # Calls to the provider
 
     async def _submit(self, tag: str, bodies: Mapping[int, str]) -> Any:
-        """Send a job; return it as the provider describes it."""
+        """Send a job; return it as the provider describes it. One that cannot have arrived is emptied."""
         text = "".join(
             f'{{"custom_id": "{ask_id}", "method": "POST", "url": "{PAGE}", "body": {body}}}\n'
             for ask_id, body in bodies.items()
         )
-        content = (f"{tag}.jsonl", text.encode())
-        file = await self._call(partial(self._client.files.create, file=content, purpose="batch"), tag)
-        create = partial(
-            self._client.batches.create,
-            completion_window="24h",
-            endpoint=PAGE,
-            input_file_id=file.id,
-            metadata={TAG: tag},
-        )
-        return await self._call(create, tag)
+        upload = partial(self._client.files.create, file=(f"{tag}.jsonl", text.encode()), purpose="batch")
+        may_have_arrived = False
+
+        async def create() -> Any:
+            """Send the job, unless it arrived at an earlier call whose reply was lost."""
+            nonlocal may_have_arrived
+            if may_have_arrived and (remote := await self._find(tag)) is not None:
+                return remote
+            before, may_have_arrived = may_have_arrived, True
+            try:
+                return await self._client.batches.create(
+                    completion_window="24h", endpoint=PAGE, input_file_id=file.id, metadata={TAG: tag}
+                )
+            except Exception as error:
+                fault = classify(error)
+                may_have_arrived = before or fault.billed or fault.kind == kinds.SERVER_ERROR
+                raise
+
+        try:
+            file = await self._call(upload, is_new=True)
+            return await self._call(create, is_new=True)
+        except BaseException:
+            if not may_have_arrived:
+                await self._asker.store.write(rows.empty_job, tag)
+            raise
 
     async def _find(self, tag: str) -> Any:
         """Return the provider's job with this tag, None if it has none."""
@@ -275,28 +293,25 @@ class BatchJobs(Endpoint):
                 return remote
         return None
 
-    async def _call(self, call: Callable[[], Awaitable[Any]], new_tag: str | None = None) -> Any:
-        """Call until there is an answer, about a job that was sent through an outage of a day.
-
-        `new_tag` is that of a job that is to be sent: it is looked for after a lost reply.
-        """
+    async def _call(self, call: Callable[[], Awaitable[Any]], *, is_new: bool = False) -> Any:
+        """Call until there is an answer; unless the job is still to be sent, through an outage of a day."""
         began, attempt = time.monotonic(), 0
         while True:
             attempt += 1
             try:
-                return await call()
+                reply = await call()
+                if isinstance(reply, str) or getattr(reply, "id", "") is None:
+                    raise Fault(kinds.INVALID_ANSWER, "the reply has no id", billed=True)
+                return reply
+            except (Stopped, PrerequisiteError):
+                raise
             except Exception as error:
                 fault = classify(error)
-            may_have_arrived = new_tag is not None and (fault.billed or fault.kind == SERVER_ERROR)
-            if may_have_arrived and (remote := await self._find(str(new_tag))) is not None:
-                return remote
             pause = pause_s(fault, attempt, self._asker.models.retry_s)
-            is_patient = new_tag is None and time.monotonic() - began < OUTAGE_S
-            if pause is None and fault.kind in RETRIED and is_patient:
+            is_patient = not is_new and time.monotonic() - began < OUTAGE_S
+            if pause is None and fault.kind in kinds.RETRIED and is_patient:
                 pause = self._poll_s
             if pause is None:
-                if new_tag is not None:  # it never arrived
-                    await self._asker.store.write(rows.empty_job, new_tag)
                 raise PrerequisiteError(f"batch jobs at {self._endpoint.where}: {fault}")
             if attempt == ATTEMPTS:
                 _LOG.warning("batch jobs at %s: %s; tagrpo goes on trying", self._endpoint.where, fault)

@@ -206,23 +206,22 @@ def begin(
     room = select(CapRow.max_pico - CapRow.committed_pico).join(RunRow, RunRow.cap_id == CapRow.id)
     capped = session.scalar(room.where(RunRow.id == run_id))
     left, granted = math.inf if capped is None else capped, dict[bytes, tuple[Request, int]]()
-    rows = []
+    rows, held = [], set(session.scalars(select(AskRow.key).where(AskRow.key.in_(keys))))
     for request, worst, job in attempts:
-        if (worst or 0) <= left:
+        if request.key not in held and (worst or 0) <= left:
             left -= worst or 0
             granted[request.key] = request, worst or 0
             row = {name: getattr(request, name) for name in ("key", "scope", "kind", "about", "model")}
             row |= {"place": request.draw, "run_id": run_id, "worker": worker, "worst_pico": worst}
             rows.append({**row, "job": job, "state": SENT, "seeded": True})
-    if not rows:
-        return [NO_ROOM] * len(keys)
-    added = upsert(AskRow).on_conflict_do_nothing().returning(AskRow.key, AskRow.id)
-    ids = {key or b"": ask_id for key, ask_id in connection.execute(added, rows)}
-    if ids:
+    ids = dict[bytes, int]()
+    if rows:
+        added = upsert(AskRow).on_conflict_do_nothing().returning(AskRow.key, AskRow.id)
+        ids = {key or b"": ask_id for key, ask_id in connection.execute(added, rows)}
         _commit_money(session, run_id, sum(granted[key][1] for key in ids))
         bodies = [{"ask_id": ask_id, "request": _body(granted[key][0])} for key, ask_id in ids.items()]
         connection.execute(insert(AskBodyRow), bodies)
-    return [ids.get(key, ELSEWHERE) if key in granted else NO_ROOM for key in keys]
+    return [ELSEWHERE if key in held else ids.get(key, NO_ROOM) for key in keys]
 
 
 def _body(request: Request) -> str:
@@ -277,7 +276,10 @@ def _commit_money(session: Session, run_id: str | None, pico: int) -> None:
 
 
 def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
-    """Free the keys of asks whose process is dead; what those that were sent may have cost stays spent."""
+    """Free the keys of asks whose process is dead; what those that were sent may have cost stays spent.
+
+    The others leave the ledger. They stay stored, as a process that was silent may still end them.
+    """
     connection, in_no_job = session.connection(), or_(AskRow.job.is_(None), AskRow.job == UNSENT)
     held = select(AskRow.id, AskRow.worker).where(AskRow.key.in_(keys), AskRow.state == SENT, in_no_job)
     holders = dict(connection.execute(held).all())
@@ -285,8 +287,8 @@ def _give_up_lost(session: Session, keys: Sequence[bytes]) -> None:
     if lost := [ask_id for ask_id, worker in holders.items() if worker in dead]:
         are_lost = AskRow.id.in_(lost)
         _return_money(session, are_lost, AskRow.job == UNSENT)
-        cost = case((AskRow.job == UNSENT, 0))
-        freed = {"state": LOST, "key": None, "ended_at": time.time(), "cost_pico": cost}
+        payer = case((AskRow.job == UNSENT, None), else_=AskRow.run_id)
+        freed = {"state": LOST, "key": None, "ended_at": time.time(), "run_id": payer}
         connection.execute(update(AskRow).where(are_lost).values(freed))
 
 

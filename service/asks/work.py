@@ -8,7 +8,7 @@ from contextlib import closing
 from functools import partial
 
 from service.asks import store as rows
-from service.asks.ask import INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
+from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outcome, Stopped
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.database import Database
@@ -59,6 +59,8 @@ async def work_on_run(
                     await asker.finish()
                     raise errors.exceptions[0] from None
                 await asker.finish()
+                if asker.stopped is not None and not isinstance(asker.stopped, Stopped):
+                    raise asker.stopped
         except BaseException:
             asker.cancel()
             raise
@@ -91,6 +93,8 @@ async def _do_tasks(asker: Asker, do_task: Work) -> None:
                 outcome.stopped, outcome.message = stopped.kind, str(stopped)
         except Failed as failed:
             state, error = FAILED_TASK if failed.final else OPEN, f"{failed.kind}: {failed}"
+            if failed.kind == IN_A_JOB:  # nothing failed: it is sent, and its answer comes
+                outcome.message, error = outcome.message or error, None
         finally:
             places.release()
         outcome.done += state == DONE

@@ -239,6 +239,48 @@ def test_the_cap_holds_at_every_moment_and_is_used_up(db, processes):
     assert len({request.key for endpoint in endpoints for request in endpoint.sent}) == 100
 
 
+async def test_what_another_process_sends_is_mostly_looked_for_and_takes_no_room(db, monkeypatch):
+    monkeypatch.setattr(module, "ELSEWHERE_POLL_S", 0.01)
+    monkeypatch.setattr(module, "LONGEST_LOOK_S", 0.01)
+    run, begun = make_run(db, cap_pico=5 * WORST), list[list[int | str]]()
+    slow, quick = ScriptedEndpoint(latency_s=1.5), ScriptedEndpoint()
+    begin = rows.begin
+
+    def note(*arguments: Any) -> list[int | str]:
+        begun.append(begin(*arguments))
+        return begun[-1]
+
+    async with asking(db, run, slow) as first:
+        held = [asyncio.create_task(first.ask(question(number))) for number in range(3)]
+        while len(slow.sent) < 3:
+            await asyncio.sleep(0.005)
+        monkeypatch.setattr(rows, "begin", note)
+        async with asking(db, run, quick) as second:
+            await asyncio.gather(*(second.ask(question(number)) for number in range(4)))
+        await asyncio.gather(*held)
+    assert (len(quick.sent), {each for group in begun for each in group if each == "no room"}) == (1, set())
+    assert sum(each == "elsewhere" for group in begun for each in group) < 3 * 30
+    assert spent(db, run) == (4, 4 * USED, 0)
+
+
+async def test_money_that_another_request_took_first_is_waited_for(db, monkeypatch):
+    run, endpoint = make_run(db, cap_pico=WORST + 2 * USED), ScriptedEndpoint(latency_s=0.05)
+    async with asking(db, run, endpoint) as asker:
+        begin, asks = asker._try, [asyncio.create_task(asker.ask(question(number))) for number in range(2)]
+
+        async def begin_late(attempt: Any) -> int | str:
+            if not asker.in_flight and len(asks) == 2 and endpoint.sent:
+                asks.append(asyncio.create_task(asker.ask(question(2))))
+                while not asker.in_flight:
+                    await asyncio.sleep(0.001)
+            return await begin(attempt)
+
+        monkeypatch.setattr(asker, "_try", begin_late)
+        await asyncio.gather(*asks[:2])
+        await asyncio.gather(*asks)
+    assert committed(db) == 3 * USED
+
+
 def test_a_crash_ends_those_who_wait_for_its_money(db):
     def crash(request: kinds.Request) -> str:
         raise RuntimeError("out of memory")
@@ -335,6 +377,14 @@ def test_an_error_comes_out_after_what_is_in_flight_was_stored(db, number):
         work(db, run, endpoint, one)
     assert states(db) == ["answered"] * 4
     assert work(db, run, ScriptedEndpoint()).open == 0
+
+
+def test_an_error_that_no_task_meets_ends_the_run(db):
+    async def do_task(asker: Asker, item: str) -> None:
+        asker.end(ValueError("a bug"))
+
+    with pytest.raises(ValueError, match="a bug"):
+        work(db, make_run(db, tasks=1), ScriptedEndpoint(), do_task)
 
 
 @pytest.mark.parametrize("cap_pico", [None, 3 * WORST])

@@ -9,7 +9,18 @@ from typing import Any
 
 import asking as support
 import pytest
-from asking import OPENAI, committed, make_run, open_asker, question, remote, states
+from asking import (
+    OPENAI,
+    VLLM,
+    ScriptedEndpoint,
+    committed,
+    make_run,
+    open_asker,
+    opened,
+    question,
+    remote,
+    states,
+)
 from openai_server import OpenAIServer
 from sqlalchemy import select, update
 
@@ -23,6 +34,7 @@ from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Budget
 from service.process import this_process
+from service.runs.spending import read_ledger
 from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)
@@ -91,6 +103,9 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
     assert committed(db) == 6 * USED
 
 
+BROKEN = PrerequisiteError, "batch jobs at http"
+
+
 @pytest.mark.parametrize(
     ("provider", "settings", "jobs", "answers", "kind", "words"),
     [
@@ -99,6 +114,8 @@ def test_every_request_is_sent_in_one_job_at_half_the_price(db, provider, jobs):
         ({"room": 0}, {"cap": 6 * WORST}, None, 0, Stopped, "All answers are kept. Resume when other batch"),
         ({"fail_look": [503] * 1000}, {}, 1, 0, PrerequisiteError, "batch jobs at http.*error: not now"),
         ({"fail_create": [400]}, {"cap": 6 * WORST}, 0, 0, PrerequisiteError, "batch jobs at .*: not now"),
+        ({"fail_upload": [501] * 99, "fail_list": [501] * 99}, {"cap": 6 * WORST}, 0, 0, *BROKEN),
+        ({"fail_upload": [200] * 99}, {"cap": 6 * WORST}, 0, 0, *BROKEN),
         ({"end": "failed"}, {}, 3, 0, Failed, "^line 1 is bad$"),
         # Each job answers half of its lines: 3 of 6, 1 of 3, 1 of 2.
         ({"end": "expired"}, {}, 3, 5, Failed, "^not done in time$"),
@@ -166,8 +183,33 @@ async def test_a_killed_process_pays_nothing_twice(db, moment, monkeypatch):
     assert committed(db) == 6 * USED
     with db.read() as session:
         assert set(session.scalars(select(JobRow.collected))) == {True}
-    lost = ["lost"] * 6 * (moment in MOMENTS[:2])  # at no cost
+        lost = ["lost"] * 6 * (moment in MOMENTS[:2])  # at no cost
+        assert sum(line.requests for line in read_ledger(session, run.id)) == 6
     assert states(db) == lost + ["answered"] * 6
+
+
+async def test_a_job_that_may_have_arrived_is_not_sent_again_after_a_refusal(db):
+    run = make_run(db, cap_pico=6 * WORST)
+    async with OpenAIServer() as server:
+        server.batches.fail_create, server.batches.fail_list = [0, 400], [200] * batch.LOOKS
+        async with asking(db, server, run) as asker:
+            assert {type(each) for each in await ask_all(asker)} == {PrerequisiteError}
+        async with asking(db, server, run) as again:
+            assert all_answered(await ask_all(again))
+        assert (server.batches.created, server.stats["paid_again"], committed(db)) == (1, 0, 6 * USED)
+
+
+async def test_a_stop_before_a_job_is_sent_frees_its_requests(db, monkeypatch):
+    monkeypatch.setattr(batch, "pause_s", lambda *_: 60.0)
+    run = make_run(db, cap_pico=6 * WORST)
+    async with OpenAIServer() as server:
+        server.batches.fail_upload = [501]
+        async with asking(db, server, run) as asker:
+            asks = asyncio.create_task(ask_all(asker))
+            await until(lambda: not server.batches.fail_upload)
+            asker.stop("interrupted", "interrupted")
+            await asks
+    assert (states(db), committed(db)) == ([], 0)
 
 
 async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeypatch):
@@ -217,6 +259,18 @@ def test_no_job_is_made_of_a_small_share_of_what_waits_at_the_cap(db, monkeypatc
     assert {getattr(each, "kind", None) for each in outcomes} == {"budget"}
     assert any("(--max-usd) covers 3 of 6 requests" in str(each) for each in outcomes)
     assert (server.batches.created, committed(db)) == (0, 0)
+
+
+async def test_requests_of_another_model_at_the_cap_make_a_job_no_smaller(db, monkeypatch):
+    monkeypatch.setattr(batch, "LEAST_SHARE", 0.5)
+    run, direct = make_run(db, cap_pico=4 * WORST), ScriptedEndpoint(latency_s=0.05)
+    async with OpenAIServer() as server:
+        endpoint = remote([server], OPENAI)
+        jobs = partial(BatchJobs, endpoint, poll_s=0.02, quiet_s=0.02)
+        models = Models({VLLM: direct}, {OPENAI: jobs}, retry_s=0.0005)
+        async with opened(endpoint), open_asker(db, run, models) as asker:
+            batched, *_ = await ask_all(asker, [REQUESTS[0], *map(question, range(20))])
+    assert isinstance(batched, Answer)
 
 
 async def test_another_run_collects_the_job_of_a_stopped_one(db):

@@ -22,6 +22,8 @@ class BatchStore:
         self.created = self.lines = self.downloads = 0
         self.room: int | None = None  # for lines of a job, in place of a provider's room for tokens
         self.fail_create: list[int] = []  # statuses of the next creations; 0: create, then cut
+        self.fail_upload: list[int] = []  # statuses of the next uploads; 200: a web page
+        self.fail_list: list[int] = []  # statuses of the next lists of jobs; 200: the list lags and is empty
         self.fail_look: list[int] = []  # statuses of the next looks at a job or downloads of a file
 
     def add_routes(self, app: web.Application, refuse: Refuse) -> None:
@@ -41,6 +43,8 @@ class BatchStore:
 
     async def _upload(self, request: web.Request) -> web.Response:
         form = await request.post()
+        if self.fail_upload:
+            return web.Response(text="<html>", status=self.fail_upload.pop(0), content_type="text/html")
         upload = form["file"]
         assert isinstance(upload, web.FileField)
         content = upload.file.read()
@@ -91,7 +95,10 @@ class BatchStore:
         return web.json_response(self.jobs[name])
 
     async def _list(self, request: web.Request) -> web.Response:
-        newest_first = list(reversed(self.jobs.values()))
+        status = self.fail_list.pop(0) if self.fail_list else None
+        if status not in (None, 200):
+            return web.json_response({"error": {"message": "not now"}}, status=status)
+        newest_first = [] if status else list(reversed(self.jobs.values()))
         after, limit = request.query.get("after"), int(request.query.get("limit", "20"))
         if after is not None:
             ids = [job["id"] for job in newest_first]

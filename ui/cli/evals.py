@@ -97,7 +97,7 @@ def attention(
 ) -> list[str]:
     """Say what of a run needs attention, with the way on."""
     name, errors, lost = record["run"], record["errors"], record["missing_for_good"]
-    problems = [f"stopped: {message or stopped}"] if stopped else []
+    problems = [f"stopped: {message or stopped}" if stopped else message] if stopped or message else []
     if lost:
         words = error_words(errors, {*request.FINAL, request.TIME_OUT})
         why = f"too long, refused, or timed out twice{f' ({words})' if words else ''}"
