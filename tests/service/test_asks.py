@@ -326,7 +326,7 @@ async def test_a_request_of_a_dead_process_is_sent_again_and_stays_paid(db):
 async def test_a_host_that_is_silent_loses_its_tasks_and_requests(db):
     run, slow, quick = (
         make_run(db, tasks=3, cap_pico=10**12),
-        ScriptedEndpoint(latency_s=0.2),
+        ScriptedEndpoint(latency_s=1.5),
         ScriptedEndpoint(),
     )
 

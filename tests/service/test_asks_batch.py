@@ -214,9 +214,11 @@ async def test_a_stop_before_a_job_is_sent_frees_its_requests(db, monkeypatch):
 
 async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeypatch):
     run, make = make_run(db, cap_pico=12 * WORST), BatchJobs._make_job
-    held, worker = asyncio.Event(), update(WorkerRow).where(WorkerRow.process.startswith("lost"))
+    held, waits = asyncio.Event(), asyncio.Event()
+    worker = update(WorkerRow).where(WorkerRow.process.startswith("lost"))
 
     async def make_later(jobs: BatchJobs) -> None:
+        waits.set()
         await held.wait()
         await make(jobs)
 
@@ -225,6 +227,7 @@ async def test_a_host_that_was_silent_leaves_its_requests_to_another(db, monkeyp
             patch.setattr(BatchJobs, "_make_job", make_later)
             first = asyncio.create_task(ask_all(near))
             await until(lambda: states(db) == ["sent"] * 6)
+            await waits.wait()
         with db.write() as session:
             session.execute(update(WorkerRow).values(seen_at=0.0, process="lost|1|machine|1|1.00"))
         async with asking(db, server, run) as far:
