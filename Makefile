@@ -171,7 +171,7 @@ MORE_JOBS = $$(($(JOBS) + 1))
 ALL = TAGRPO_NO_SKIP=1 $(BIN)/pytest -n $(MORE_JOBS) --dist loadfile --no-loadscope-reorder
 # Without FULL pytest leaves out what takes more than a second, as pyproject.toml has it.
 pytest: $(READY) $(if $(FULL),system)
-	@echo "make: tests, $(if $(FULL),10,3) minutes on 2 cores"
+	@echo "make: tests, $(if $(FULL),10,2) minutes on 2 cores"
 	$(if $(FULL),$(ALL) -m "not vllm and not trl and not ($(TOOLS))",$(BIN)/pytest -n $(JOBS) --dist worksteal) \
 	  --ignore tests/e2e --ignore tests/ui/browser
 ifdef FULL
