@@ -71,8 +71,8 @@ class Failed(Exception):
 class Models:
     """The open endpoints of a command by `Request.model`, and the limits of its requests.
 
-    `backends` make what sends a run's requests to a model in batch jobs. At most `at_once` tasks are under
-    way at a time. `retry_s` is the first pause between two attempts, see `pause_s`.
+    `backends` create the endpoints that send a run's requests in batch jobs. At most `at_once` tasks run at
+    a time. `retry_s` is the first pause between two attempts, see `pause_s`.
     """
 
     endpoints: Mapping[str, Endpoint]

@@ -235,11 +235,11 @@ class ServedEndpoint(Endpoint):
         """Look at all servers and compare what they serve; those that cannot be reached rest."""
         looks = zip(self.servers, await asyncio.gather(*map(self.look, self.servers)), strict=True)
         failing = [(server, fault) for server, look in looks if (fault := self._compare(server, look))]
-        for _, fault in failing:
-            if fault.kind in kinds.FATAL:
-                raise PrerequisiteError(fault.message)
+        if fatal := [fault.message for _, fault in failing if fault.kind in kinds.FATAL]:
+            raise PrerequisiteError(fatal[0])
         if len(failing) == len(self.servers):
-            raise PrerequisiteError(f"no server answers: {'; '.join(each.message for _, each in failing)}")
+            why = "; ".join(each.message for _, each in failing)
+            raise PrerequisiteError(f"no server answers: {why}. Check the address and the network.")
         for server, fault in failing:
             self._rest(server, fault)
 

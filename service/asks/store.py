@@ -315,7 +315,7 @@ def open_job(
 
 
 def empty_job(session: Session, tag: str) -> None:
-    """Have the requests of a job that was not carried out wait for another one."""
+    """Let the requests of a job that was not carried out wait for another job."""
     session.execute(update(AskRow).where(AskRow.job == tag, AskRow.state == SENT).values(job=UNSENT))
     _close_jobs(session, JobRow.tag == tag)
 

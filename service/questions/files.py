@@ -99,7 +99,7 @@ def open_file(path: Path, or_else: str = "") -> Source:
 def read_objects(path: Path, like: str = "") -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the objects of JSON Lines with the numbers of their lines; blank lines are left out.
 
-    A line that is no object is an error; `like` says what it should be.
+    A line that is not an object is an error; `like` says what it should be.
     """
     for number, value in _parse_lines(path, like, json.loads):
         if isinstance(value, str):
