@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from itertools import count
 from typing import Any
@@ -79,34 +79,17 @@ _WORDS = {
 }
 
 
-@dataclass(frozen=True)
-class JudgeQuestion:
-    """What a judge is asked: the problem, the reference answer, and the end of a response."""
-
-    problem: str
-    gold: str
-    kind: AnswerKind
-    tolerance: str | None
-    response: str
-
-    @property
-    def id(self) -> str:
-        """Its content id: the same question is asked once."""
-        return "judged_" + self._hash[:24]
-
-    @property
-    def text(self) -> str:
-        mark = self._hash[-12:]
-        tolerance = self.tolerance or ("1%" if self.kind is AnswerKind.TOLERANCE else None)
-        parts = {"problem": self.problem, "reference": self.gold, "response": self.response}
-        texts = "\n\n".join(f"<{name} {mark}>\n{text}\n</{name} {mark}>" for name, text in parts.items())
-        ask = _ASK.format(tolerance=_TOLERANCE.format(tolerance=tolerance) if tolerance else "")
-        return f"{ask}\n\n{texts}"
-
-    @property
-    def _hash(self) -> str:
-        content = [self.problem, self.gold, self.kind.value, self.tolerance or "", self.response]
-        return content_hash("judged", list(content))
+def judge_question(
+    problem: str, gold: str, kind: AnswerKind, tolerance: str | None, response: str
+) -> tuple[str, str]:
+    """Return the content id and the text of what a judge is asked about the end of a response."""
+    digest = content_hash("judged", [problem, gold, kind.value, tolerance or "", response])
+    tolerance = tolerance or ("1%" if kind is AnswerKind.TOLERANCE else None)
+    parts = {"problem": problem, "reference": gold, "response": response}
+    mark = digest[-12:]
+    texts = "\n\n".join(f"<{name} {mark}>\n{text}\n</{name} {mark}>" for name, text in parts.items())
+    ask = _ASK.format(tolerance=_TOLERANCE.format(tolerance=tolerance) if tolerance else "")
+    return f"judged_{digest[:24]}", f"{ask}\n\n{texts}"
 
 
 def shown_response(text: str) -> str:
@@ -204,19 +187,19 @@ async def score_by_judge(
         for ids in in_parts(pending, SAMPLES_AT_ONCE):
             with db.read() as session:
                 part = judge.read(session, ids)
-            others = [row for row, question in part if question is None]
+            others = [row for row, request in part if request is None]
             counts["empty"] += sum(row["value"] in _CHOSEN[judge.asked] for row in others)
-            items = [str(row["sample_id"]) for row, question in part if question is not None]
+            items = [str(row["sample_id"]) for row, request in part if request is not None]
             with db.write() as session:
                 insert_grades(session, [{**row, "grader_id": judge_row} for row in others])
                 add_tasks(session, judging.id, items)
 
         async def ask(asker: Asker, sample_id: str) -> None:
-            row, question = await asker.store.read_together(judge.read, int(sample_id))
-            assert question is not None
+            row, request = await asker.store.read_together(judge.read, int(sample_id))
+            assert request is not None
             verdict, failure = None, None
             try:
-                choice = (await asker.ask(judge.request(question))).choices[0]
+                choice = (await asker.ask(request)).choices[0]
                 verdict = read_verdict(choice.full_text, truncated=choice.finish_reason == "length")
             except Failed as error:
                 if not error.final:
@@ -264,15 +247,15 @@ def estimate_judging(config: ScoreConfig, db: Database) -> Estimate:
     with db.read() as session:
         judge = Judge(session, config)
         parts = (judge.read(session, ids) for ids in in_parts(judge.pending(session), SAMPLES_AT_ONCE))
-        questions = (question for part in parts for _, question in part if question is not None)
-        lengths = {question.id: len(question.text) for question in questions}
+        requests = (request for part in parts for _, request in part if request is not None)
+        lengths = {each.about: sum(len(message.content) for message in each.messages) for each in requests}
         replied = select(AskRow.about).where(
             AskRow.scope == judge.id, AskRow.kind == JUDGE, AskRow.state.in_((ANSWERED, FINAL))
         )
         for question in session.scalars(replied):
             lengths.pop(question, None)
     number, model = len(lengths), remote_model(config, judge.model)
-    prompts = tokens(sum(lengths.values()) + number * len(SYSTEM))
+    prompts = tokens(sum(lengths.values()))
     completions = number * between(min(SHORTEST_REPLY, config.max_tokens), config.max_tokens)
     return Estimate(number, [priced(JUDGE, model, number, prompts, completions)])
 
@@ -322,21 +305,11 @@ class Judge:
                 )[0]
         raise AssertionError("unreachable")
 
-    def request(self, question: JudgeQuestion) -> Request:
-        """Return the request about a sample; equal questions give the same one, which is sent once."""
-        return prompt_request(
-            self.model,
-            self.prompt,
-            self.sampling,
-            question.text,
-            seed=derive_seed("sample-seed", 0, question.id, 0),
-            scope=self.id,
-            kind=JUDGE,
-            about=question.id,
-        )
+    def read(self, session: Session, sample_ids: Sequence[int]) -> list[tuple[Row, Request | None]]:
+        """Return the grades of samples by the base version, and the request about each that is asked about.
 
-    def read(self, session: Session, sample_ids: Sequence[int]) -> list[tuple[Row, JudgeQuestion | None]]:
-        """Return the grades of samples by the base version, and what the judge is asked about each."""
+        Equal questions give the same request, which is sent once.
+        """
         grades = select(*GradeRow.__table__.columns).where(
             GradeRow.grader_id == find_grader(session, self.base), GradeRow.sample_id.in_(sample_ids)
         )
@@ -345,14 +318,25 @@ class Judge:
         texts = read_texts(session, chosen)
         places = {rows[id]["run_problem_id"] for id in chosen}
         problems = {each.id: each for each in read_problems(session, RunProblemRow.id.in_(places))}
-        questions = {}
+        requests = {}
         for id in chosen:
             problem, answer = problems[rows[id]["run_problem_id"]], shown_response(texts[id])
-            if answer and problem.answer.strip():
-                questions[id] = JudgeQuestion(
-                    problem.text, problem.answer, problem.kind, problem.tolerance, answer
-                )
-        return [(rows[id], questions.get(id)) for id in sample_ids]
+            if not answer or not problem.answer.strip():
+                continue
+            about, text = judge_question(
+                problem.text, problem.answer, problem.kind, problem.tolerance, answer
+            )
+            requests[id] = prompt_request(
+                self.model,
+                self.prompt,
+                self.sampling,
+                text,
+                seed=derive_seed("sample-seed", 0, about, 0),
+                scope=self.id,
+                kind=JUDGE,
+                about=about,
+            )
+        return [(rows[id], requests.get(id)) for id in sample_ids]
 
     def pending(self, session: Session) -> Sequence[int]:
         """Return the ids of the samples that have no grade of the judge's version."""
