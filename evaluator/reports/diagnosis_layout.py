@@ -106,7 +106,7 @@ def _forecast(diagnosis: Diagnosis, label: str, rows: Sequence[Row]) -> Iterator
     yield Heading(f"What share of questions will give no gradient? Forecast from {label}")
     yield Text(
         f"pilot: {fitted.questions:,} questions, {drawn} graded responses per prompt; success rates: "
-        f"{fitted.model.mixture.family}"
+        f"{fitted.model.family}"
     )
     if shift is not None:
         yield Text(

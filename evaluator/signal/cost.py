@@ -63,12 +63,12 @@ def compare_choices(
     originals = zip(counts.correct[:, 0].tolist(), counts.known[:, 0].tolist(), strict=True)
     needs = np.array([not known or needs_neighbors(right, known, g, unmixed) for right, known in originals])
     pilot = make_pilot(counts)
-    posterior = model.mixture.posterior(pilot.rows(model.shift))[pilot.row_of]
+    posterior = model.posterior(pilot.rows(model.shift))[pilot.row_of]
     most = (n + 1) * g
     shapes = [(GroupShape("", k, g), GroupShape("", k, most, spread=True)) for k in range(n + 1)]
     # of mixed groups, at G responses to each prompt and at as many for every question [N + 1, 2, J]
     chances = np.array([[1 - shape.equal_chances(model.shift) for shape in pair] for pair in shapes])
-    means = chances @ model.mixture.weights
+    means = chances @ model.weights
     yields = [(f"N={k}", float(k > 0), float((k + 1) * g), *means[k].tolist()) for k in range(n + 1)]
     if n:
         share = float(needs.mean())
@@ -158,7 +158,7 @@ def _rescue_yield(predicted: Forecast, rescue: RescueShape) -> dict[str, float]:
     """
     model = predicted.model
     assert model.shift is not None  # the rows before would have raised
-    dead = model.mixture.weights * rescue.dead_chances()
+    dead = model.weights * rescue.dead_chances()
     share = float(dead.sum())
     right = 1 - rescue.unsolved_chances(model.shift)
     alone = 1 - (1 - RATES) ** (rescue.g - rescue.g // 2)
@@ -198,7 +198,7 @@ def _question_tokens(predicted: Forecast, shape: GroupShape, tokens: TokenCosts)
         return None
     of_neighbors: float = shape.n * shape.each
     if isinstance(shape, RescueShape):
-        dead = float(predicted.model.mixture.weights @ shape.dead_chances())
+        dead = float(predicted.model.weights @ shape.dead_chances())
         of_neighbors = dead * (shape.g - shape.g // 2)
     return (shape.responses - of_neighbors) * tokens.original + of_neighbors * (tokens.neighbor or 0.0)
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from statistics import multimode
 from typing import Literal, get_args
 
 import numpy as np
@@ -18,7 +19,6 @@ from evaluator.signal.groups import (
     ResponseSource,
     Row,
     count_groups,
-    most_frequent,
     pool_visits,
 )
 from evaluator.signal.rates import Shift
@@ -101,12 +101,13 @@ def diagnose(
     those of the first checkpoint, and of `OPTIONAL` parts those that the responses do not allow are left out.
     """
     groups = [group for checkpoint in source.checkpoints for group in checkpoint.groups]
-    responses = most_frequent(prompt.known + prompt.unknown for group in groups for prompt in group.prompts)
-    g = max(2, min(USUAL_G, responses)) if settings.g is None else settings.g
+    # the most frequent numbers, the larger one of equally frequent ones
+    responses = multimode(prompt.known + prompt.unknown for group in groups for prompt in group.prompts)
+    g = max(2, min(USUAL_G, max(responses, default=0))) if settings.g is None else settings.g
     if settings.shift_sd is not None and settings.n is None:
         raise InputError("--assume-shift-sd needs --n N, the planned number of neighbors.")
-    neighbors = (sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
-    n = most_frequent(neighbors) if settings.n is None else settings.n
+    neighbors = multimode(sum(prompt.variant != ORIGINAL for prompt in group.prompts) for group in groups)
+    n = max(neighbors, default=0) if settings.n is None else settings.n
     if n < 0 or (g < 2 and not {"zero_gradient", "diversity", "cost"}.isdisjoint(parts)):
         raise InputError(f"--g {g} and --n {n}: a group needs at least 2 responses (G), and N is at least 0.")
     several, computing = len(parts) > 1, _Parts(source, g, n, settings)
@@ -160,7 +161,7 @@ class _Parts:
                 "distributions of success rates"
             )
         model = {
-            "family": fitted.model.mixture.family,
+            "family": fitted.model.family,
             "questions": fitted.questions,
             "fewest_samples": fewest,
             "most_samples": most,

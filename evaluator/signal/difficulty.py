@@ -29,7 +29,6 @@ EVERY_STRATEGY = "all neighbors"
 UNNAMED = "no strategy named"
 DRAWS = 499
 _OF_NEIGHBOR = ("variant", "source_id", "strategy", "correct", "known", "unknown")
-_CELLS_AT_ONCE = 2_000_000
 
 
 def audit_difficulty(checkpoint: CheckpointGroups, *, seed: int = 0) -> dict[str, list[Row]]:
@@ -141,7 +140,7 @@ def tail_chances(counts: GroupCounts, model: RateModel) -> tuple[Floats, Floats]
         here = there[:, column] & others
         pair = pairs[here, column]
         rest = total[here] - logs[pair]
-        weights = model.mixture.weights * own[here] * np.exp(rest - rest.max(axis=1, keepdims=True))
+        weights = model.weights * own[here] * np.exp(rest - rest.max(axis=1, keepdims=True))
         weights /= np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
         low[here, column - 1] = (weights * few[pair]).sum(axis=1)
         high[here, column - 1] = (weights * many[pair]).sum(axis=1)
@@ -169,40 +168,25 @@ def homogeneity(correct: Ints, known: Ints, *, draws: int = DRAWS, seed: int = 0
     test |= {"questions": len(correct), "draws": draws}
     if not len(correct):
         return test
-    observed = float(_ratios(correct[None], known).sum())
     rng = np.random.default_rng(seed)
-    drawn = np.empty(draws)
-    step = max(1, _CELLS_AT_ONCE // correct.size)
-    for start in range(0, draws, step):
-        count = min(step, draws - start)
-        drawn[start : start + count] = _ratios(_redraw(rng, correct, known, count), known).sum(axis=1)
+    observed, drawn = 0.0, np.zeros(draws)
+    for counts, sizes in zip(correct, known, strict=True):
+        observed += float(_ratios(counts[None], sizes)[0])
+        drawn += _ratios(rng.multivariate_hypergeometric(sizes, counts.sum(), size=draws), sizes)
     slack = 1e-9 * max(1.0, observed)  # equal tables must count as equal
     p_value = (1 + int((drawn >= observed - slack).sum())) / (1 + draws)
     return {**test, "statistic": observed, "expected": float(drawn.mean()), "p_value": p_value}
 
 
-def _redraw(rng: np.random.Generator, correct: Ints, known: Ints, count: int) -> Ints:
-    """Return tables [count, V, P] with the totals of the rows of `correct`."""
-    left = np.broadcast_to(correct.sum(axis=1), (count, len(correct))).copy()
-    behind = known.sum(axis=1)
-    drawn = np.empty((count, *correct.shape), dtype=np.int64)
-    for column in range(correct.shape[1] - 1):
-        behind = behind - known[:, column]
-        drawn[:, :, column] = rng.hypergeometric(known[:, column], behind, left)
-        left -= drawn[:, :, column]
-    drawn[:, :, -1] = left
-    return drawn
-
-
 def _ratios(correct: Ints, known: Ints) -> Floats:
-    """Return the likelihood-ratio statistic of each question [D, V] for tables [D, V, P]."""
+    """Return the likelihood-ratio statistic [D] of a question for tables [D, P] with one total."""
     from scipy.special import xlogy
 
-    totals, samples = correct[0].sum(axis=-1), known.sum(axis=-1)  # the same in every table
-    numbers = np.arange(int(samples.max()) + 1)
+    total, samples = correct[0].sum(), known.sum()
+    numbers = np.arange(int(samples) + 1)
     entropy = xlogy(numbers, numbers)
-    own = entropy[correct].sum(axis=-1) + entropy[known - correct].sum(axis=-1) - entropy[known].sum(axis=-1)
-    ratios: Floats = 2 * (own - (entropy[totals] + entropy[samples - totals] - entropy[samples]))
+    own = (entropy[correct] + entropy[known - correct] - entropy[known]).sum(axis=1)
+    ratios: Floats = 2 * (own - (entropy[total] + entropy[samples - total] - entropy[samples]))
     return ratios
 
 

@@ -1,6 +1,5 @@
 """A question with its neighbors, the grades and texts of the responses to each; means over questions."""
 
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -154,12 +153,6 @@ def pool_visits(groups: Iterable[QuestionGroup]) -> list[QuestionGroup]:
     for group in groups:
         pooled.setdefault(group.group_id, []).extend(group.prompts)
     return [QuestionGroup(group_id, tuple(prompts)) for group_id, prompts in pooled.items()]
-
-
-def most_frequent(numbers: Iterable[int]) -> int:
-    """Return the most frequent number, the larger one of equally frequent ones; 0 without any."""
-    counted = Counter(numbers)
-    return max(counted, key=lambda number: (counted[number], number), default=0)
 
 
 def share_estimate(values: Floats) -> Row:

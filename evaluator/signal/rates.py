@@ -1,6 +1,6 @@
 """One model of a question's and its neighbors' success rates on a grid, fitted to a pilot.
 
-A question's rate has a distribution over questions (`Mixture`); given it, the rates of its neighbors are
+A question's rate has a distribution over questions (`RateModel`); given it, the rates of its neighbors are
 independent departures from it (`Shift`). The model holds what the joint group of TA-GRPO
 (arXiv 2601.22478v5, Eq. 3) depends on: how much the prompts of a question have in common. A distribution is
 of one of three families, from stiff to free: the beta-binomial, with masses at rates of 0 and 1 added, or
@@ -11,7 +11,7 @@ the rates (Lord, Psychometrika 1969), so it widens beyond them.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp
 from typing import Any, Literal, get_args
 
@@ -110,12 +110,16 @@ class Shift:
 
 
 @dataclass(frozen=True)
-class Mixture:
-    """A distribution over the grid of rates; `parameters` are those of its family (none for "free")."""
+class RateModel:
+    """The fitted model: success rates of questions on the grid, and how those of neighbors depart from them.
+
+    `parameters` are those of the distribution's family (none for "free").
+    """
 
     family: Family
     weights: Floats
     parameters: tuple[float, ...] = ()
+    shift: Shift | None = None  # None for a pilot without neighbors
 
     def log_likelihood(self, likelihoods: Floats) -> Floats:
         """Return the log-likelihood of each row of likelihoods [R, J]."""
@@ -129,24 +133,24 @@ class Mixture:
         return joint
 
 
-def fit_mixture(
+def fit_weights(
     family: Family,
     likelihoods: Floats,
     times: Floats,
-    start: Mixture | None = None,
+    start: RateModel | None = None,
     *,
     steps: int = _EM_STEPS,
-) -> Mixture:
-    """Return the most likely mixture of a family, for rows of likelihoods [R, J] that occur `times` [R].
+) -> RateModel:
+    """Return the most likely model of a family, for rows of likelihoods [R, J] that occur `times` [R].
 
     Args:
-        start: A mixture of the same family to start from.
+        start: A model of the same family to start from.
         steps: At most so many steps of EM, or evaluations per parameter.
     """
     if start is not None and start.family != family:
         start = None
     if family == "free":
-        return Mixture(family, _free_weights(likelihoods, times / times.sum(), start, steps))
+        return RateModel(family, _free_weights(likelihoods, times / times.sum(), start, steps))
     first = start.parameters if start else (0.0, 0.0) if family == "beta" else (0.0, 0.0, -2.0, -2.0)
 
     def loss(parameters: Floats) -> float:
@@ -154,7 +158,7 @@ def fit_mixture(
         return -float(times @ np.log(density)) / float(times.sum())
 
     best = nelder_mead(loss, np.array(first), maxfev=max(60, steps * len(first) // 2), fatol=1e-7)
-    return Mixture(family, _beta_weights(best), tuple(best.tolist()))
+    return RateModel(family, _beta_weights(best), tuple(best.tolist()))
 
 
 def nelder_mead(loss: Callable[[Floats], float], start: Floats, **options: Any) -> Floats:
@@ -166,7 +170,7 @@ def nelder_mead(loss: Callable[[Floats], float], start: Floats, **options: Any) 
     return best
 
 
-def _free_weights(likelihoods: Floats, share: Floats, start: Mixture | None, steps: int) -> Floats:
+def _free_weights(likelihoods: Floats, share: Floats, start: RateModel | None, steps: int) -> Floats:
     weights = np.full(len(RATES), 1 / len(RATES)) if start is None else start.weights
     best = -np.inf
     for _ in range(steps):
@@ -201,24 +205,17 @@ class PilotRows:
     original: Ints  # numbers of pairs [R]; -1, so the last row, for a prompt that is not there
     neighbors: Ints  # likewise [R, K]
     times: Floats  # how often the row occurs [R]
-    row_of: Ints  # from the groups to the rows [V]
+    row_of: Ints  # from the groups of the whole pilot to its rows [V]
 
     @property
     def has_neighbors(self) -> bool:
         return bool((self.neighbors >= 0).any())
 
-    def drawn(self, groups: Ints) -> "PilotRows":
-        """Return the pilot of these groups, by number; a group may be there several times."""
-        times = np.bincount(self.row_of[groups], minlength=len(self.times))
+    def weighted(self, times: Floats) -> "PilotRows":
+        """Return the rows that occur if each occurs `times` [R]."""
         used = np.flatnonzero(times)
-        places = np.cumsum(times > 0) - 1
-        return PilotRows(
-            self.own,
-            self.original[used],
-            self.neighbors[used],
-            times[used].astype(np.float64),
-            places[self.row_of[groups]],
-        )
+        rows = {"original": self.original[used], "neighbors": self.neighbors[used], "times": times[used]}
+        return replace(self, **rows)
 
     def neighbor(self, shift: Shift) -> Floats:
         """Return the likelihood of a neighbor's counts given its question's rate [U + 1, J]."""
@@ -244,14 +241,6 @@ class PilotRows:
             there = column >= 0
             np.add.at(used, column[there], weighted[there])
         return used
-
-
-@dataclass(frozen=True)
-class RateModel:
-    """The fitted model. `shift` is None for a pilot without neighbors."""
-
-    mixture: Mixture
-    shift: Shift | None
 
 
 def make_pilot(counts: GroupCounts) -> PilotRows:
@@ -302,21 +291,20 @@ def fit_given(
     """Fit the weights of a family and, unless given, the shift in turns until the likelihood hardly grows."""
     free_shift = shift is None and pilot.has_neighbors
     current = shift if not free_shift else (start.shift if start and start.shift else _FIRST_SHIFT)
-    mixture = start.mixture if start else None
-    best = -np.inf
+    model, best = start, -np.inf
     steps = 60 if free_shift else 500
     for _ in range(rounds if free_shift else 1):
         likelihoods = pilot.rows(current)
-        mixture = fit_mixture(family, likelihoods, pilot.times, mixture, steps=steps)
+        model = fit_weights(family, likelihoods, pilot.times, model, steps=steps)
         if not free_shift or current is None:
             break
-        reached = float(pilot.times @ mixture.log_likelihood(likelihoods)) / float(pilot.times.sum())
+        reached = float(pilot.times @ model.log_likelihood(likelihoods)) / float(pilot.times.sum())
         if reached - best < _ROUND_GAIN:
             break
         best = reached
-        current = _improve_shift(pilot.own, pilot.expected(mixture.posterior(likelihoods)), current)
-    assert mixture is not None  # there is at least one round
-    return RateModel(mixture, current)
+        current = _improve_shift(pilot.own, pilot.expected(model.posterior(likelihoods)), current)
+    assert model is not None  # there is at least one round
+    return replace(model, shift=current)
 
 
 def _improve_shift(own: Floats, expected: Floats, start: Shift) -> Shift:
@@ -376,8 +364,8 @@ def _cross_validate(
             out = fold_of[question] == fold
             times = np.bincount(pilot.row_of[~out], minlength=len(pilot.times)).astype(np.float64)
             # What was fitted to all groups must not leak into the free weights.
-            start = None if family == "free" else fit.mixture
-            fitted = fit_mixture(family, likelihoods, times, start, steps=200)
+            start = None if family == "free" else fit
+            fitted = fit_weights(family, likelihoods, times, start, steps=200)
             by_visit[out] = fitted.log_likelihood(likelihoods)[pilot.row_of[out]]
         scores[family] = np.bincount(question, weights=by_visit) / np.bincount(question)
     best = max(scores.values(), key=lambda values: float(values.mean()))

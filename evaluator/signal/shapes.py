@@ -5,7 +5,7 @@ from counts of responses (`GroupShape.counted`) or from success rates (`GroupSha
 `zero_gradient` makes the table of observed shares; `forecast` predicts them from a pilot for any N and G.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -286,7 +286,7 @@ class Forecast:
         likelihoods = self._pilot.rows(self.model.shift if shape.n else None)
         _, question, visits = np.unique(self.counts.question, return_inverse=True, return_counts=True)
         times: Floats = np.bincount(self._pilot.row_of, 1 / visits[question]).astype(np.float64)
-        equal, weights = shape.equal_chances(self.model.shift), self.model.mixture.weights
+        equal, weights = shape.equal_chances(self.model.shift), self.model.weights
         least, most = profile_interval(likelihoods, times, equal, weights)
         middle = float(_logit(share))
         low, high = float(expit(middle + min(missed, 0) - half)), float(expit(middle + max(missed, 0) + half))
@@ -332,19 +332,16 @@ def forecast(
     fitted = fit_rates(counts, shift=shift, seed=seed)
     pilot = make_pilot(counts)
     rng = np.random.default_rng(seed)
-    order = np.argsort(counts.question, kind="stable")
-    names, starts, visits = np.unique(counts.question[order], return_index=True, return_counts=True)
-    size = min(len(names), QUESTIONS_RESAMPLED)
+    _, question = np.unique(counts.question, return_inverse=True)
+    size = min(counts.questions, QUESTIONS_RESAMPLED)
     assumed = fitted.shift if fitted.shift is not None and fitted.shift.assumed else None
     fits = []
     for _ in range(REPLICATES if replicates is None else replicates):
-        drawn = rng.integers(len(names), size=size)
-        rows = np.concatenate(
-            [order[start : start + count] for start, count in zip(starts[drawn], visits[drawn], strict=True)]
-        )
-        fit = fit_given(pilot.drawn(rows), fitted.mixture.family, assumed, fitted, rounds=_ROUNDS)
-        fits.append(RateModel(fit.mixture, fit.shift or fitted.shift))
-    return Forecast(fitted, tuple(fits), float(np.sqrt(size / len(names))), counts)
+        drawn = np.bincount(rng.integers(counts.questions, size=size), minlength=counts.questions)
+        times: Floats = np.bincount(pilot.row_of, drawn[question], minlength=len(pilot.times))
+        fit = fit_given(pilot.weighted(times), fitted.family, assumed, fitted, rounds=_ROUNDS)
+        fits.append(replace(fit, shift=fit.shift or fitted.shift))
+    return Forecast(fitted, tuple(fits), float(np.sqrt(size / counts.questions)), counts)
 
 
 def _logit(shares: Floats | float) -> Floats:
@@ -360,4 +357,4 @@ def _share(model: RateModel, shape: GroupShape) -> float:
             "the pilot has no responses to neighbors, so their difference from the originals is unknown. "
             "Sample some neighbors, or assume a spread with --assume-shift-sd 0.7."
         )
-    return float(model.mixture.weights @ shape.equal_chances(model.shift))
+    return float(model.weights @ shape.equal_chances(model.shift))

@@ -241,7 +241,7 @@ def known(
     weights: np.ndarray[tuple[int], np.dtype[np.float64]], shift: rates.Shift | None
 ) -> shapes.Forecast:
     """A forecast by a known model, whatever its pilot."""
-    model, four = rates.RateModel(rates.Mixture("free", weights), shift), np.full((100, 1), 4)
+    model, four = rates.RateModel("free", weights, shift=shift), np.full((100, 1), 4)
     return shapes.Forecast(model, (model, model), 1.0, GroupCounts(np.arange(100), four, four, 0 * four))
 
 

@@ -93,11 +93,10 @@ def test_the_forecast_knows_the_groups_of_every_recipe():
     import numpy as np
 
     from evaluator.signal.groups import GroupCounts
-    from evaluator.signal.rates import Mixture, RateModel, Shift, beta_cells
+    from evaluator.signal.rates import RateModel, Shift, beta_cells
     from evaluator.signal.shapes import Forecast
 
-    mixture, shift = Mixture("free", beta_cells(0.4, 0.5)), Shift(0.0, 1.0, 0.1)
-    model = RateModel(mixture, shift)
+    model = RateModel("free", beta_cells(0.4, 0.5), shift=Shift(0.0, 1.0, 0.1))
     one = np.ones((1, 1), np.int64)
     forecast = Forecast(model, (model, model), 1.0, GroupCounts(one[0], one, one, one))
     dead = {name: dead_share(forecast, recipe) for name, recipe in RECIPES.items()}
