@@ -211,11 +211,11 @@ class PilotRows:
     def has_neighbors(self) -> bool:
         return bool((self.neighbors >= 0).any())
 
-    def weighted(self, times: Floats) -> "PilotRows":
-        """Return the rows that occur if each occurs `times` [R]."""
+    def weighted(self, times_of_group: Ints) -> "PilotRows":
+        """Return the rows of the groups that occur, each of them `times_of_group` [V]."""
+        times = np.bincount(self.row_of, times_of_group).astype(np.float64)
         used = np.flatnonzero(times)
-        rows = {"original": self.original[used], "neighbors": self.neighbors[used], "times": times[used]}
-        return replace(self, **rows)
+        return replace(self, original=self.original[used], neighbors=self.neighbors[used], times=times[used])
 
     def neighbor(self, shift: Shift) -> Floats:
         """Return the likelihood of a neighbor's counts given its question's rate [U + 1, J]."""

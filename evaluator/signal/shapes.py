@@ -338,8 +338,7 @@ def forecast(
     fits = []
     for _ in range(REPLICATES if replicates is None else replicates):
         drawn = np.bincount(rng.integers(counts.questions, size=size), minlength=counts.questions)
-        times: Floats = np.bincount(pilot.row_of, drawn[question], minlength=len(pilot.times))
-        fit = fit_given(pilot.weighted(times), fitted.family, assumed, fitted, rounds=_ROUNDS)
+        fit = fit_given(pilot.weighted(drawn[question]), fitted.family, assumed, fitted, rounds=_ROUNDS)
         fits.append(replace(fit, shift=fit.shift or fitted.shift))
     return Forecast(fitted, tuple(fits), float(np.sqrt(size / counts.questions)), counts)
 
