@@ -15,7 +15,6 @@ from evaluator.grading.types import Answers
 from evaluator.grading.versions import (
     GraderRow,
     answers_of,
-    is_judged,
     is_other_tool,
     judge_of,
     version_taking,
@@ -258,11 +257,7 @@ def _graders(
         )
         .join(counted, counted.run_problem_id == RunProblemRow.id)
         .join(GraderRow, GraderRow.id == counted.grader_id)
-        .where(
-            RunProblemRow.run_id.in_(list(sizes)),
-            ~is_other_tool(GraderRow.version),
-            is_judged(GraderRow.version) if judge else ~is_judged(GraderRow.version),
-        )
+        .where(RunProblemRow.run_id.in_(list(sizes)), ~is_other_tool(GraderRow.version))
         .group_by(RunProblemRow.run_id, GraderRow.id)
         .order_by(GraderRow.id)
     )
@@ -271,7 +266,7 @@ def _graders(
     counted_one_by_one |= {run_id for run_id, size in sizes.items() if size["missing"]}
     graders: dict[str, list[GradedBy]] = defaultdict(list)
     for run_id, id, version, number, unknown, graded_problems, rates in rows:
-        if judge not in (None, judge_of(version)):
+        if judge_of(version) != judge:
             continue
         size, human = sizes[run_id], 0
         if run_id in counted_one_by_one:

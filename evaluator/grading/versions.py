@@ -57,11 +57,6 @@ def judge_of(version: str) -> str | None:
     return version.removeprefix(_JUDGE).partition("; prompt ")[0] if version.startswith(_JUDGE) else None
 
 
-def is_judged(version: InstrumentedAttribute[str]) -> ColumnElement[bool]:
-    """Return the condition that grades of a judge model stand in a version."""
-    return version.startswith(_JUDGE)
-
-
 def grader_id(session: Session, version: str) -> int:
     """Return the id of this version of the grader, made if there is none yet, in a write transaction."""
     made = insert(GraderRow).values(version=version).returning(GraderRow.id)
