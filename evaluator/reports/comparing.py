@@ -1,6 +1,6 @@
 """Compare two methods on the same problems: paired differences by benchmark, k and problem."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -206,12 +206,14 @@ def _changes_table(comparison: MethodComparison, most: int) -> Table:
     return table_of(rows, columns, title="problems with the largest changes", words=2, breaks=breaks)
 
 
-def comparison_notes(comparison: MethodComparison) -> list[str]:
-    """Return what has to be said of these runs and of what was compared, in sentences."""
-    notes = [*comparison.remarks]
+def comparison_notes(comparison: MethodComparison) -> Iterator[str]:
+    """Yield notes on the runs and on the problems that were compared."""
+    yield from comparison.remarks
     labels = comparison.label_a, comparison.label_b
     sides = [pair for pairs in comparison.entries.values() for pair in zip(labels, pairs, strict=True)]
-    notes += run_notes([entry for _, entry in sides]) + human_notes(sides) + judge_notes(sides)
+    yield from run_notes([entry for _, entry in sides])
+    yield from human_notes(sides)
+    yield from judge_notes(sides)
     warned: dict[str, dict[str, list[str]]] = {}
     for row in comparison.rows:
         if row["warning"]:
@@ -219,49 +221,46 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
             where.setdefault(row["benchmark"], []).append(str(row["k"]))
     for warning, where in warned.items():
         places = ", ".join(f"{benchmark} at k = {', '.join(ks)}" for benchmark, ks in where.items())
-        notes.append(f"(!) {places}: {warning}.")
+        yield f"(!) {places}: {warning}."
     for name, compared in comparison.compared.items():
         a, b = comparison.entries[name]
         if shared := [run for run in a.runs if run in b.runs]:
-            notes.append(
+            yield (
                 f"(!) {name}: {', '.join(shared)} is on both sides. The sides share samples, but intervals "
                 "and p-values assume independent samples."
             )
         if compared.only_a or compared.only_b:
-            notes.append(
+            yield (
                 f"{name}: {len(compared.only_a)} problems only in A and {len(compared.only_b)} only in B are "
                 f"excluded; {len(compared.problem_ids)} are compared."
             )
         if compared.left_out:
-            notes.append(f"{name}: {len(compared.left_out)} problems with too few samples are excluded.")
+            yield f"{name}: {len(compared.left_out)} problems with too few samples are excluded."
         if compared.thinned:
-            notes.append(
+            yield (
                 f"{name}: {compared.thinned} problems have more samples on one side. For p, wins and losses, "
                 "tagrpo uses equally many random samples from both sides, because the variance of an "
                 "estimate depends on its sample size. Values and intervals use all samples."
             )
         specs = {f"{side} ({label})": of.spec for side, label, of in zip("AB", labels, (a, b), strict=True)}
         if differing := settings_that_differ_in_effect(specs, among=("prompt.", "sampling.")):
-            notes.append(f"{name}: sampled with different settings: {'; '.join(differing)}.")
-    return notes
+            yield f"{name}: sampled with different settings: {'; '.join(differing)}."
 
 
-def _reading(comparison: MethodComparison) -> list[str]:
+def _reading(comparison: MethodComparison) -> Iterator[str]:
     """Say how the table was made, and what its brackets are."""
     number = len(comparison.compared)
     corrected = f", Holm-corrected over the {number} benchmarks at each k" if number > 1 else ""
-    paired = (
+    yield (
         "Differences are paired by problem. The interval for new problems is a t interval; p comes from "
         f"{FLIPS:,} sign flips (seed {SEED}){corrected}. The last three columns cover new "
         "samples on the same problems only, not other problems."
     )
     if any(row["lowest"] < row["highest"] for row in comparison.rows):
-        brackets = (
+        yield (
             "If grades are unknown or requested samples are missing, brackets show the lowest and "
             "highest possible difference; the intervals cover both."
         )
-        return [paired, brackets]
-    return [paired]
 
 
 def _p(value: float) -> str:
