@@ -18,7 +18,6 @@ from evaluator.reports.published import in_order
 from evaluator.reports.report import curve_ks, usual_k
 from service.errors import InputError
 
-CHANGES_SHOWN = 5
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5
 """A run solves a problem if at least this share of the draws of k samples has a correct one."""
@@ -76,16 +75,25 @@ def compare_methods(
         wanted, remarks = check_ks(ks), []
     entries = {name: (a.entries[name], b.entries[name]) for name in shared}
     compared: dict[str, Comparison] = {}
-    for name, sides in entries.items():
-        first, second = (side.counts for side in sides)
+    rows: list[dict[str, Any]] = []
+    changes: list[dict[str, Any]] = []
+    options = {"allow_missing": allow_missing, "common_only": common_only}
+    for name, (entry_a, entry_b) in entries.items():
         try:
-            compared[name] = compare(
-                first, second, wanted, allow_missing=allow_missing, common_only=common_only
-            )
+            comparison = compare(entry_a.counts, entry_b.counts, wanted, **options)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-    by_k = {k: holm([each.points[k].p_value for each in compared.values()]) for k in wanted}
-    runs = {name: ["+".join(entry.runs) for entry in sides] for name, sides in entries.items()}
+        compared[name], ids = comparison, comparison.problem_ids
+        run_a, run_b = ("+".join(entry.runs) for entry in (entry_a, entry_b))
+        about = {"a": a.label, "b": b.label, "run_a": run_a, "run_b": run_b, "benchmark": name}
+        rows += [
+            {**about, "k": k, "problems": len(ids), **vars(point)} for k, point in comparison.points.items()
+        ]
+        changes += [{"benchmark": name, **change} for change in _changes(entry_a, entry_b, ids)]
+    for k in wanted:
+        at_k = [row for row in rows if row["k"] == k]
+        for row, p_holm in zip(at_k, holm([row["p_value"] for row in at_k]), strict=True):
+            row["p_holm"] = float(p_holm)
     for side in (a, b):
         if alone := [name for name in side.entries if name not in shared]:
             remarks.append(f"Not compared, because only {side.label} has results: {', '.join(alone)}.")
@@ -95,26 +103,8 @@ def compare_methods(
         ks=wanted,
         compared=compared,
         entries=entries,
-        rows=[
-            {
-                "a": a.label,
-                "b": b.label,
-                "run_a": runs[name][0],
-                "run_b": runs[name][1],
-                "benchmark": name,
-                "k": point.k,
-                "problems": len(comparison.problem_ids),
-                **vars(point),
-                "p_holm": float(by_k[point.k][place]),
-            }
-            for place, (name, comparison) in enumerate(compared.items())
-            for point in comparison.points.values()
-        ],
-        changes=[
-            {"benchmark": name, **change}
-            for name, comparison in compared.items()
-            for change in _changes(*entries[name], comparison.problem_ids)
-        ],
+        rows=rows,
+        changes=changes,
         remarks=remarks,
     )
 
@@ -140,7 +130,7 @@ def _changes(entry_a: Entry, entry_b: Entry, ids: Iterable[str]) -> list[dict[st
 
 
 def comparison_document(
-    comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
+    comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = 5
 ) -> Document:
     """Return the table of differences, the `changes` largest gains and losses by benchmark, and notes."""
     columns = [
