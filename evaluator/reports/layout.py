@@ -444,23 +444,17 @@ def _unlike_the_paper(
     line: ReportLine, settings: Mapping[str, Any], layout: Sequence[PaperColumn]
 ) -> list[str]:
     """Say in what a line differs from its paper, as far as that tells its settings."""
-    spec = line.entry.spec
-    sampling, differences, drawn = spec.sampling, [], least_and_most(line.counts.n)
+    spec, differences, drawn = line.entry.spec, [], least_and_most(line.counts.n)
     if "n" in settings and f"{settings['n']:,}" != drawn:
         differences.append(f"{drawn} samples per problem")
     if is_imported(line.entry.run):
         differences.append("prompt and settings of another tool")
     else:
-        ours = {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
-            "form": spec.prompt.form,
-        }
+        ours = {**dict(spec.sampling), "form": spec.prompt.form}
         differences += [
-            _SETTINGS[name].format(value)
-            for name, value in ours.items()
-            if settings.get(name, value) != value
+            words.format(ours[name])
+            for name, words in _SETTINGS.items()
+            if settings.get(name, ours[name]) != ours[name]
         ]
     sizes = {column.key: column.problems for column in layout}
     size = sizes.get(line.entry.benchmark)
