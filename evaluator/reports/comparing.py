@@ -1,6 +1,6 @@
 """Compare two methods on the same problems: paired differences by benchmark, k and problem."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,7 +18,6 @@ from evaluator.reports.published import in_order
 from evaluator.reports.report import curve_ks, usual_k
 from service.errors import InputError
 
-CHANGES_SHOWN = 5
 Which = Literal["first only", "second only", "both", "neither", "all"]
 SOLVED = 0.5
 """A run solves a problem if at least this share of the draws of k samples has a correct one."""
@@ -76,16 +75,25 @@ def compare_methods(
         wanted, remarks = check_ks(ks), []
     entries = {name: (a.entries[name], b.entries[name]) for name in shared}
     compared: dict[str, Comparison] = {}
-    for name, sides in entries.items():
-        first, second = (side.counts for side in sides)
+    rows: list[dict[str, Any]] = []
+    changes: list[dict[str, Any]] = []
+    options = {"allow_missing": allow_missing, "common_only": common_only}
+    for name, (entry_a, entry_b) in entries.items():
         try:
-            compared[name] = compare(
-                first, second, wanted, allow_missing=allow_missing, common_only=common_only
-            )
+            comparison = compare(entry_a.counts, entry_b.counts, wanted, **options)
         except InputError as error:
             raise InputError(f"{name}: {error}") from error
-    by_k = {k: holm([each.points[k].p_value for each in compared.values()]) for k in wanted}
-    runs = {name: ["+".join(entry.runs) for entry in sides] for name, sides in entries.items()}
+        compared[name], ids = comparison, comparison.problem_ids
+        run_a, run_b = ("+".join(entry.runs) for entry in (entry_a, entry_b))
+        about = {"a": a.label, "b": b.label, "run_a": run_a, "run_b": run_b, "benchmark": name}
+        rows += [
+            {**about, "k": k, "problems": len(ids), **vars(point)} for k, point in comparison.points.items()
+        ]
+        changes += [{"benchmark": name, **change} for change in _changes(entry_a, entry_b, ids)]
+    for k in wanted:
+        at_k = [row for row in rows if row["k"] == k]
+        for row, p_holm in zip(at_k, holm([row["p_value"] for row in at_k]), strict=True):
+            row["p_holm"] = float(p_holm)
     for side in (a, b):
         if alone := [name for name in side.entries if name not in shared]:
             remarks.append(f"Not compared, because only {side.label} has results: {', '.join(alone)}.")
@@ -95,26 +103,8 @@ def compare_methods(
         ks=wanted,
         compared=compared,
         entries=entries,
-        rows=[
-            {
-                "a": a.label,
-                "b": b.label,
-                "run_a": runs[name][0],
-                "run_b": runs[name][1],
-                "benchmark": name,
-                "k": point.k,
-                "problems": len(comparison.problem_ids),
-                **vars(point),
-                "p_holm": float(by_k[point.k][place]),
-            }
-            for place, (name, comparison) in enumerate(compared.items())
-            for point in comparison.points.values()
-        ],
-        changes=[
-            {"benchmark": name, **change}
-            for name, comparison in compared.items()
-            for change in _changes(*entries[name], comparison.problem_ids)
-        ],
+        rows=rows,
+        changes=changes,
         remarks=remarks,
     )
 
@@ -140,7 +130,7 @@ def _changes(entry_a: Entry, entry_b: Entry, ids: Iterable[str]) -> list[dict[st
 
 
 def comparison_document(
-    comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = CHANGES_SHOWN
+    comparison: MethodComparison, extra_notes: Sequence[str] = (), *, changes: int = 5
 ) -> Document:
     """Return the table of differences, the `changes` largest gains and losses by benchmark, and notes."""
     columns = [
@@ -206,12 +196,14 @@ def _changes_table(comparison: MethodComparison, most: int) -> Table:
     return table_of(rows, columns, title="problems with the largest changes", words=2, breaks=breaks)
 
 
-def comparison_notes(comparison: MethodComparison) -> list[str]:
-    """Return what has to be said of these runs and of what was compared, in sentences."""
-    notes = [*comparison.remarks]
+def comparison_notes(comparison: MethodComparison) -> Iterator[str]:
+    """Yield notes on the runs and on the problems that were compared."""
+    yield from comparison.remarks
     labels = comparison.label_a, comparison.label_b
     sides = [pair for pairs in comparison.entries.values() for pair in zip(labels, pairs, strict=True)]
-    notes += run_notes([entry for _, entry in sides]) + human_notes(sides) + judge_notes(sides)
+    yield from run_notes([entry for _, entry in sides])
+    yield from human_notes(sides)
+    yield from judge_notes(sides)
     warned: dict[str, dict[str, list[str]]] = {}
     for row in comparison.rows:
         if row["warning"]:
@@ -219,49 +211,46 @@ def comparison_notes(comparison: MethodComparison) -> list[str]:
             where.setdefault(row["benchmark"], []).append(str(row["k"]))
     for warning, where in warned.items():
         places = ", ".join(f"{benchmark} at k = {', '.join(ks)}" for benchmark, ks in where.items())
-        notes.append(f"(!) {places}: {warning}.")
+        yield f"(!) {places}: {warning}."
     for name, compared in comparison.compared.items():
         a, b = comparison.entries[name]
         if shared := [run for run in a.runs if run in b.runs]:
-            notes.append(
+            yield (
                 f"(!) {name}: {', '.join(shared)} is on both sides. The sides share samples, but intervals "
                 "and p-values assume independent samples."
             )
         if compared.only_a or compared.only_b:
-            notes.append(
+            yield (
                 f"{name}: {len(compared.only_a)} problems only in A and {len(compared.only_b)} only in B are "
                 f"excluded; {len(compared.problem_ids)} are compared."
             )
         if compared.left_out:
-            notes.append(f"{name}: {len(compared.left_out)} problems with too few samples are excluded.")
+            yield f"{name}: {len(compared.left_out)} problems with too few samples are excluded."
         if compared.thinned:
-            notes.append(
+            yield (
                 f"{name}: {compared.thinned} problems have more samples on one side. For p, wins and losses, "
                 "tagrpo uses equally many random samples from both sides, because the variance of an "
                 "estimate depends on its sample size. Values and intervals use all samples."
             )
         specs = {f"{side} ({label})": of.spec for side, label, of in zip("AB", labels, (a, b), strict=True)}
         if differing := settings_that_differ_in_effect(specs, among=("prompt.", "sampling.")):
-            notes.append(f"{name}: sampled with different settings: {'; '.join(differing)}.")
-    return notes
+            yield f"{name}: sampled with different settings: {'; '.join(differing)}."
 
 
-def _reading(comparison: MethodComparison) -> list[str]:
+def _reading(comparison: MethodComparison) -> Iterator[str]:
     """Say how the table was made, and what its brackets are."""
     number = len(comparison.compared)
     corrected = f", Holm-corrected over the {number} benchmarks at each k" if number > 1 else ""
-    paired = (
+    yield (
         "Differences are paired by problem. The interval for new problems is a t interval; p comes from "
         f"{FLIPS:,} sign flips (seed {SEED}){corrected}. The last three columns cover new "
         "samples on the same problems only, not other problems."
     )
     if any(row["lowest"] < row["highest"] for row in comparison.rows):
-        brackets = (
+        yield (
             "If grades are unknown or requested samples are missing, brackets show the lowest and "
             "highest possible difference; the intervals cover both."
         )
-        return [paired, brackets]
-    return [paired]
 
 
 def _p(value: float) -> str:

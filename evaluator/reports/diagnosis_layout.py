@@ -192,22 +192,20 @@ def _diversity(diagnosis: Diagnosis) -> Iterator[Block]:
     )
     means = diagnosis.tables["diversity_means"]
     differences = {(row["checkpoint"], row["series"]): row for row in means if row["minus"]}
-    none = {"value": None, "low": None, "high": None}
-    rows = []
-    for row in means:
-        if not row["minus"]:
-            minus = differences.get((row["checkpoint"], row["series"]), none)
-            rows.append({**row, **{f"minus_{name}": minus[name] for name in none}})
+
+    def minus(row: Row, name: str) -> float | None:
+        return differences.get((row["checkpoint"], row["series"]), {}).get(name)
+
     columns: Columns = [
         ("checkpoint", "checkpoint"),
         ("pairs", "series"),
         ("distance", "value", "{:.4f}".format),
         (INTERVAL, lambda row: span(row["low"], row["high"], "{:.4f}".format)),
-        ("minus original", "minus_value", "{:+.4f}".format),
-        (INTERVAL, lambda row: span(row["minus_low"], row["minus_high"], "{:.4f}".format)),
+        ("minus original", lambda row: minus(row, "value"), "{:+.4f}".format),
+        (INTERVAL, lambda row: span(minus(row, "low"), minus(row, "high"), "{:.4f}".format)),
         ("questions", "questions"),
     ]
-    yield table_of(rows, columns, words=2)
+    yield table_of([row for row in means if not row["minus"]], columns, words=2)
 
 
 def _cost(diagnosis: Diagnosis, label: str, tables: Mapping[str, Sequence[Row]]) -> Iterator[Block]:

@@ -68,7 +68,7 @@ def score_cell(score: MetricScore | None) -> str:
 
 
 def _scores(report: Report, k: int) -> Table:
-    printed = report.paper.rows(k) if report.paper else {}
+    printed = report.paper.figures.get(k, {}) if report.paper else {}
     columns = _columns(report, {key for figures in printed.values() for key in figures})
     rows = [
         (label, *(score_cell(report.score_at(label, column.key, k)) for column in columns))
@@ -81,7 +81,8 @@ def _scores(report: Report, k: int) -> Table:
     title = f"{report.metric.title(k)}, percent, with 95% intervals: {report.interval}"
     if report.paper and printed:
         source = report.paper.paper["source"]
-        title += f"; paper: {report.paper.name} in {source}, {joined(report.paper.labels(k))}"
+        places = dict.fromkeys(figure.label for figures in printed.values() for figure in figures.values())
+        title += f"; paper: {report.paper.name} in {source}, {joined([*places])}"
     heads = ("method", *(column.title for column in columns))
     return Table(heads, tuple(rows), title, breaks=tuple(breaks))
 
@@ -213,7 +214,7 @@ def _of_paper(model: PublishedModel, ks: Sequence[int]) -> list[dict[str, Any]]:
             "odd": figure.odd,
         }
         for k in ks
-        for method, figures in model.rows(k).items()
+        for method, figures in model.figures.get(k, {}).items()
         for key, figure in figures.items()
     ]
 
@@ -311,14 +312,13 @@ def _left_out(report: Report) -> Iterator[str]:
             )
 
 
-def run_notes(entries: Sequence[Entry]) -> list[str]:
-    """Return notes on the runs of a table: unfinished ones, neighbors, older graders."""
+def run_notes(entries: Sequence[Entry]) -> Iterator[str]:
+    """Yield notes on the runs of a table: unfinished ones, neighbors, older graders."""
     results = {result.run.id: result for entry in entries for result in entry.results}.values()
-    notes = []
     for result in results:
         if result.run.finished_at is None:
             drawn = least_and_most(result.counts.n)
-            notes.append(
+            yield (
                 f"Run {result.run.name} is not finished. The report uses its current samples ({drawn} per "
                 "problem)."
             )
@@ -326,21 +326,18 @@ def run_notes(entries: Sequence[Entry]) -> list[str]:
         names = [result.run.name for result in results if result.neighbors == number]
         hold = f"Runs {', '.join(names)} contain" if len(names) > 1 else f"Run {names[0]} contains"
         each = "s" * (number > 1) + " each" * (len(names) > 1)
-        notes.append(
+        yield (
             f"{hold} {number} neighbor{each}. Only the original questions count here; `tagrpo diagnose` "
             "compares both."
         )
     for version in sorted({result.grader_version for result in results}):
         ours = version_taking(answers_of(version))
         if version != ours and judge_of(version) is None:
-            notes.append(
-                f"Graded by {version}; this installation has {ours}. `tagrpo eval score RUN` grades again."
-            )
-    return notes
+            yield f"Graded by {version}; this installation has {ours}. `tagrpo eval score RUN` grades again."
 
 
-def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
-    """Return a note on people's grades: how many there are by label and benchmark, and whether they count."""
+def human_notes(lines: Sequence[tuple[str, Entry]]) -> Iterator[str]:
+    """Yield a note on people's grades: how many there are by label and benchmark, and whether they count."""
     counts = [
         (
             f"{label}, {entry.benchmark}: {entry.human:,}, {entry.overruled:,} of them different from the "
@@ -349,21 +346,18 @@ def human_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
         for label, entry in lines
         if entry.human
     ]
-    if not counts:
-        return []
-    number = sum(entry.human for _, entry in lines)
-    grades = f"{number:,} human grade{'s' * (number > 1)}"
-    what, way = ("used instead of the grader's", "grader ignores them")
-    if lines[0][1].grades == "grader":
-        what, way = "not counted", "human counts them"
-    return [f"{grades} {what} ({'; '.join(counts)}); --grades {way}."]
+    if counts:
+        number = sum(entry.human for _, entry in lines)
+        grades = f"{number:,} human grade{'s' * (number > 1)}"
+        what, way = "used instead of the grader's", "grader ignores them"
+        if lines[0][1].grades == "grader":
+            what, way = "not counted", "human counts them"
+        yield f"{grades} {what} ({'; '.join(counts)}); --grades {way}."
 
 
-def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
-    """Return a note on the grades of a judge model: how many there are, and what of pass@1 rests on them."""
+def judge_notes(lines: Sequence[tuple[str, Entry]]) -> Iterator[str]:
+    """Yield a note on the grades of a judge model: how many there are, and what of pass@1 rests on them."""
     judged = [(label, entry, entry.judged) for label, entry in lines if entry.judged is not None]
-    if not judged:
-        return []
     counts = [
         (
             f"{label}, {entry.benchmark}: {grades.grades:,} grades, {grades.correct:,} of them correct, "
@@ -372,12 +366,12 @@ def judge_notes(lines: Sequence[tuple[str, Entry]]) -> list[str]:
         for label, entry, grades in judged
     ]
     models = dict.fromkeys(grades.model for _, _, grades in judged)
-    note = (
-        f"Grades of the judge {', '.join(models)} are included ({'; '.join(counts)}) because --judge was "
-        "given. Judges make errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` measures the "
-        "error rate on labelled responses."
-    )
-    return [note]
+    if judged:
+        yield (
+            f"Grades of the judge {', '.join(models)} are included ({'; '.join(counts)}) because --judge was "
+            "given. Judges make errors: `tagrpo eval compare RUN --tool-grades --judge MODEL` measures the "
+            "error rate on labelled responses."
+        )
 
 
 def source_notes(report: Report) -> Iterator[str]:
@@ -450,23 +444,17 @@ def _unlike_the_paper(
     line: ReportLine, settings: Mapping[str, Any], layout: Sequence[PaperColumn]
 ) -> list[str]:
     """Say in what a line differs from its paper, as far as that tells its settings."""
-    spec = line.entry.spec
-    sampling, differences, drawn = spec.sampling, [], least_and_most(line.counts.n)
+    spec, differences, drawn = line.entry.spec, [], least_and_most(line.counts.n)
     if "n" in settings and f"{settings['n']:,}" != drawn:
         differences.append(f"{drawn} samples per problem")
     if is_imported(line.entry.run):
         differences.append("prompt and settings of another tool")
     else:
-        ours = {
-            "temperature": sampling.temperature,
-            "top_p": sampling.top_p,
-            "max_tokens": sampling.max_tokens,
-            "form": spec.prompt.form,
-        }
+        ours = {**dict(spec.sampling), "form": spec.prompt.form}
         differences += [
-            _SETTINGS[name].format(value)
-            for name, value in ours.items()
-            if settings.get(name, value) != value
+            words.format(ours[name])
+            for name, words in _SETTINGS.items()
+            if settings.get(name, ours[name]) != ours[name]
         ]
     sizes = {column.key: column.problems for column in layout}
     size = sizes.get(line.entry.benchmark)

@@ -141,7 +141,7 @@ RECORD = {
     "notes": [],
     "tags": ["a", "b"],
     "counts": {"accepted": 3, "rejected": 0},
-    "text": "two\nlines",
+    "text": "two\nlines :x:",
     "rows": [{"k": 1, "value": 0.5, "ends": [0.25, 0.75]}, {"k": 32, "value": None, "more": "x"}],
     "nested": {"kind": "llm", "sampling": {"temperature": 1.0, "stop": {"words": ["a"]}}},
     "deep": [{"name": "one", "inner": [{"a": "x\ny"}]}],
@@ -157,7 +157,7 @@ def test_text_has_the_values_of_json_in_lines_tables_and_sections(capsys):
         "questions  1,234",
         "rate       0.1235",
         "counts     accepted=3, rejected=0",
-        *("", "text", "two", "lines"),
+        *("", "text", "two", "lines :x:"),
         *(
             "",
             "rows",

@@ -99,9 +99,12 @@ def find_function(place: str) -> Any:
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported when they are used; `places` has each as MODULE.COMMAND."""
+    """A group whose commands are imported when they are used.
 
-    def __init__(self, *, places: Iterable[str] = COMMANDS, **settings: Any) -> None:
+    `places` has each command as MODULE.COMMAND, and each group below it by its name.
+    """
+
+    def __init__(self, *, places: Iterable[str] = (*COMMANDS, *GROUPS), **settings: Any) -> None:
         shared = {"no_args_is_help": True, "rich_markup_mode": None, "context_settings": SETTINGS}
         super().__init__(**{**settings, **shared})
         self._places = {place.rpartition(".")[2]: place for place in places}
@@ -116,27 +119,19 @@ class LazyGroup(TyperGroup):
 class Tree(LazyGroup):
     """The root. Its help imports no command."""
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return [*super().list_commands(ctx), *GROUPS]
-
-    def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in GROUPS:
-            return super().get_command(ctx, cmd_name)
-        help, example, modules = GROUPS[cmd_name]
-        places = [f"{module}.{name}" for module, names in modules.items() for name in names.split()]
-        return LazyGroup(name=cmd_name, help=help, epilog=f"Example: {example}", places=places)
-
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        for title, entries in (
-            ("Commands", zip(super().list_commands(ctx), COMMANDS.values(), strict=True)),
-            ("Groups of commands", ((name, help) for name, (help, *_) in GROUPS.items())),
-        ):
+        groups = {name: help for name, (help, *_) in GROUPS.items()}
+        for title, entries in (("Commands", COMMANDS), ("Groups of commands", groups)):
             with formatter.section(title):
-                formatter.write_dl(list(entries))
+                formatter.write_dl([(place.rpartition(".")[2], help) for place, help in entries.items()])
 
 
 @cache
 def _load(place: str) -> Any:
+    if place in GROUPS:
+        help, example, modules = GROUPS[place]
+        places = [f"{module}.{name}" for module, names in modules.items() for name in names.split()]
+        return LazyGroup(name=place, help=help, epilog=f"Example: {example}", places=places)
     alone = typer.Typer(add_completion=False, rich_markup_mode=None, context_settings=SETTINGS)
     function = find_function(place)
     verb = getattr(function, "verb", None)

@@ -95,7 +95,7 @@ def forget_stdout() -> None:
 def _console(*, stderr: bool = False) -> "console.Console":
     """Return a console on the current stdout or stderr (tests replace them); a piped table is not folded."""
     width = None if stderr or sys.stdout.isatty() else PIPED_WIDTH
-    return console.Console(stderr=stderr, highlight=False, width=width)
+    return console.Console(stderr=stderr, highlight=False, emoji=False, width=width)
 
 
 def write_line(line: str) -> None:
@@ -305,10 +305,7 @@ class Terminal:
             say(*parts)
 
     def show(self, record: Mapping[str, Any], *notes: Part, hidden: Collection[str] = ()) -> None:
-        """Print the record as one JSON object, or as text with the same names (but those hidden), then notes.
-
-        Instead of `after` a note says how the list continues.
-        """
+        """Print the record as one JSON object, or as text with the same names except `hidden`, then notes."""
         if self.as_json:
             write_json(record)
             return
@@ -317,10 +314,7 @@ class Terminal:
             for name, value in record.items()
             if name not in hidden
         }
-        after = None
-        if not isinstance(values.get("after"), dict):  # those are counts of a rejudging
-            after = values.pop("after", None)
-        say(*record_parts(values), *notes, next_page(after))
+        say(*record_parts(values), *notes)
 
     def rows(
         self, key: str, rows: Sequence[Any], columns: str, *notes: Part, empty: str | None = None, **more: Any

@@ -254,7 +254,8 @@ def show(
         named = [f"{id}: {images[id]}" for id in place.images]
         record |= {"question": place.text, "answer": place.answer, "images": named}
     gated = "a gated benchmark: questions, gold answers and responses are not shown"
-    terminal.show(record, None if records else "no such samples", gated if secret else None)
+    notes = [None if records else "no such samples", gated if secret else None]
+    terminal.show(record, *notes, output.next_page(record["after"]), hidden=("after",))
 
 
 def label(

@@ -374,9 +374,10 @@ def _list_rescued(run: str, record: "reading.Record", rescued: str, after: str |
         {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}
         for each in page[:limit]
     ]
-    report: dict[str, Any] = {"run": run, "totals": {**asdict(totals), **shares}, "questions": questions}
-    report["after"] = page[limit - 1].question_id if len(page) > limit else None
-    terminal.show(report, "", *totals.sentences(), hidden=("totals",))
+    behind = page[limit - 1].question_id if len(page) > limit else None
+    report = {"run": run, "totals": {**asdict(totals), **shares}, "questions": questions, "after": behind}
+    notes = ["", *totals.sentences(), output.next_page(behind)]
+    terminal.show(report, *notes, hidden=("totals", "after"))
 
 
 def _add(target: str | None) -> None:

@@ -42,33 +42,17 @@ class PublishedModel:
 
     name: str
     paper: Mapping[str, Any]  # its file
-    figures: Mapping[tuple[str, str, int], Figure]  # by method, column key and k
+    figures: dict[int, dict[str, dict[str, Figure]]]  # by k, method and column key
 
     @property
     def ks(self) -> tuple[int, ...]:
-        return tuple(sorted({k for _, _, k in self.figures}))
+        return tuple(sorted(self.figures))
 
     @property
     def layout(self) -> tuple[PaperColumn, ...]:
         """The columns in which the paper has figures of the model."""
-        printed = {column for _, column, _ in self.figures}
+        printed = {column for rows in self.figures.values() for row in rows.values() for column in row}
         return tuple(column for column in _columns(self.paper) if column.key in printed)
-
-    def rows(self, k: int) -> dict[str, dict[str, Figure]]:
-        """Return the figures at k by method and column key, in the paper's order."""
-        return {
-            method: {
-                column.key: self.figures[method, column.key, k]
-                for column in self.layout
-                if (method, column.key, k) in self.figures
-            }
-            for method in dict.fromkeys(method for method, _, at in self.figures if at == k)
-        }
-
-    def labels(self, k: int) -> tuple[str, ...]:
-        """Return the names of the tables that print figures at k, such as `Table 1`."""
-        tables = (table for table in self.paper["tables"] if table["model"] == self.name and k in table["k"])
-        return tuple(dict.fromkeys(table["label"] for table in tables))
 
     def flags(self, ks: Sequence[int]) -> list[str]:
         """Return what a reader of the figures at some k should know."""
@@ -89,8 +73,7 @@ def papers() -> tuple[dict[str, Any], ...]:
 @cache
 def models() -> dict[str, PublishedModel]:
     """Return all models that a paper prints figures of, by name."""
-    figures: dict[str, dict[tuple[str, str, int], Figure]] = {}
-    paper_of: dict[str, Mapping[str, Any]] = {}
+    models: dict[str, PublishedModel] = {}
     for paper in papers():
         odd = {
             (model, method, column, k)
@@ -101,14 +84,14 @@ def models() -> dict[str, PublishedModel]:
         }
         for table in paper["tables"]:
             model, label = table["model"], table["label"]
-            paper_of[model] = paper
+            figures = models.setdefault(model, PublishedModel(model, paper, {})).figures
             places = [(column, k) for column in table["columns"] for k in table["k"]]
             for method, row in table["rows"].items():
                 # A row has one figure for each column and k. The first of several tables takes precedence.
-                for place, printed in zip(places, row.split(), strict=True):
-                    figure = Figure(printed.strip("*_"), label, (model, method, *place) in odd)
-                    figures.setdefault(model, {}).setdefault((method, *place), figure)
-    return {name: PublishedModel(name, paper, figures[name]) for name, paper in paper_of.items()}
+                for (column, k), printed in zip(places, row.split(), strict=True):
+                    figure = Figure(printed.strip("*_"), label, (model, method, column, k) in odd)
+                    figures.setdefault(k, {}).setdefault(method, {}).setdefault(column, figure)
+    return models
 
 
 def _columns(paper: Mapping[str, Any]) -> tuple[PaperColumn, ...]:
