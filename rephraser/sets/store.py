@@ -218,7 +218,6 @@ def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry
 class VerifyReport(NamedTuple):
     """Result of a verification: the hash of the present members, and one sentence for each problem."""
 
-    header: SetHeader
     derived_hash: str
     problems: list[str]
 
@@ -258,7 +257,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
         problems.append(f"{stored} neighbors are stored, but {counted['neighbors']} belong to its questions")
     if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
         problems.append(f"its parent {header.parent_id} is missing")
-    return VerifyReport(header, derived, problems)
+    return VerifyReport(derived, problems)
 
 
 def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:
