@@ -24,15 +24,7 @@ def usual_distance(proposers: Iterable[str]) -> float:
     return 0.0 if set(proposers) == {"rules"} else MIN_DISTANCE
 
 
-class ProposerSampling(PublishedSampling, Sampling):
-    """How a proposer's answers are drawn."""
-
-    temperature: float = Field(1.0, ge=0, le=10, description="Sampling temperature.")
-    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
-    max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens per reply.")
-
-
-class LlmProposer(ProposerSampling, Model):
+class LlmProposer(PublishedSampling, Sampling, Model):
     """A model rephrases the questions."""
 
     leading: ClassVar[str] = "kind"
@@ -46,19 +38,19 @@ class LlmProposer(ProposerSampling, Model):
     content_attempts: int = Field(3, ge=1, le=20)
     """Maximum attempts per request if replies are unusable."""
     min_distance: float = Field(MIN_DISTANCE, ge=0, le=1, description=_MIN_DISTANCE)
+    temperature: float = Field(1.0, ge=0, le=10, description="Sampling temperature.")
+    top_p: float = Field(1.0, gt=0, le=1, description="Nucleus sampling probability; 1 is off.")
+    max_tokens: int = Field(4096, ge=1, le=10_000_000, description="Maximum tokens per reply.")
 
 
-class _WithoutModel(Config):
-    min_distance: float = Field(0.0, ge=0, le=1, description=_MIN_DISTANCE)
-
-
-class RulesProposer(_WithoutModel):
+class RulesProposer(Config):
     """Rules of English wording rephrase the questions; no model is asked."""
 
     kind: Literal["rules"]
+    min_distance: float = Field(0.0, ge=0, le=1, description=_MIN_DISTANCE)
 
 
-class FileProposer(_WithoutModel):
+class FileProposer(Config):
     """Candidates that you have."""
 
     kind: Literal["file"]
@@ -70,6 +62,7 @@ class FileProposer(_WithoutModel):
     strategy: str = Field("file", pattern=r"^[a-z][a-z0-9_-]{0,39}$")
     """Name for these candidates, such as harder, easier, choice or cloze. Publishing, exports and training
     can select neighbors by this name."""
+    min_distance: float = Field(0.0, ge=0, le=1, description=_MIN_DISTANCE)
 
 
 class SolverPrompt(PromptConfig):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from enum import StrEnum
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from typing import Any
 
 from evaluator.grading.extraction import after_thinking
 from rephraser.checks.structure import MARKUP, check_chatter
@@ -30,12 +30,8 @@ class ParseResult(StrEnum):
     MALFORMED = "no readable candidate"
 
 
-class Parsed(NamedTuple):
-    """The usable candidates of a reply, at most as many as requested, and what is wrong if some lack."""
-
-    candidates: tuple[str, ...]
-    outcome: ParseResult
-
+Parsed = tuple[tuple[str, ...], ParseResult]
+"""The usable candidates of a reply, at most as many as requested, and what is wrong if some lack."""
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
 # Text between two tags where an echo or a model thinking aloud repeats the request's words.
@@ -67,22 +63,22 @@ def parse_candidates(reply: Choice, *, question: str, count: int) -> Parsed:
     """
     candidates, outcome = _parse(reply.text, question, count, truncated=reply.finish_reason == "length")
     refused = reply.finish_reason in {"content_filter", "refusal"}
-    return Parsed(candidates, ParseResult.REFUSED if refused else outcome)
+    return candidates, ParseResult.REFUSED if refused else outcome
 
 
 def _parse(text: str, question: str, count: int, *, truncated: bool) -> Parsed:
     body = after_thinking(text)
     if body is None:
-        return Parsed((), ParseResult.TRUNCATED)
+        return (), ParseResult.TRUNCATED
     if not (body := body.strip()):
-        return Parsed((), ParseResult.EMPTY)
+        return (), ParseResult.EMPTY
     if not (items := list(filter(None, map(_clean, _read(body, question, count, truncated))))):
         outcome = ParseResult.TRUNCATED if truncated else ParseResult.MALFORMED
         if _REFUSAL.match(body):
             outcome = ParseResult.REFUSED
         elif _repeats_prompt(body) or skeleton(body) == skeleton(question):
             outcome = ParseResult.ECHOED
-        return Parsed((), outcome)
+        return (), outcome
     usable: dict[str, str] = {}
     faults: set[ParseResult] = set()
     for item in items:
@@ -96,13 +92,13 @@ def _parse(text: str, question: str, count: int, *, truncated: bool) -> Parsed:
             usable.setdefault(skeleton(item), item)
     candidates = tuple(usable.values())[:count]
     if len(candidates) == count:
-        return Parsed(candidates, ParseResult.OK)
+        return candidates, ParseResult.OK
     if truncated:
-        return Parsed(candidates, ParseResult.TRUNCATED)
+        return candidates, ParseResult.TRUNCATED
     if candidates:
-        return Parsed(candidates, ParseResult.PARTIAL)
+        return candidates, ParseResult.PARTIAL
     order = (ParseResult.ECHOED, ParseResult.LANGUAGE, ParseResult.REFUSED)
-    return Parsed((), next((fault for fault in order if fault in faults), ParseResult.MALFORMED))
+    return (), next((fault for fault in order if fault in faults), ParseResult.MALFORMED)
 
 
 def _repeats_prompt(text: str) -> bool:

@@ -74,9 +74,10 @@ def judge_cases(spec: RunSpec, grader: Grader, cases: Sequence[Case]) -> list[di
     golds, rule = [case.question.answer for case in cases], spec.rule
     if cases[0].question.kind is AnswerKind.CODE:  # then all questions of the run ask for programs
         rule = rule_for_programs(rule)
-        clusterings = [
-            _cluster_programs(grader, gold, *each) for gold, each in zip(golds, sides, strict=True)
-        ]
+        clusterings = []
+        for gold, (original, drawn) in zip(golds, sides, strict=True):
+            programs = [GradeCase(text or "", gold, AnswerKind.CODE) for text in (*original, *drawn)]
+            clusterings.append(cluster_programs(grader.grade_many(programs), len(original)))
     else:
         texts = [tuple(answer or None for side in each for answer in side) for each in sides]
         clusterings = grader.cluster_many(list(map(ClusterJob, texts, golds)))
@@ -86,15 +87,6 @@ def judge_cases(spec: RunSpec, grader: Grader, cases: Sequence[Case]) -> list[di
         evidence = _evidence(spec, case, clustering, counts)
         verdicts.append(judge_counts(counts, evidence, rule, last=case.last))
     return verdicts
-
-
-def _cluster_programs(
-    grader: Grader, gold: str, original: Sequence[str | None], drawn: Sequence[str | None]
-) -> Clustering:
-    """Return the classes of programs, by the tests of their question."""
-    texts = [*original, *drawn]
-    grades = iter(grader.grade_many([GradeCase(text, gold, AnswerKind.CODE) for text in texts if text]))
-    return cluster_programs([next(grades) if text else None for text in texts], len(original))
 
 
 def _evidence(spec: RunSpec, case: Case, clustering: Clustering, counts: AnswerCounts) -> dict[str, Any]:

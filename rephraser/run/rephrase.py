@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 from sqlalchemy import Row
@@ -79,11 +79,12 @@ async def rephrase_run(
         asked = QuestionWork(run.id, spec, judging, asker, question, images)
         for round_number in range(spec.rounds):
             await asked.compare()
-            missing = await asked.missing(round_number)
-            if not (wanted := sum(missing["slots"])):
+            slots, avoid = await asked.missing(round_number)
+            if not (wanted := sum(slots)):
                 break
             if spec.proposer == "llm":
-                await asked.propose(round_number, **missing)
+                for strategy, count in enumerate(slots):
+                    await asked.propose(round_number, strategy, count, avoid)
                 continue
             texts = propose_without_model(question, len(asked.proposed) + wanted)
             if not await asked.add(texts, round_number):
@@ -135,13 +136,18 @@ class QuestionWork:
     proposed: dict[str, CheckedRow] = field(default_factory=dict)
     failed: Failed | None = None
     _failed_strategies: set[int] = field(default_factory=set)
-    _original: asyncio.Task[Answers] | None = None
+
+    @cached_property
+    def original(self) -> asyncio.Task[Answers]:
+        """The answers to the question itself, sampled once they are needed."""
+        samples = self.spec.rule.original_samples
+        return asyncio.create_task(self._answers(self.question.id, self.question.text, samples))
 
     async def read_candidates(self) -> Sequence[Row[Any]]:
         """Return the candidates of the question as they are stored, edited ones too."""
         return await self.asker.store.read(read_candidates, self.run_id, self.question.id)
 
-    async def missing(self, round_number: int) -> dict[str, Any]:
+    async def missing(self, round_number: int) -> tuple[list[int], list[Earlier]]:
         """Return how many candidates each strategy still has to propose, and what to keep away from.
 
         The latter are the latest proposed candidates, with the reason why one failed.
@@ -160,29 +166,22 @@ class QuestionWork:
             strategies = zip(self.spec.strategies, self.spec.slots(), strict=True)
             missing = [max(0, wanted - filled.count(made_by.name)) for made_by, wanted in strategies]
             compared = any("counts" in each.evidence for each in stored)
-            closed = compared and cannot_read(await self._answers_to_question(), self.spec.rule)
+            closed = compared and cannot_read(await asyncio.shield(self.original), self.spec.rule)
             useless = range(len(missing)) if closed else self._failed_strategies
             slots = [0 if place in useless else count for place, count in enumerate(missing)]
             return {"slots": slots, "avoid": {str(ordinal): reasons.get(ordinal) for ordinal in latest}}
 
         result: dict[str, Any] = await self.asker.once(f"round {round_number} of {self.question.id}", look)
-        return result
+        texts = {str(each.proposal["ordinal"]): each.candidate["text"] for each in self.proposed.values()}
+        avoid = [(texts[place], reason) for place, reason in result["avoid"].items() if place in texts]
+        return result["slots"], avoid
 
-    async def propose(self, round_number: int, slots: Sequence[int], avoid: Mapping[str, str | None]) -> None:
-        """Ask for the candidates of a round, check and store them.
+    async def propose(self, round_number: int, strategy: int, count: int, avoid: Sequence[Earlier]) -> None:
+        """Add up to `count` candidates by one strategy; unusable replies are asked for again.
 
         A request names what to avoid of earlier rounds, and what its own strategy proposed in this one, so
         that it stays the same if another strategy's request is sent again.
         """
-        texts = {str(each.proposal["ordinal"]): each.candidate["text"] for each in self.proposed.values()}
-        earlier = [(texts[place], reason) for place, reason in avoid.items() if place in texts]
-        for strategy, count in enumerate(slots):
-            await self._propose_by(strategy, count, round_number, earlier)
-
-    async def _propose_by(
-        self, strategy: int, count: int, round_number: int, avoid: Sequence[Earlier]
-    ) -> None:
-        """Add up to `count` candidates by one strategy; unusable replies are asked for again."""
         spec, question, earlier = self.spec, self.question, list(avoid)
         for attempt in range(spec.content_attempts):
             if not count:
@@ -265,7 +264,7 @@ class QuestionWork:
         if spec.premises is not None and self.question.kind is not AnswerKind.CODE:
             premises = await self._ask_premises(spec.premises, id, text)
         findings = [each for each in findings if not each["name"].startswith("premise_")]
-        original = await self._answers_to_question()
+        original = await asyncio.shield(self.original)
         closed = cannot_read(original, spec.rule)
         for look, samples in enumerate(spec.rule.looks):
             drawn = await self._answers(id, text, 0 if closed else samples)
@@ -295,12 +294,6 @@ class QuestionWork:
             if premises.outcome != UNREADABLE:
                 return premises
         return Premises()
-
-    async def _answers_to_question(self) -> Answers:
-        if self._original is None:
-            samples = self.spec.rule.original_samples
-            self._original = asyncio.create_task(self._answers(self.question.id, self.question.text, samples))
-        return await asyncio.shield(self._original)
 
     async def _answers(self, subject_id: str, text: str, samples: int) -> Answers:
         """Return each solver's share of the first `samples` answers to a text."""

@@ -1,6 +1,5 @@
 """Changes between two versions, as counts, page by page, and complete."""
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -65,15 +64,9 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
         for item in session.execute(proposed.where(StandingRow.run_id == run["id"]))
     }
 
-    def list_one_sided(changes: list[Change], now: Mapping[str, str | None]) -> list[dict[str, Any]]:
-        return [
-            {
-                "question_id": change.question_id,
-                "neighbor": asdict(change.neighbor),
-                "now": now.get(change.neighbor.candidate_id),
-            }
-            for change in changes
-        ]
+    def one_sided(change: Change) -> dict[str, Any]:
+        now = standing.get(change.neighbor.candidate_id) if change.after is None else None
+        return {"question_id": change.question_id, "neighbor": asdict(change.neighbor), "now": now}
 
     old, new = _orders(session, before.id), _orders(session, after.id)
     return {
@@ -82,8 +75,8 @@ def diff(session: Session, a: str, b: str) -> dict[str, Any]:
         "same": before.content_hash == after.content_hash,
         "questions_added": _only_in(session, after.id, before.id),
         "questions_removed": _only_in(session, before.id, after.id),
-        "neighbors_added": list_one_sided(added, {}),
-        "neighbors_removed": list_one_sided(removed, standing),
+        "neighbors_added": list(map(one_sided, added)),
+        "neighbors_removed": list(map(one_sided, removed)),
         "neighbors_changed": [
             {
                 "question_id": change.question_id,

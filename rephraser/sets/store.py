@@ -89,7 +89,7 @@ def find_set(session: Session, reference: str) -> SetHeader:
     name, at, version = reference.partition("@")
     versions = list_sets(session, name)
     if not versions and not at and reference.startswith(_ID_PREFIX):
-        by_id = _headers(session, NeighborSetRow.id.startswith(reference, autoescape=True))
+        by_id = [header for header in list_sets(session) if header.id.startswith(reference)]
         if len(by_id) > 1:
             ids = ", ".join(header.id for header in by_id)
             raise NotFoundError(f"several sets have ids that start with {reference!r}: {ids}.")
@@ -115,7 +115,16 @@ def find_set(session: Session, reference: str) -> SetHeader:
 
 def list_sets(session: Session, name: str | None = None) -> list[SetHeader]:
     """Return the headers of all versions (of one name), by name and version."""
-    return _headers(session, *(() if name is None else (NeighborSetRow.name == name,)))
+    tags: dict[str, list[str]] = {}
+    for set_row, tag_name in session.execute(
+        select(NeighborSetTagRow.set_id, NeighborSetTagRow.tag).order_by(NeighborSetTagRow.tag)
+    ):
+        tags.setdefault(set_row, []).append(tag_name)
+    query = select(*(getattr(NeighborSetRow, name) for name in _HEADER))
+    if name is not None:
+        query = query.where(NeighborSetRow.name == name)
+    rows = session.execute(query.order_by(NeighborSetRow.name, NeighborSetRow.version))
+    return [SetHeader(**row._mapping, tags=tuple(tags.get(row.id, ()))) for row in rows]
 
 
 def load_set(session: Session, reference: str) -> NeighborSet:
@@ -187,19 +196,6 @@ def untag(session: Session, name: str, tag_name: str) -> None:
         raise NotFoundError(f"set {name!r} has no tag {tag_name!r}.")
 
 
-def _headers(session: Session, *where: Any) -> list[SetHeader]:
-    tags: dict[str, list[str]] = {}
-    for set_row, tag_name in session.execute(
-        select(NeighborSetTagRow.set_id, NeighborSetTagRow.tag).order_by(NeighborSetTagRow.tag)
-    ):
-        tags.setdefault(set_row, []).append(tag_name)
-    columns = (getattr(NeighborSetRow, name) for name in _HEADER)
-    rows = session.execute(
-        select(*columns).where(*where).order_by(NeighborSetRow.name, NeighborSetRow.version)
-    )
-    return [SetHeader(**row._mapping, tags=tuple(tags.get(row.id, ()))) for row in rows]
-
-
 def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry]) -> None:
     questions: list[dict[str, Any]] = []
     members: list[dict[str, Any]] = []
@@ -222,7 +218,6 @@ def _insert_members(session: Session, header_id: str, entries: Iterable[SetEntry
 class VerifyReport(NamedTuple):
     """Result of a verification: the hash of the present members, and one sentence for each problem."""
 
-    header: SetHeader
     derived_hash: str
     problems: list[str]
 
@@ -262,7 +257,7 @@ def verify(session: Session, reference: str) -> VerifyReport:
         problems.append(f"{stored} neighbors are stored, but {counted['neighbors']} belong to its questions")
     if header.parent_id is not None and session.get(NeighborSetRow, header.parent_id) is None:
         problems.append(f"its parent {header.parent_id} is missing")
-    return VerifyReport(header, derived, problems)
+    return VerifyReport(derived, problems)
 
 
 def _find_unproposed(session: Session, header: SetHeader, entries: list[SetEntry]) -> list[str]:

@@ -157,14 +157,14 @@ def rule_for_programs(rule: OverlapRule) -> OverlapRule:
     return replace(rule, reject_original_top=max(1, ceil(_REJECT_SHARE * rule.original_samples)))
 
 
-def cluster_programs(grades: Sequence[Grade | None], original: int) -> Clustering:
+def cluster_programs(grades: Sequence[Grade], original: int) -> Clustering:
     """Return the classes of programs: first those of the question, `original` of them, then the candidate's.
 
-    None is a response without a program; unknown grades are unsettled.
+    A response without a program has no class; unknown grades are unsettled.
     """
     classes, assignment, unsettled = [PASSING, FAILING], list[int | None](), list[int]()
     for place, grade in enumerate(grades):
-        if grade is None or grade.reason == "no answer found":
+        if grade.reason == "no answer found":
             assignment.append(None)
         elif grade.value is GradeValue.CORRECT:
             assignment.append(0)

@@ -20,8 +20,7 @@ def tagged(text: str) -> str:
 
 
 def parse(text: str, count: int = 1, *, truncated: bool = False) -> tuple[tuple[str, ...], ParseResult]:
-    parsed = parse_candidates(Choice(text, "length" if truncated else "stop"), question=QUESTION, count=count)
-    return parsed.candidates, parsed.outcome
+    return parse_candidates(Choice(text, "length" if truncated else "stop"), question=QUESTION, count=count)
 
 
 @pytest.mark.parametrize(

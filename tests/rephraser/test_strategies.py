@@ -52,10 +52,10 @@ def test_an_echo_of_the_request_is_no_candidate_and_does_not_hide_one():
     for structured in (False, True):
         echo = user(structured=structured)
         alone = parse_candidates(Choice(echo, "stop"), question=QUESTION, count=1)
-        assert (alone.candidates, alone.outcome) == ((), ParseResult.ECHOED)
+        assert alone == ((), ParseResult.ECHOED)
     answered = user() + "\n\n<rephrasing>Add one to $\\frac{1}{2}$.</rephrasing>"
-    parsed = parse_candidates(Choice(answered, "stop"), question=QUESTION, count=1)
-    assert parsed.candidates == ("Add one to $\\frac{1}{2}$.",)
+    parsed, _ = parse_candidates(Choice(answered, "stop"), question=QUESTION, count=1)
+    assert parsed == ("Add one to $\\frac{1}{2}$.",)
 
 
 @pytest.mark.parametrize(

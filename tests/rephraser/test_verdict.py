@@ -217,14 +217,14 @@ def grade(*, passes: bool) -> Grade:
     return Grade(value, "how", "tests passed" if passes else "tests failed")
 
 
-def verdict(original: list[Grade | None], candidate: list[Grade | None]) -> Verdict:
+def verdict(original: list[Grade], candidate: list[Grade]) -> Verdict:
     rule = rule_for_programs(OverlapRule())
     clustering = cluster_programs([*original, *candidate], len(original))
     counts = count_classes([""] * len(original), [""] * len(candidate), clustering)
     return judge(counts, rule).verdict
 
 
-def programs(right: int, wrong: int) -> list[Grade | None]:
+def programs(right: int, wrong: int) -> list[Grade]:
     return [*[grade(passes=True)] * right, *[grade(passes=False)] * wrong]
 
 
