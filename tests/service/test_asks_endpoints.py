@@ -51,6 +51,11 @@ GEMINI, ANTHROPIC = "gemini/gemini-2.0-flash", "anthropic/claude-3-5-sonnet-2024
         (GEMINI, 200, '{"candidates": [{', kinds.INVALID_ANSWER, None),
         (GEMINI, 200, "{}", kinds.INVALID_ANSWER, None),
         (ANTHROPIC, 200, "{}", kinds.INVALID_ANSWER, None),
+        (ANTHROPIC, 200, "[]", kinds.INVALID_ANSWER, None),
+        (ANTHROPIC, 200, '{"content": null}', kinds.INVALID_ANSWER, None),
+        (ANTHROPIC, 200, '{"content": [[]]}', kinds.INVALID_ANSWER, None),
+        (VLLM, 200, "5", kinds.INVALID_ANSWER, None),
+        (VLLM, 200, "null", kinds.INVALID_ANSWER, None),
     ],
 )
 async def test_replies_of_other_providers_are_classified(

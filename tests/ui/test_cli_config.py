@@ -235,6 +235,18 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         (TrainConfig, "", ["loss=none"], "loss is 'none'; give a table."),
         (
             TrainConfig,
+            "",
+            ["settings.k=x"],
+            "settings.k: 'x' cannot be used (Input should be a valid",
+        ),
+        (
+            TrainConfig,
+            "[recipe]\nname='ta'\n[recipe.settings]\nint = true",
+            [],
+            "0.toml:4: settings.int: True",
+        ),
+        (
+            TrainConfig,
             "[trainer]\nsave_freq = 5",
             [],
             "0.toml:2: trainer.save_freq: unknown setting. Settings of verl start with `verl.`: verl.",
