@@ -148,19 +148,15 @@ class _Timed(RawIOBase):
 
     def __init__(self, end: socket.socket, deadline: float) -> None:
         end.setblocking(False)  # a timeout of the socket would take twice as many system calls
-        self._end, self._deadline = end, deadline
-        self._input, self._output = select.poll(), select.poll()
-        self._input.register(end, select.POLLIN)
-        self._output.register(end, select.POLLOUT)
+        self._end, self._deadline, self._ready = end, deadline, select.poll()
 
     def readable(self) -> bool:
         return True
 
-    def writable(self) -> bool:
-        return True
+    writable = readable
 
     def readinto(self, buffer: Any) -> int:
-        self._wait(self._input)
+        self._wait(select.POLLIN)
         return self._end.recv_into(buffer)
 
     def write(self, data: Any) -> int:
@@ -168,11 +164,12 @@ class _Timed(RawIOBase):
             try:
                 return self._end.send(data)
             except BlockingIOError:
-                self._wait(self._output)
+                self._wait(select.POLLOUT)
 
-    def _wait(self, ready: select.poll) -> None:
+    def _wait(self, event: int) -> None:
+        self._ready.register(self._end, event)
         left = self._deadline - time.monotonic()
-        if left <= 0 or not ready.poll(left * 1000):
+        if left <= 0 or not self._ready.poll(left * 1000):
             raise TimeoutError
 
 
