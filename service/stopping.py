@@ -88,17 +88,14 @@ def run_until_signal(
 ) -> None:
     """Answer requests until Ctrl-C or SIGTERM, then return, with the socket closed.
 
-    `ready` is called once these signals are handled. uvicorn raises the signal again when it has ended, which
-    must not end us as a failure.
+    `ready` is called once these signals raise `KeyboardInterrupt`. uvicorn raises the signal again when it
+    has ended, which must not end us as a failure.
     """
-    # The handler raises KeyboardInterrupt.
     before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
     try:
-        ready()
-        server.run(sockets=[listening])
-    except KeyboardInterrupt:
-        pass
+        with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):
+            ready()
+            server.run(sockets=[listening])
     finally:
-        listening.close()
         for number, handler in before.items():
             signal.signal(number, handler)
