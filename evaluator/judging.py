@@ -39,7 +39,7 @@ from service.errors import InputError
 from service.hashing import content_hash, content_id, derive_seed
 from service.models.estimate import Estimate, between, priced, tokens
 from service.models.settings import PromptSpec
-from service.runs.spending import hold_cap, read_ledger
+from service.runs.progress import hold_cap, read_ledger
 from service.runs.store import Run, check_name, keep_config, open_run
 from service.telling import TellStage
 

@@ -27,7 +27,7 @@ from evaluator.grading.extraction import LONGEST_RESPONSE
 from evaluator.grading.grader import Desk
 from service.errors import InputError
 from service.hashing import whole_characters
-from service.web import run_until_signal
+from service.stopping import run_until_signal
 
 _PROBLEMS_NAMED = 5
 _BODIES = 8

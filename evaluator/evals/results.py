@@ -35,8 +35,7 @@ from evaluator.passk.estimators import Floats, pass_at_k
 from evaluator.passk.majority import AT_RANDOM
 from service.database import Database
 from service.errors import InputError
-from service.runs.progress import frequent_errors, progress_of
-from service.runs.spending import known_cost
+from service.runs.progress import frequent_errors, known_cost, progress_of
 from service.runs.store import Run, find_run
 
 

@@ -39,7 +39,7 @@ from service.hashing import derive_seed
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
 from service.models.settings import NO_RAW_IMAGES
 from service.questions.images import Image, load_images, store_images
-from service.runs.spending import hold_cap
+from service.runs.progress import hold_cap
 from service.runs.store import Run, check_name, keep_config
 from service.telling import TellStage
 

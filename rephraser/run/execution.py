@@ -37,7 +37,7 @@ from service.models.access import Model
 from service.models.estimate import IMAGE_TOKENS, SHORT_ANSWER, Estimate, between, priced, scaled, tokens
 from service.models.settings import PromptSpec, Sampling
 from service.questions.question import Question
-from service.runs.spending import hold_cap
+from service.runs.progress import hold_cap
 from service.runs.store import Run, keep_config, list_runs, open_run, run_question_ids
 from service.telling import TellStage
 

@@ -15,8 +15,7 @@ from rephraser.tables import CandidateFindingRow, ProposalRow, StandingRow, Verd
 from rephraser.verdict import Verdict
 from rephraser.views.questions import find_suspects
 from service.asks.tables import AskRow
-from service.runs.progress import frequent_errors, progress_of
-from service.runs.spending import known_cost
+from service.runs.progress import frequent_errors, known_cost, progress_of
 from service.runs.store import Run, list_runs
 from service.runs.tables import RunQuestionRow
 

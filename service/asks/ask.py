@@ -19,7 +19,7 @@ from service.asks.servers import Endpoint
 from service.asks.store import NO_ROOM, UNSENT, Ended, Store
 from service.asks.tables import ANSWERED, FAILED, FINAL
 from service.models.access import Budget
-from service.runs.spending import read_account
+from service.runs.progress import read_account
 
 BUDGET, REQUESTS, FAILING, INTERRUPTED, ENOUGH = "budget", "requests", "failing", "interrupted", "enough"
 """Why a run stops before its tasks are done, next to the kinds of fatal faults."""

@@ -21,6 +21,7 @@ _CAUSES = (
     ("Timeout", kinds.TIME_OUT, True),
     ("JSONDecodeError|APIResponseValidationError|KeyError", kinds.INVALID_ANSWER, True),
     ("APIError|InternalServerError", kinds.SERVER_ERROR, False),
+    ("TypeError|AttributeError|IndexError", kinds.INVALID_ANSWER, True),  # a list instead of an object
 )
 """By the class names of exceptions, so that nothing has to be imported: the kind of fault, and whether the
 attempt may be billed.
@@ -79,7 +80,12 @@ def classify(error: BaseException) -> Fault:
         kind, billed = kinds.INVALID_ANSWER, True
     # The link that names the cause says most: the OpenAI client only says "Connection error."
     fitting = (link for link in links if re.search(pattern, type(link).__name__))
-    own = (f"the reply lacks {link}" if isinstance(link, KeyError) else str(link) for link in fitting)
+    own = (
+        f"the reply is not a completion: {link!r}"
+        if isinstance(link, LookupError | TypeError | AttributeError)
+        else str(link).partition("Traceback (most recent call last)")[0]
+        for link in fitting
+    )
     silent = "no complete answer before the timeout" if kind == kinds.TIME_OUT else type(error).__name__
     return Fault(kind, shorten(_WRAPPING.sub("", next(filter(None, own), silent))), billed=billed)
 

@@ -254,7 +254,7 @@ def read_reply(body: str, *, seeded: bool = True) -> Answer:
         usage = parsed.get("usage") or {}
         tokens = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
         choices = tuple(_choice(choice) for choice in parsed.get("choices") or ())
-    except (ValueError, AttributeError, KeyError, TypeError) as error:
+    except (ValueError, AttributeError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise Fault(INVALID_ANSWER, f"the reply is not a completion: {error!r}", billed=True) from error
     if not choices:
         raise Fault(INVALID_ANSWER, "the reply contains no choices", billed=True)

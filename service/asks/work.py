@@ -12,9 +12,9 @@ from service.asks.ask import IN_A_JOB, INTERRUPTED, Asker, Failed, Models, Outco
 from service.asks.store import Store
 from service.asks.tables import DONE, FAILED_TASK, OPEN
 from service.database import Database
-from service.models.stopping import finish_on_signals
 from service.runs.store import finish_run
 from service.runs.tables import PICO_PER_USD
+from service.stopping import finish_on_signals
 from service.telling import duration
 
 BEAT_S = 30.0

@@ -153,8 +153,9 @@ class Reading(Generic[C]):
             values = to_json(self._nested(), fallback=str)
             config = self._kind.model_validate_json(values, strict=True)
         except ValidationError as error:
-            for each in sorted(error.errors(), key=lambda each: each["type"] == "missing"):
-                at = tuple(part for part in each["loc"] if part not in kinds)
+            errors = {_without_type(each["loc"]): each for each in error.errors()}
+            for loc, each in sorted(errors.items(), key=lambda item: item[1]["type"] == "missing"):
+                at = tuple(part for part in loc if part not in kinds)
                 known = (at[:length] for length in range(len(at), 0, -1) if self._find(at[:length]))
                 self._report(next(known, at), each)
         else:
@@ -232,6 +233,11 @@ class Reading(Generic[C]):
 def _plain(at: Place) -> Place:
     """Return a place without list indices: that of the same setting for all tables of a list."""
     return tuple(part for part in at if isinstance(part, str))
+
+
+def _without_type(place: Place) -> Place:
+    """Return a place without the type that pydantic adds for each number type that a value does not fit."""
+    return place[:-1] if place[-1:] in (("int",), ("float",)) else place
 
 
 def _is_within(place: Place, at: Place) -> bool:

@@ -13,7 +13,7 @@ from service.asks.batch import BATCH_PRICE
 from service.asks.money import Price, find_price
 from service.asks.tables import AskRow
 from service.models.access import Model
-from service.runs.spending import read_ledger
+from service.runs.progress import read_ledger
 from service.runs.store import Run
 
 CHARACTERS_PER_TOKEN = np.array([4.0, 3.0])  # of English with formulas; fewer where a text has many of these

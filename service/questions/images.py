@@ -278,8 +278,7 @@ def store_images(session: Session, images: Iterable[Image]) -> int:
     """Insert the images that are not in the database yet; return how many were new."""
     new = 0
     for image in images:
-        row = {"id": image.id, "media_type": image.media_type, "width": image.width, "height": image.height}
-        row |= {"size": len(image.data), "data": image.data, "created_at": utc_now()}
+        row = {**vars(image), "id": image.id, "size": len(image.data), "created_at": utc_now()}
         made = session.execute(upsert(ImageRow).values(row).on_conflict_do_nothing().returning(ImageRow.id))
         new += len(made.all())
     return new

@@ -9,7 +9,7 @@ from service.asks.tables import OPEN, AskBodyRow, TaskRow
 from service.database import Database
 from service.hashing import derive_seed
 from service.models.access import Budget
-from service.runs.spending import read_ledger
+from service.runs.progress import read_ledger
 from service.runs.store import Run, find_run
 
 PROBLEMS = sums(4)

@@ -23,7 +23,7 @@ from rephraser.views.runs import summarize
 from service.asks.ask import ATTEMPTS, REQUESTS
 from service.asks.request import CONTENT_FILTER, SERVER_ERROR, Choice, Fault, Request
 from service.errors import InputError
-from service.runs.spending import read_ledger
+from service.runs.progress import read_ledger
 from service.runs.store import find_run
 
 

@@ -27,9 +27,9 @@ from service.asks.work import work_on_run
 from service.database import Database
 from service.errors import DatabaseError
 from service.models.access import Budget
-from service.models.stopping import exit_on_sigterm, finish_on_signals
-from service.runs.spending import read_ledger, set_cap
+from service.runs.progress import read_ledger, set_cap
 from service.runs.store import Run
+from service.stopping import exit_on_sigterm, finish_on_signals
 
 RETRY_S = 0.001
 USED = cost_pico(PRICE, 4, 4) or 0

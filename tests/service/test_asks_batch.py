@@ -34,7 +34,7 @@ from service.database import Database
 from service.errors import InputError, PrerequisiteError
 from service.models.access import Budget
 from service.process import this_process
-from service.runs.spending import read_ledger
+from service.runs.progress import read_ledger
 from service.runs.store import Run
 
 HALF = Price(50.0, 100.0)

@@ -16,7 +16,7 @@ from openai_server import OpenAIServer
 from service.asks import request as kinds
 from service.asks.faults import parse_retry_after
 from service.asks.redaction import BLOT, redact
-from service.asks.request import Fault
+from service.asks.request import Fault, read_reply
 from service.errors import PrerequisiteError
 
 
@@ -51,6 +51,11 @@ GEMINI, ANTHROPIC = "gemini/gemini-2.0-flash", "anthropic/claude-3-5-sonnet-2024
         (GEMINI, 200, '{"candidates": [{', kinds.INVALID_ANSWER, None),
         (GEMINI, 200, "{}", kinds.INVALID_ANSWER, None),
         (ANTHROPIC, 200, "{}", kinds.INVALID_ANSWER, None),
+        (ANTHROPIC, 200, "[]", kinds.INVALID_ANSWER, None),
+        (ANTHROPIC, 200, '{"content": null}', kinds.INVALID_ANSWER, None),
+        (ANTHROPIC, 200, '{"content": [[]]}', kinds.INVALID_ANSWER, None),
+        (VLLM, 200, "5", kinds.INVALID_ANSWER, None),
+        (VLLM, 200, "null", kinds.INVALID_ANSWER, None),
     ],
 )
 async def test_replies_of_other_providers_are_classified(
@@ -71,6 +76,12 @@ async def test_replies_of_other_providers_are_classified(
     assert (fault.kind, fault.retry_after_s) == (kind, retry_after_s)
     assert fault.billed == (kind == kinds.INVALID_ANSWER)
     assert "Traceback" not in fault.message
+
+
+@pytest.mark.parametrize("body", ['{"choices": [], "usage": {"prompt_tokens": 1e999}}', "[" * 100_000])
+def test_a_body_that_cannot_be_read_is_a_fault(body):
+    with pytest.raises(Fault, match="not a completion"):
+        read_reply(body)
 
 
 async def test_every_setting_is_sent_neutral_ones_too():

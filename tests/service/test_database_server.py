@@ -22,7 +22,7 @@ from service.database import Database, locate_database, postgresql
 from service.database.place import without_password
 from service.errors import BudgetError, DatabaseError
 from service.questions.question import make_question
-from service.runs.spending import read_account
+from service.runs.progress import read_account
 from service.runs.tables import PICO_PER_USD, CapRow
 
 OPEN = "import sys; from service.database import Database; Database.open(sys.argv[1]).close()"

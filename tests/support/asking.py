@@ -20,7 +20,7 @@ from service.asks.tables import AskRow
 from service.database import Database
 from service.models.access import Model
 from service.models.settings import Sampling
-from service.runs.spending import set_cap
+from service.runs.progress import set_cap
 from service.runs.store import Run, open_run
 from service.runs.tables import PICO_PER_USD, CapRow
 

@@ -21,7 +21,7 @@ from evaluator.grading import Grader
 from service.database import Database
 from service.engines.opening import OpenModels
 from service.models.access import Budget, Model
-from service.runs.spending import set_cap
+from service.runs.progress import set_cap
 from service.runs.store import Run
 
 MODEL = "hosted_vllm/test-model"

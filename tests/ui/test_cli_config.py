@@ -233,6 +233,8 @@ def test_a_table_of_several_kinds_is_chosen_by_its_kind(tmp_path, file, words, p
         ),
         (TrainConfig, "", ["0=5"], "0: unknown setting. See `tagrpo config`."),
         (TrainConfig, "", ["loss=none"], "loss is 'none'; give a table."),
+        (TrainConfig, "", ["settings.k=x"], "settings.k: 'x' cannot be used (Input should be a"),
+        (TrainConfig, "", ["settings.int=true"], "settings.int: True cannot be used (Input should be a"),
         (
             TrainConfig,
             "[trainer]\nsave_freq = 5",

@@ -16,8 +16,8 @@ from service.asks.tables import AskRow, JobRow, TaskRow, WorkerRow
 from service.database import Base, Database
 from service.errors import InputError
 from service.process import this_process
+from service.runs.progress import read_account, set_cap
 from service.runs.removing import count_rows, remove_run
-from service.runs.spending import read_account, set_cap
 from service.runs.store import Run, find_run, open_run, rename_run
 from service.runs.tables import PICO_PER_USD, CapRow
 

@@ -14,7 +14,7 @@ from typer.core import TyperGroup, TyperOption
 from typer.main import get_command
 
 from service.errors import InputError, Interrupted, TagrpoError, Terminated
-from service.models.stopping import exit_on_sigterm
+from service.stopping import exit_on_sigterm
 from ui.characters import visible
 from ui.cli import output, settings
 from ui.cli.lazy import lazy_imports

@@ -22,7 +22,7 @@ import typer
 
 from evaluator.reports import document as documents
 from service.errors import InputError
-from service.models.stopping import deliver_signal
+from service.stopping import deliver_signal
 from service.telling import TellStage, tell_nobody
 from ui.characters import one_line, visible
 from ui.cli.lazy import lazy_imports

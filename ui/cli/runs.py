@@ -16,7 +16,7 @@ with lazy_imports():
     from rephraser.views import runs as rephrase_runs
     from service.database import engine
     from service.models import estimate
-    from service.runs import progress, removing, spending, store
+    from service.runs import progress, removing, store
     from trainer_adapter.record import runs as train_runs
     from ui.cli import evals, rephrase, train
 
@@ -188,7 +188,7 @@ def remove(run: RunArgument, yes: bool = False) -> None:
             chosen = _find_exactly(session, run)
             removing.check_removable(session, chosen)
             counts = removing.count_rows(session, chosen.id)
-            usd = sum(line.usd for line in spending.read_ledger(session, chosen.id))
+            usd = sum(line.usd for line in progress.read_ledger(session, chosen.id))
             headers = neighbor_sets.list_sets(session, None)
             sets = [each.ref for each in headers if chosen.id in {source["id"] for source in each.runs}]
             folder = train_runs.stored_folder(session, chosen)

@@ -12,8 +12,7 @@ from rephraser.questions.store import count_labels
 from rephraser.questions.store import list_sets as list_question_sets
 from rephraser.sets.store import list_sets
 from service.errors import NotFoundError
-from service.runs.progress import RunProgress, progress_of
-from service.runs.spending import sum_costs
+from service.runs.progress import RunProgress, progress_of, sum_costs
 from service.runs.store import as_run, find_run
 from service.runs.tables import RunRow
 from trainer_adapter.record.runs import TrainRun

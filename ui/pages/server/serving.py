@@ -16,7 +16,7 @@ from html import escape
 from pathlib import Path
 
 from service.errors import PrerequisiteError, TagrpoError
-from service.web import run_until_signal
+from service.stopping import run_until_signal
 from ui.charts.theme import page_theme
 from ui.listening import Address
 from ui.pages.server.gate import Gate, security_headers, server_names, streamlit_scripts

@@ -10,7 +10,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import FrameType
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
+
+if TYPE_CHECKING:
+    import socket
+
+    import uvicorn
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
@@ -76,3 +81,21 @@ def finish_on_signals(interrupt: Callable[[], None], grace_s: float) -> Iterator
         give_back()
         for timer in timers:
             timer.cancel()
+
+
+def run_until_signal(
+    server: "uvicorn.Server", listening: "socket.socket", ready: Callable[[], None] = lambda: None
+) -> None:
+    """Answer requests until Ctrl-C or SIGTERM, then return, with the socket closed.
+
+    `ready` is called once these signals raise `KeyboardInterrupt`. uvicorn raises the signal again when it
+    has ended, which must not end us as a failure.
+    """
+    before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
+    try:
+        with contextlib.closing(listening), contextlib.suppress(KeyboardInterrupt):
+            ready()
+            server.run(sockets=[listening])
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
