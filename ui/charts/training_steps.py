@@ -13,9 +13,6 @@ from ui.charts.axes import share_axis, share_ticks
 from ui.charts.building import Rows, colour_by, data_of, frame_chart, legend_above
 from ui.charts.theme import MUTED, PALETTE, RULE, colours
 
-POINT = "point"
-"""Parameter with the clicked step."""
-
 MOST_POINTS = 200
 """Maximum points of a line: more cannot be distinguished and make a page slow."""
 
@@ -49,7 +46,7 @@ def step_chart(
     dots: bool = False,
     seeds: int = 1,
 ) -> alt.LayerChart:
-    """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
+    """Return lines over steps; it stretches to the width of its place. A step can be clicked.
 
     Rows: label (of the line), step, value; of means over seeds also low and high. Rows without a value are
     gaps that the line bridges; a log scale omits values that are not above 0. Lines of one of the `methods`
@@ -155,12 +152,12 @@ def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scal
         texts = {name: values.get((step, name), "none") for name in names}
         texts = {"at step": f"{step:,.0f}", **texts}  # no line's name has a blank
         stripes.append({"step": step, "from": low, "to": high, "values": texts})
-    picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
+    picked = alt.selection_point(name="point", fields=["step"], on="click", empty=False)
     values_of_step = alt.expr("datum.values")
     drawn = alt.Chart(data_of(stripes)).mark_rect(
         color=MUTED, cursor="pointer", tooltip=values_of_step, aria=False
     )
-    shade = alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25})
+    shade = alt.OpacityValue(0, condition={"param": picked.name, "empty": False, "value": 0.25})
     return drawn.encode(x=x("from"), x2="to:Q", opacity=shade).add_params(picked)
 
 
