@@ -59,13 +59,14 @@ def step_chart(
         raise InputError(f"{title}: there are no values to plot.")
     names = list(dict.fromkeys(row["label"] for row in rows))
     chosen = colours(names, palette)
-    ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
+    first, last = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
+    ends = [first - 0.5, last + 0.5] if first == last else [first, last]
 
     def x(field: str) -> Any:
         return alt.X(
             f"{field}:Q",
             title="step",
-            scale=alt.Scale(domain=_apart(ends), nice=False),
+            scale=alt.Scale(domain=ends, nice=False),
             axis=alt.Axis(tickCount=6, tickMinStep=1, labelFlush=True, format=",d"),
         )
 
@@ -108,7 +109,7 @@ def step_chart(
             size=55, aria=False
         )
         layers.append(marks.encode(opacity=alt.value(1)))
-    layers.append(_steps(rows, names, _apart(ends), x, scale))
+    layers.append(_steps(rows, names, ends, x, scale))
     subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if seeds > 1:
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
@@ -175,10 +176,6 @@ def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] |
         return alt.Scale(type="log", domain=ends, nice=False), alt.Axis(values=decades, format="~g")
     domain = {} if span is None else {"domain": [low, high]}
     return alt.Scale(zero=False, nice=True, **domain), alt.Axis(tickCount=5, format="~r")
-
-
-def _apart(ends: tuple[float, float]) -> list[float]:
-    return [ends[0] - 0.5, ends[1] + 0.5] if ends[0] == ends[1] else list(ends)
 
 
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:
