@@ -22,6 +22,7 @@ from evaluator.reports.layout import (
     source_table,
 )
 from evaluator.reports.methods import load_methods
+from evaluator.reports.published import in_order
 from evaluator.reports.report import (
     INTERVALS,
     MAJ_AT_K,
@@ -53,7 +54,7 @@ UNITS = ("responses", "tokens")
 
 @dataclass(frozen=True)
 class PageReport:
-    """A report for the page: points of its curves, its table, where answers were found, notes."""
+    """A report for the page: points of its curves, its table, where answers were found."""
 
     k: int
     curves: list[dict[str, Any]]
@@ -61,7 +62,6 @@ class PageReport:
     document: Document
     sources: Table
     sources_notes: list[str]
-    notes: list[str]
 
 
 def make_report(session: Session, choice: CurveChoice, k: int | None = None) -> PageReport:
@@ -74,7 +74,6 @@ def make_report(session: Session, choice: CurveChoice, k: int | None = None) -> 
         ks = curve_ks(min(max(fewest, 1), MOST_K))
     interval = INTERVALS[choice.interval]
     report = build_report(methods, ks=ks, metric=Metric(choice.metric), interval=interval, session=session)
-    lines = report.lines
     return PageReport(
         report.ks[-1],
         curve_rows(report),
@@ -82,15 +81,22 @@ def make_report(session: Session, choice: CurveChoice, k: int | None = None) -> 
         report_document(report, contamination_notes(session, methods)),
         source_table(report),
         list(source_notes(report)),
-        [
-            *run_notes([line.entry for line in lines]),
-            *human_notes([(line.label, line.entry) for line in lines]),
-            *agreement_notes(session, [result.run for line in lines for result in line.entry.results]),
-        ],
     )
 
 
 load_report = cached(make_report)
+
+
+@cached
+def load_notes(session: Session, references: tuple[str, ...]) -> list[str]:
+    """Return notes on the runs of methods and on their grades."""
+    methods = fetch(load_methods, references)
+    entries = [(each.label, each.entries[name]) for each in methods for name in in_order(each.entries)]
+    return [
+        *run_notes([entry for _, entry in entries]),
+        *human_notes(entries),
+        *agreement_notes(session, [result.run for _, entry in entries for result in entry.results]),
+    ]
 
 
 @cached
@@ -122,7 +128,7 @@ def read_report(choice: CurveChoice) -> PageReport:
 def show_panels(choice: CurveChoice, report: PageReport) -> None:
     meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
     layout.caption(f"{choice.metric}: {meaning}. Click a point to see its problems.")
-    for note in report.notes:
+    for note in load_notes(choice.references()):
         st.caption(with_commands(note))  # safe
 
     def draw() -> dict[str, Spec]:
