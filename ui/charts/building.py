@@ -1,6 +1,6 @@
 """Common parts of charts."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias, TypeVar
 
 import altair as alt
@@ -50,29 +50,6 @@ def frame_chart(
     chart.width, chart.height = width, height
     chart.autosize = alt.AutoSizeParams(type=fit, contains="padding")
     return apply_theme(chart)
-
-
-def interval_dots(
-    base: Any,
-    value: str,
-    across: Callable[[str], Any],
-    *,
-    tooltip: Sequence[Any],
-    upright: bool = True,
-    size: int = 90,
-    **look: Any,
-) -> list[Any]:
-    """Return two layers: a bar from `low` to `high`, and a dot at `value`.
-
-    `across` returns the encoding of a field on the scale of the values, which is vertical if `upright`.
-    """
-    along = "y" if upright else "x"
-    bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", **look)
-    dots = base.mark_circle(size=size, opacity=1, **look)
-    return [
-        bars.encode(**{along: across("low"), f"{along}2": "high:Q"}),
-        dots.encode(**{along: across(value)}, tooltip=list(tooltip)),
-    ]
 
 
 def name_rows(field: str, names: Sequence[str], width: int, **look: Any) -> Any:

@@ -7,9 +7,6 @@ import altair as alt
 from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, frame_chart, legend_above, percents
 from ui.charts.theme import INK, MUTED, PALETTE, colours
 
-DOT = "dot"
-"""Parameter with the clicked circle of `difficulty_chart`: the rates `original` and `neighbor`."""
-
 _SIDE = 340  # pixels of the difficulty chart
 _AREA, _LARGEST_AREA = 36.0, 700.0  # square pixels of a point for one neighbor, and for the most at one place
 _FLAGS = {"too easy": PALETTE[1], "too hard": PALETTE[3]}
@@ -39,7 +36,7 @@ def difficulty_chart(
 ) -> alt.LayerChart:
     """Return each neighbor's success rate against its original's; equal points become one larger circle.
 
-    A circle can be clicked (see `DOT`). Rows are those of the table `difficulty_neighbors`.
+    A circle can be clicked. Rows are those of the table `difficulty_neighbors`.
     """
     places = Counter((_rate(row, "original_"), _rate(row, ""), row["flag"] or "") for row in data)
     axis = alt.Axis(values=[0, 0.25, 0.5, 0.75, 1], format=".0%", grid=True, domain=False, labelFlush=False)
@@ -54,7 +51,7 @@ def difficulty_chart(
     fill = {"": PALETTE[0], **_FLAGS}
     ends = [{"original": 0, "neighbor": 0}, {"original": 1, "neighbor": 1}]
     diagonal = alt.Chart(data_of(ends)).mark_line(color=MUTED, strokeWidth=1, strokeDash=[4, 3])
-    picked = alt.selection_point(name=DOT, fields=["original", "neighbor"], on="click", empty=False)
+    picked = alt.selection_point(name="dot", fields=["original", "neighbor"], on="click", empty=False)
     circles = alt.Chart(data_of(points)).mark_circle(opacity=0.7, cursor="pointer")
     layers = [
         diagonal.encode(x=x, y=y),

@@ -10,9 +10,6 @@ from ui.charts.axes import sample_axis, share_axis, shared_ticks
 from ui.charts.building import Row, Rows, apply_theme, colour_by, data_of, name_rows, percents
 from ui.charts.theme import CONFIG, LINE_HEIGHT, PANEL_TITLE, colours
 
-POINT = "point"
-"""Parameter with the clicked point of `panel_charts`: its label and k."""
-
 LABEL_WIDTH, LABEL_MOST = 18, 50
 """Maximum characters per line of a name, and in all."""
 
@@ -21,7 +18,7 @@ _NEAR, _FAR = 5, 16  # pixels right of a line's end: where the leader to its nam
 _APART = 2  # pixels between names
 _MOVED = 3  # pixels: a name closer to its line than this needs no leader
 _AROUND = 118  # pixels of titles, axis and padding above and below a plot
-_ROW = 32  # pixels of a dot
+_ROW, _HEIGHT, _HEIGHT_ALONE = 32, 230, 330  # pixels of a dot, of a plot with lines, and of the only plot
 _SAME = 1e-9
 _POINTS_SHOWN = 14
 _BANDS_STRONG = 4
@@ -40,7 +37,7 @@ def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None)
     vertical scale, unless one would lose half of its height.
     """
     alone = len({row["benchmark"] for row in data}) == 1
-    panels = _panels(data, metric, colours(_labels(data)), 330 if alone else 230)
+    panels = _panels(data, metric, colours(_labels(data)))
     drawn = [panel.properties(width=520 if alone else 330) for panel in panels.values()]
     meaning, ks = MEANINGS.get(metric, ""), _ks(data)
     if len(ks) == 1:
@@ -49,35 +46,28 @@ def curve_chart(data: Rows, *, metric: str = "pass@k", title: str | None = None)
     return apply_theme(alt.concat(*drawn, columns=2, spacing=28).properties(title=alt.TitleParams(title)))
 
 
-def panel_charts(
-    data: Rows,
-    *,
-    metric: str = "pass@k",
-    palette: Mapping[str, str] | None = None,
-    height: int = 230,
-) -> dict[str, alt.LayerChart]:
+def panel_charts(data: Rows, metric: str, palette: Mapping[str, str]) -> dict[str, alt.LayerChart]:
     """Return the panels of `curve_chart` as charts of their own, by benchmark, as wide as their places.
 
-    A point can be clicked: the parameter `POINT` then contains its label and k.
+    A point can be clicked.
     """
     labels, dots = _labels(data), len(_ks(data)) == 1
-    chosen = colours(labels, palette)
-    picked = alt.selection_point(name=POINT, fields=["label", "k"], on="click", empty=False)
+    picked = alt.selection_point(name="point", fields=["label", "k"], on="click", empty=False)
     longest = max(len(line) for label in labels for line in wrap_label(label))
     # Names are right of the plot, outside the area that Vega fits by itself.
     padding = {"left": 4, "top": 8, "right": 12 if dots else 34 + _CHARACTER * longest, "bottom": 4}
     return {
         name: panel.properties(
             width="container",
-            height=(_ROW * len(chosen) if dots else height) + _AROUND,
+            height=panel.height + _AROUND,
             autosize=alt.AutoSizeParams(type="fit", contains="padding"),
         ).configure(**{**CONFIG, "padding": padding})
-        for name, panel in _panels(data, metric, chosen, height, picked).items()
+        for name, panel in _panels(data, metric, colours(labels, palette), picked).items()
     }
 
 
 def _panels(
-    data: Rows, metric: str, palette: Mapping[str, str], height: int, picked: Any = None
+    data: Rows, metric: str, palette: Mapping[str, str], picked: Any = None
 ) -> dict[str, alt.LayerChart]:
     """Return a chart per benchmark: lines over k, or dots at a single k, where a line would be invisible."""
     panels: dict[str, list[Row]] = {row["benchmark"]: [] for row in data}
@@ -88,7 +78,7 @@ def _panels(
         [[row[end] for row in rows for end in ends if row[end] is not None] for rows in panels.values()]
     )
     dots = len(_ks(data)) == 1
-    height = _ROW * len(palette) if dots else height
+    height = _ROW * len(palette) if dots else _HEIGHT_ALONE if len(panels) == 1 else _HEIGHT
     drawn = {}
     for (name, rows), ticks in zip(panels.items(), ticks_of, strict=True):
         layers = _layers(rows, ticks, palette, metric, height, picked, dots=dots)

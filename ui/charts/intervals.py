@@ -1,21 +1,12 @@
 """Dots and bands with their intervals: rates by name, scores over cost, differences over k, reviews."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import altair as alt
 
 from ui.charts.axes import count_axis, sample_axis, share_axis, share_ticks
-from ui.charts.building import (
-    Rows,
-    colour_by,
-    data_of,
-    frame_chart,
-    interval_dots,
-    legend_above,
-    name_rows,
-    percents,
-)
+from ui.charts.building import Rows, colour_by, data_of, frame_chart, legend_above, name_rows, percents
 from ui.charts.theme import PALETTE, PANEL_TITLE, RULE, colours
 
 SET_APART = "methods are moved apart a little; the tooltip and file give the exact cost"
@@ -33,7 +24,7 @@ def rate_dots(
     """Return one row per name, in order: a dot on the bar of its interval (name, low, high, and `rate`)."""
     ticks = share_ticks([row[key] for row in data for key in ("low", "high")])
     axis = share_axis(ticks, grid=True, domain=False, labelOverlap="greedy", labelSeparation=8)
-    layers = interval_dots(
+    layers = _interval_dots(
         alt.Chart(data_of(data)).encode(y=name_rows("name", [row["name"] for row in data], 180)),
         rate,
         lambda field: alt.X(f"{field}:Q", title=x_title, **axis),
@@ -74,7 +65,7 @@ def cost_points(
     base = alt.Chart(data_of(rows)).encode(x=x, color=colour_by("label", chosen, legend))
     tooltip = [alt.Tooltip("label:N"), alt.Tooltip("cost:Q", title=x_title, format=",d")]
     tooltip += percents("value", "low", "high")
-    bars, dots = interval_dots(base, "value", y, tooltip=tooltip)
+    bars, dots = _interval_dots(base, "value", y, tooltip=tooltip)
     lines = base.mark_line(strokeWidth=1.2).encode(y=y("value"))
     subtitle = SET_APART if len(names) > 1 else ""
     return frame_chart(alt.layer(bars, lines, dots), title, subtitle, height=320, **PANEL_TITLE)
@@ -105,9 +96,32 @@ def difference_chart(
         alt.Tooltip("wins:Q", title="problems better"),
         alt.Tooltip("losses:Q", title="problems worse"),
     ]
-    layers = interval_dots(
+    layers = _interval_dots(
         alt.Chart(data_of(points)).encode(x=x), "difference", y, tooltip=tooltip, size=80, color=colour
     )
     return frame_chart(
         alt.layer(zero.encode(y=y("zero")), *layers), title, subtitle, height=300, **PANEL_TITLE
     )
+
+
+def _interval_dots(
+    base: Any,
+    value: str,
+    across: Callable[[str], Any],
+    *,
+    tooltip: Sequence[Any],
+    upright: bool = True,
+    size: int = 90,
+    **look: Any,
+) -> list[Any]:
+    """Return two layers: a bar from `low` to `high`, and a dot at `value`.
+
+    `across` returns the encoding of a field on the scale of the values, which is vertical if `upright`.
+    """
+    along = "y" if upright else "x"
+    bars = base.mark_rule(strokeWidth=6, opacity=0.28, strokeCap="round", **look)
+    dots = base.mark_circle(size=size, opacity=1, **look)
+    return [
+        bars.encode(**{along: across("low"), f"{along}2": "high:Q"}),
+        dots.encode(**{along: across(value)}, tooltip=list(tooltip)),
+    ]

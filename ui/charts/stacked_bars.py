@@ -20,8 +20,6 @@ VERDICT_COLOURS = {
 }
 
 KIND_COLOURS = {"mixed": PALETTE[2], "all right": PALETTE[0], "all wrong": PALETTE[1], "unclear": MUTED}
-STEP = "picked"
-"""Parameter of `group_kinds_chart` with the step of a clicked bar."""
 
 _ROW, _AROUND, _LEGEND = 26, 92, 18
 """Pixels of a bar with its gap, of title and axis, of a line of the legend."""
@@ -78,7 +76,7 @@ def stacked_bars(
 
 
 def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | None = None) -> alt.Chart:
-    """Return stacked bars of the kinds of groups, one per step or per `window` steps.
+    """Return stacked bars of the kinds of groups, one per step or per `window` steps; a step can be clicked.
 
     Rows: step and last (of the window), kind (in the order of `KIND_COLOURS`), questions.
     """
@@ -93,7 +91,7 @@ def group_kinds_chart(data: Rows, *, title: str, window: int = 1, chosen: int | 
             stands_out = chosen is None or step <= chosen <= row["last"]
             pieces.append({**row, **ends, "share": row["questions"] / every, "stands_out": stands_out})
             below += row["questions"]
-    picked = alt.selection_point(name=STEP, fields=["step"], on="click", empty=False)
+    picked = alt.selection_point(name="picked", fields=["step"], on="click", empty=False)
     limits = [min(row["left"] for row in pieces), max(row["right"] for row in pieces)]
     steps = alt.Axis(tickCount=8, tickMinStep=1, format=",d")
     shares = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1])

@@ -13,9 +13,6 @@ from ui.charts.axes import share_axis, share_ticks
 from ui.charts.building import Rows, colour_by, data_of, frame_chart, legend_above
 from ui.charts.theme import MUTED, PALETTE, RULE, colours
 
-POINT = "point"
-"""Parameter with the clicked step."""
-
 MOST_POINTS = 200
 """Maximum points of a line: more cannot be distinguished and make a page slow."""
 
@@ -49,7 +46,7 @@ def step_chart(
     dots: bool = False,
     seeds: int = 1,
 ) -> alt.LayerChart:
-    """Return lines over steps; it stretches to the width of its place. A step can be clicked (see `POINT`).
+    """Return lines over steps; it stretches to the width of its place. A step can be clicked.
 
     Rows: label (of the line), step, value; of means over seeds also low and high. Rows without a value are
     gaps that the line bridges; a log scale omits values that are not above 0. Lines of one of the `methods`
@@ -62,13 +59,14 @@ def step_chart(
         raise InputError(f"{title}: there are no values to plot.")
     names = list(dict.fromkeys(row["label"] for row in rows))
     chosen = colours(names, palette)
-    ends = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
+    first, last = steps or (min(row["step"] for row in rows), max(row["step"] for row in rows))
+    ends = [first - 0.5, last + 0.5] if first == last else [first, last]
 
     def x(field: str) -> Any:
         return alt.X(
             f"{field}:Q",
             title="step",
-            scale=alt.Scale(domain=_apart(ends), nice=False),
+            scale=alt.Scale(domain=ends, nice=False),
             axis=alt.Axis(tickCount=6, tickMinStep=1, labelFlush=True, format=",d"),
         )
 
@@ -111,7 +109,7 @@ def step_chart(
             size=55, aria=False
         )
         layers.append(marks.encode(opacity=alt.value(1)))
-    layers.append(_steps(rows, names, _apart(ends), x, scale))
+    layers.append(_steps(rows, names, ends, x, scale))
     subtitle = [y_title if window == 1 else f"{y_title}, means of {window} steps"]
     if seeds > 1:
         subtitle.append(f"mean of up to {seeds} seeds; band: lowest to highest")
@@ -155,12 +153,12 @@ def _steps(rows: Rows, names: Sequence[str], ends: Sequence[float], x: Any, scal
         texts = {name: values.get((step, name), "none") for name in names}
         texts = {"at step": f"{step:,.0f}", **texts}  # no line's name has a blank
         stripes.append({"step": step, "from": low, "to": high, "values": texts})
-    picked = alt.selection_point(name=POINT, fields=["step"], on="click", empty=False)
+    picked = alt.selection_point(name="point", fields=["step"], on="click", empty=False)
     values_of_step = alt.expr("datum.values")
     drawn = alt.Chart(data_of(stripes)).mark_rect(
         color=MUTED, cursor="pointer", tooltip=values_of_step, aria=False
     )
-    shade = alt.OpacityValue(0, condition={"param": POINT, "empty": False, "value": 0.25})
+    shade = alt.OpacityValue(0, condition={"param": picked.name, "empty": False, "value": 0.25})
     return drawn.encode(x=x("from"), x2="to:Q", opacity=shade).add_params(picked)
 
 
@@ -178,10 +176,6 @@ def _vertical(scale: Scale, values: Sequence[float], span: tuple[float, float] |
         return alt.Scale(type="log", domain=ends, nice=False), alt.Axis(values=decades, format="~g")
     domain = {} if span is None else {"domain": [low, high]}
     return alt.Scale(zero=False, nice=True, **domain), alt.Axis(tickCount=5, format="~r")
-
-
-def _apart(ends: tuple[float, float]) -> list[float]:
-    return [ends[0] - 0.5, ends[1] + 0.5] if ends[0] == ends[1] else list(ends)
 
 
 def method_colours(labels: Mapping[str, str], every: Sequence[str]) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Any, get_args
 import streamlit as st
 
 from evaluator.benchmarks.catalogue import is_secret
+from evaluator.evals.overview import RunOverview
 from evaluator.evals.samples import SampleFilters, SampleHeader, browse_samples
 from evaluator.reports.comparing import SOLVED, Which, contrast_problems, contrast_texts
 from evaluator.reports.methods import load_methods
@@ -33,16 +34,11 @@ def show_point_problems(choice: CurveChoice, usual_k: int) -> None:
     if len(choice.methods) < 2:
         st.caption("Choose a second method to compare with.")
         return
-    measured = {
-        name: {
-            label: run
-            for label, method in choice.methods.items()
-            for run in method.runs
-            if run.benchmark == name
-        }
-        for name in choice.benchmarks
-    }
-    measured = {name: runs for name, runs in measured.items() if len(runs) > 1}
+    by_benchmark: dict[str, dict[str, RunOverview]] = {name: {} for name in choice.benchmarks}
+    for label, method in choice.methods.items():
+        for run in method.runs:
+            by_benchmark.setdefault(run.benchmark, {})[label] = run
+    measured = {name: by_benchmark[name] for name in choice.benchmarks if len(by_benchmark[name]) > 1}
     if not measured:
         st.caption("No benchmark has runs of two of these methods.")
         return

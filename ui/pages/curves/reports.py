@@ -22,6 +22,7 @@ from evaluator.reports.layout import (
     source_table,
 )
 from evaluator.reports.methods import load_methods
+from evaluator.reports.published import in_order
 from evaluator.reports.report import (
     INTERVALS,
     MAJ_AT_K,
@@ -32,7 +33,7 @@ from evaluator.reports.report import (
 )
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.series import trained_checkpoint
-from ui.charts.eval_curves import MEANINGS, POINT, panel_charts
+from ui.charts.eval_curves import MEANINGS, panel_charts
 from ui.charts.intervals import cost_points, difference_chart
 from ui.pages.curves.choosing import POINT_PARAMETERS, CurveChoice
 from ui.pages.state import links, settings
@@ -40,12 +41,10 @@ from ui.pages.state.database import cached, fetch, keep, reading
 from ui.pages.state.records import list_trainings, recorded
 from ui.pages.text.markup import escaped, with_commands
 from ui.pages.widgets import layout
-from ui.pages.widgets.charts import draw_chart, show_chart
+from ui.pages.widgets.charts import Clicked, Spec, draw_chart, show_chart
 from ui.pages.widgets.choices import asked_to_compute, choose, note_absent
 from ui.pages.widgets.documents import show_document, show_table
 from ui.pages.widgets.tables import Column, download, page_table
-
-HEIGHT, HEIGHT_ALONE = 230, 330
 
 MOST_K = 64
 """Maximum k; beyond it, counting a problem's subsets takes long."""
@@ -55,45 +54,33 @@ UNITS = ("responses", "tokens")
 
 @dataclass(frozen=True)
 class PageReport:
-    """A report for the page: charts by benchmark, where answers were found, notes on runs and grades."""
+    """A report for the page: points of its curves, its table, where answers were found."""
 
     k: int
     curves: list[dict[str, Any]]
     records: list[dict[str, Any]]
     document: Document
-    specs: dict[str, dict[str, Any]]
     sources: Table
     sources_notes: list[str]
-    notes: list[str]
 
 
-def make_report(session: Session, choice: CurveChoice) -> PageReport:
-    """Return the report of methods with its charts, for all k."""
+def make_report(session: Session, choice: CurveChoice, k: int | None = None) -> PageReport:
+    """Return the report of methods, with its table at one k, by default the usual one."""
     methods = fetch(load_methods, choice.references())
-    ks = None
+    ks: tuple[int, ...] | None = None if k is None else (k,)
     if choice.metric == MAJ_AT_K:
         runs = [run for method in choice.methods.values() for run in method.runs]
         fewest = min(run.fewest for run in runs if run.benchmark in choice.benchmarks)
         ks = curve_ks(min(max(fewest, 1), MOST_K))
     interval = INTERVALS[choice.interval]
     report = build_report(methods, ks=ks, metric=Metric(choice.metric), interval=interval, session=session)
-    curves = curve_rows(report)
-    height = HEIGHT_ALONE if len(report.benchmarks) == 1 else HEIGHT
-    charts = panel_charts(curves, metric=choice.metric, palette=choice.palette, height=height)
-    lines = report.lines
     return PageReport(
         report.ks[-1],
-        curves,
+        curve_rows(report),
         records(report),
         report_document(report, contamination_notes(session, methods)),
-        {name: chart.to_dict() for name, chart in charts.items()},
         source_table(report),
         list(source_notes(report)),
-        [
-            *run_notes([line.entry for line in lines]),
-            *human_notes([(line.label, line.entry) for line in lines]),
-            *agreement_notes(session, [result.run for line in lines for result in line.entry.results]),
-        ],
     )
 
 
@@ -101,12 +88,15 @@ load_report = cached(make_report)
 
 
 @cached
-def load_table(session: Session, choice: CurveChoice, k: int) -> tuple[Document, list[dict[str, Any]]]:
-    """Return the table of methods at one k, and its rows."""
-    methods = fetch(load_methods, choice.references())
-    metric, interval = Metric(choice.metric), INTERVALS[choice.interval]
-    report = build_report(methods, metric=metric, interval=interval, ks=(k,))
-    return report_document(report, contamination_notes(session, methods)), records(report)
+def load_notes(session: Session, references: tuple[str, ...]) -> list[str]:
+    """Return notes on the runs of methods and on their grades."""
+    methods = fetch(load_methods, references)
+    entries = [(each.label, each.entries[name]) for each in methods for name in in_order(each.entries)]
+    return [
+        *run_notes([entry for _, entry in entries]),
+        *human_notes(entries),
+        *agreement_notes(session, [result.run for _, entry in entries for result in entry.results]),
+    ]
 
 
 @cached
@@ -115,8 +105,10 @@ def load_comparison(_session: Session, references: tuple[str, ...]) -> MethodCom
     return compare_methods(a, b, allow_missing=False)
 
 
-def majority_report(choice: CurveChoice) -> PageReport:
-    """Return the report of maj@k, or offer to compute it and stop."""
+def read_report(choice: CurveChoice) -> PageReport:
+    """Return the report of the choice; that of maj@k is offered first, and the page stops."""
+    if choice.metric != MAJ_AT_K:
+        return load_report(choice)
     words = (
         "The grader groups equivalent wrong answers of every problem. This takes seconds to minutes; the "
         "result is cached."
@@ -136,25 +128,29 @@ def majority_report(choice: CurveChoice) -> PageReport:
 def show_panels(choice: CurveChoice, report: PageReport) -> None:
     meaning = MEANINGS.get(choice.metric, "share of problems with at least half of k samples correct")
     layout.caption(f"{choice.metric}: {meaning}. Click a point to see its problems.")
-    for note in report.notes:
+    for note in load_notes(choice.references()):
         st.caption(with_commands(note))  # safe
-    for benchmark in layout.in_columns(list(report.specs), min(2, len(report.specs)), gap="medium"):
-        key = f"curve-{benchmark}"
+
+    def draw() -> dict[str, Spec]:
+        charts = panel_charts(report.curves, choice.metric, choice.palette)
+        return {name: chart.to_dict(validate=False) for name, chart in charts.items()}
+
+    specs = keep(("panels", report.curves, choice.metric, choice.palette), draw)
+    for benchmark in layout.in_columns(list(specs), min(2, len(specs)), gap="medium"):
         show_chart(
-            report.specs[benchmark],
+            specs[benchmark],
             f"{choice.metric.replace('@', '-at-').replace('^', '-all-')}-{benchmark}".replace("/", "-"),
-            key,
-            on_select=partial(_clicked, choice, key, benchmark),
+            f"curve-{benchmark}",
+            on_click=partial(_show_problems, benchmark),
             rows=[row for row in report.curves if row["benchmark"] == benchmark],
             alt=f"{choice.metric} over k on {benchmark}: {', '.join(choice.labels)}",
         )
 
 
-def _clicked(choice: CurveChoice, key: str, benchmark: str) -> None:
-    points = st.session_state[key]["selection"].get(POINT) or []
-    if not points:
+def _show_problems(benchmark: str, point: Clicked) -> None:
+    if not point:
         return
-    label, k = str(points[0]["label"]), int(points[0]["k"])
+    label, k = str(point["label"]), int(point["k"])
     values: dict[str, Any] = {"of": label, "point": benchmark, "k": k}
     if links.text("against") == label:
         values["against"] = None
@@ -163,8 +159,7 @@ def _clicked(choice: CurveChoice, key: str, benchmark: str) -> None:
 
 
 def show_report(choice: CurveChoice, report: PageReport) -> None:
-    document, rows = report.document, report.records
-    if choice.metric != "maj@k":
+    if choice.metric != MAJ_AT_K:
         curves: dict[tuple[str, str], set[int]] = {}
         for row in report.curves:
             curves.setdefault((row["label"], row["benchmark"]), set()).add(row["k"])
@@ -172,9 +167,9 @@ def show_report(choice: CurveChoice, report: PageReport) -> None:
         k = choose(st.selectbox, "k", "k", ks, report.k, width=90, resets=POINT_PARAMETERS)
         note_absent("k", ks, "table at k =", f"k = {k}")
         if k != report.k:
-            document, rows = load_table(choice, k)
-    show_document(document, "report")
-    download("report", rows, key="report-csv", label="CSV, full precision")
+            report = load_report(choice, k)
+    show_document(report.document, "report")
+    download("report", report.records, key="report-csv", label="CSV, full precision")
 
 
 def show_sources(report: PageReport) -> None:

@@ -2,17 +2,8 @@
 
 import streamlit as st
 
-from ui.pages.curves import choosing
+from ui.pages.curves import choosing, reports
 from ui.pages.curves.point_problems import show_point_problems
-from ui.pages.curves.reports import (
-    load_report,
-    majority_report,
-    show_cost,
-    show_differences,
-    show_panels,
-    show_report,
-    show_sources,
-)
 from ui.pages.curves.responses import show_samples
 from ui.pages.state import settings
 from ui.pages.state.database import show_page
@@ -58,17 +49,17 @@ def body() -> None:
         for name in ("of", "against"):
             note_absent(name, choice.labels, "method", "one of the methods above")
         if view == "differences":
-            show_differences(choice)
+            reports.show_differences(choice)
             return
         with layout.or_stop("These runs cannot be reported together."):
-            report = majority_report(choice) if choice.metric == "maj@k" else load_report(choice)
+            report = reports.read_report(choice)
         if view == "table":
-            show_report(choice, report)
+            reports.show_report(choice, report)
         elif view == "cost":
-            show_cost(choice, report)
+            reports.show_cost(choice, report)
         else:
-            show_panels(choice, report)
-            show_sources(report)
+            reports.show_panels(choice, report)
+            reports.show_sources(report)
             show_point_problems(choice, report.k)
 
 

@@ -70,12 +70,8 @@ def count_runs(session: Session) -> dict[str, int]:
     return dict[str, int]((kind, count) for kind, count in rows)
 
 
-def _questions() -> int:
+def total_questions() -> int:
     return sum(number for _, _, number in fetch(count_labels))
-
-
-def is_empty() -> bool:
-    return not _questions() and not fetch(count_runs)
 
 
 def show_numbers() -> None:
@@ -85,7 +81,7 @@ def show_numbers() -> None:
     usd, unpriced = fetch(sum_costs)
     priced = f"Excludes {_plural(unpriced, 'request')} without a known price."
     layout.numbers(
-        ("questions", f"{_questions():,}", f"In {_plural(len(fetch(list_question_sets)), 'set')}."),
+        ("questions", f"{total_questions():,}", f"In {_plural(len(fetch(list_question_sets)), 'set')}."),
         (
             "accepted neighbors",
             f"{accepted:,} of {sum(each.candidates for each in standing):,}",

@@ -1,6 +1,6 @@
 """The page "Overview"."""
 
-from ui.pages.overview.contents import count_runs, is_empty, show_holdings, show_numbers, show_runs
+from ui.pages.overview.contents import count_runs, show_holdings, show_numbers, show_runs, total_questions
 from ui.pages.overview.running import show_running
 from ui.pages.state.database import fetch, show_page
 from ui.pages.widgets import layout
@@ -8,7 +8,8 @@ from ui.pages.widgets.beginnings import no_questions
 
 
 def body() -> None:
-    if is_empty():
+    counts = fetch(count_runs)
+    if not counts and not total_questions():
         no_questions("The database is empty.")
         return
     show_numbers()
@@ -16,7 +17,7 @@ def body() -> None:
     show_running()
     layout.section("Candidates and sets")
     show_holdings()
-    if counts := fetch(count_runs):
+    if counts:
         layout.section("Runs")
         show_runs(counts)
 

@@ -10,7 +10,7 @@ from rephraser.reviews.audit import Audit, list_audits
 from rephraser.run.spec import KIND
 from service.runs.store import Run, list_runs
 from ui.pages.state import links
-from ui.pages.state.database import cached, fetch
+from ui.pages.state.database import fetch
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
@@ -42,9 +42,6 @@ def neighbor_runs() -> list[Run]:
     return [run for run in reversed(fetch(list_runs)) if run.kind == KIND]
 
 
-audits_of = cached(list_audits)
-
-
 def choose_queue() -> QueueChoice | None:
     """Show the widgets and return their settings; None if there is no run with neighbors yet."""
     runs = {run.name: run.id for run in neighbor_runs()}
@@ -53,7 +50,7 @@ def choose_queue() -> QueueChoice | None:
         return None
     names = list(runs)
     name = links.choice("run", names, names[0])
-    audits = {audit.id: audit for audit in audits_of(runs[name])}
+    audits = {audit.id: audit for audit in fetch(list_audits, runs[name])}
     number = links.choice("audit", [NO_AUDIT, *audits], NO_AUDIT)
     blind = number != NO_AUDIT or links.flag("blind", True)
 

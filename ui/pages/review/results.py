@@ -6,11 +6,11 @@ from typing import Any
 import streamlit as st
 from sqlalchemy.orm import Session
 
-from rephraser.reviews.audit import audit_progress, audit_rates, get_audit, run_agreement
+from rephraser.reviews.audit import audit_progress, audit_rates, get_audit, list_audits, run_agreement
 from rephraser.reviews.store import ReviewProgress, read_items, read_reviews, run_progress
 from rephraser.tables import ReviewRow
 from service.database import in_parts
-from ui.pages.review.choosing import QueueChoice, audits_of, describe
+from ui.pages.review.choosing import QueueChoice, describe
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, fetch
 from ui.pages.widgets import layout
@@ -124,7 +124,7 @@ def _run(choice: QueueChoice) -> None:
             ("accepted", f"{progress.accepted:,}"),
             ("rejected", f"{progress.rejected:,}"),
         )
-    audits = audits_of(choice.run_id)
+    audits = fetch(list_audits, choice.run_id)
     layout.section("Error rates", "Error rates need a random sample from an audit.")
     for audit in audits:
         links.link(

@@ -13,7 +13,7 @@ from trainer_adapter.record import rescues
 from trainer_adapter.record.groups import KINDS, GroupFilters, RolloutGroup, StepGroups
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.rescues import OUTCOMES, RescuedQuestion, RescueTotals
-from ui.charts.stacked_bars import STEP, group_kinds_chart
+from ui.charts.stacked_bars import group_kinds_chart
 from ui.charts.training_steps import window_for
 from ui.pages.state import links
 from ui.pages.state.database import cached
@@ -102,7 +102,7 @@ def _show_filters(steps: Sequence[StepGroups]) -> None:
 
 
 def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
-    window, key = window_for(len(steps)), "kinds"
+    window = window_for(len(steps))
     rows = []
     for start in range(0, len(steps), window):
         part = steps[start : start + window]
@@ -111,12 +111,11 @@ def show(run_id: str, name: str, steps: list[StepGroups]) -> None:
             rows.append({"step": part[0].step, "last": part[-1].step, "kind": kind, "questions": number})
     filters = address_filters(steps)
 
-    def clicked() -> None:
-        picked = st.session_state[key]["selection"].get(STEP) or []
-        links.set_query(step=int(picked[0]["step"]) if picked else None, after=None, before=None)
+    def clicked(bar: charts.Clicked) -> None:
+        links.set_query(step=int(bar["step"]) if bar else None, after=None, before=None)
 
     look: dict[str, Any] = {"title": f"Groups of {name} by step", "window": window, "chosen": filters.step}
-    charts.draw_chart(group_kinds_chart, rows, f"tagrpo-groups-{name}", key, on_select=clicked, **look)
+    charts.draw_chart(group_kinds_chart, rows, f"tagrpo-groups-{name}", "kinds", on_click=clicked, **look)
     _show_filters(steps)
     chosen = run_steps(run_id, filters)
     if not chosen:

@@ -6,13 +6,13 @@ from typing import Any
 
 import streamlit as st
 
-from rephraser.sets.store import RATE_DEFINITION, accept_rates, list_sets, verify
+from rephraser.sets.store import RATE_DEFINITION, accept_rates, verify
 from rephraser.sets.types import SetHeader
 from ui.charts.intervals import rate_dots
 from ui.charts.stacked_bars import stacked_bars
 from ui.charts.theme import PALETTE
 from ui.pages.state import settings
-from ui.pages.state.database import cached, reading
+from ui.pages.state.database import reading
 from ui.pages.text.markup import escaped
 from ui.pages.widgets import layout
 from ui.pages.widgets.charts import draw_chart
@@ -29,9 +29,6 @@ _VERSIONS = [
     Column("published", "published (UTC)"),
     Column("hash", "content hash"),
 ]
-
-
-read_versions = cached(list_sets)
 
 _RATES = [
     Column("strategy", "name"),

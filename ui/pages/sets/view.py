@@ -2,12 +2,13 @@
 
 import streamlit as st
 
+from rephraser.sets.store import list_sets
 from ui.pages.review.choosing import neighbor_runs
 from ui.pages.sets import contents
 from ui.pages.sets.changes import show_changes
 from ui.pages.sets.contents import show_statistics, show_using
 from ui.pages.state import settings
-from ui.pages.state.database import show_page
+from ui.pages.state.database import fetch, show_page
 from ui.pages.widgets import layout
 from ui.pages.widgets.beginnings import no_neighbors
 from ui.pages.widgets.choices import choose
@@ -16,7 +17,7 @@ VIEWS = {"statistics": "Statistics", "changes": "Changes", "use": "Verify and ex
 
 
 def body() -> None:
-    headers = contents.read_versions()
+    headers = fetch(list_sets)
     if not headers and not (runs := neighbor_runs()):
         no_neighbors("There are no neighbor sets yet, and no neighbors to publish.")
     elif not headers:

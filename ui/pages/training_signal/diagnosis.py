@@ -14,7 +14,7 @@ from service.database import Database
 from trainer_adapter.record.diagnosing import training_source
 from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import TrainRun
-from ui.charts.diagnosis import DOT, density_panel, difficulty_chart
+from ui.charts.diagnosis import density_panel, difficulty_chart
 from ui.pages.state import links, settings
 from ui.pages.state.database import cached, keep
 from ui.pages.state.records import open_run, recorded
@@ -113,10 +113,9 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
         "Success rate of each neighbor and its original. Some shift is intended. An implausible rate, given "
         "the question's other prompts, may mean a leaked answer or a different problem.",
     )
-    responses = _choose(trainings)
-    diagnosis = _on_button(responses, "difficulty")
-    if responses is None or diagnosis is None:
+    if (made := _diagnose(trainings, "difficulty")) is None:
         return
+    words, diagnosis = made
     rows, flagged = diagnosis.tables["difficulty_neighbors"], diagnosis.flagged
     [spread] = diagnosis.tables["difficulty_spread"]
     layout.numbers(
@@ -132,10 +131,8 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
         + (f" But {spread['at_bound']}." if spread["at_bound"] else "")
     )
 
-    def clicked() -> None:
-        dots = st.session_state[CHART]["selection"].get(DOT) or []
-        dot = _place(dots[0]["original"], dots[0]["neighbor"]) if dots else None
-        links.set_query(dot=dot, flagged=None)
+    def clicked(dot: charts.Clicked) -> None:
+        links.set_query(dot=_place(dot["original"], dot["neighbor"]) if dot else None, flagged=None)
 
     left, right = st.columns(2, gap="large")
     with left:
@@ -144,8 +141,8 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
             rows,
             "tagrpo-difficulty",
             CHART,
-            on_select=clicked,
-            title=responses.words,
+            on_click=clicked,
+            title=words,
         )
         st.caption("Click a circle to list its neighbors.")
     with right:
@@ -193,18 +190,15 @@ def diversity(trainings: Sequence[TrainRun]) -> None:
         "Mean cosine distance (TF-IDF over words and formulas) among responses to the original, among "
         "responses to neighbors, and between the two. It shows how much neighbors diversify the responses.",
     )
-    responses = _choose(trainings)
-    diagnosis = _on_button(responses, "diversity")
-    if responses is None or diagnosis is None:
+    if (made := _diagnose(trainings, "diversity")) is None:
         return
-    made = diagnosis.tables
-    densities = made["diversity_densities"]
-    if densities:
-        title = responses.words
-        charts.draw_chart(density_panel, densities, "tagrpo-diversity", "diversity-chart", title=title)
+    words, diagnosis = made
+    tables = diagnosis.tables
+    if densities := tables["diversity_densities"]:
+        charts.draw_chart(density_panel, densities, "tagrpo-diversity", "diversity-chart", title=words)
     else:
         st.caption("All questions have the same distance, so there is no density to plot.")
-    means = made["diversity_means"]
+    means = tables["diversity_means"]
     differences = {row["series"]: row["value"] for row in means if row["minus"]}
     page_table(
         [{**row, "difference": differences.get(row["series"])} for row in means if not row["minus"]],
@@ -219,7 +213,7 @@ def diversity(trainings: Sequence[TrainRun]) -> None:
         name="tagrpo-diversity-means",
     )
     layout.caption(
-        f"{len(made['diversity']):,} questions, G = {diagnosis.g}, N = {diagnosis.n}; intervals: 95%, "
+        f"{len(tables['diversity']):,} questions, G = {diagnosis.g}, N = {diagnosis.n}; intervals: 95%, "
         f"for new questions. {' '.join(f'{remark}.' for remark in diagnosis.remarks)}"
     )
 
@@ -267,8 +261,12 @@ def _choose(trainings: Sequence[TrainRun]) -> Responses | None:
     return Responses(name, run_id=trained[name].run.id, first=first, last=last)
 
 
-def _on_button(responses: Responses | None, part: Part) -> Diagnosis | None:
-    """Return the diagnosis once it was asked for; the address says so, so that a link shows it."""
+def _diagnose(trainings: Sequence[TrainRun], part: Part) -> tuple[str, Diagnosis] | None:
+    """Return the chosen responses in words and their diagnosis, once it was asked for.
+
+    The address says so, so that a link shows it.
+    """
+    responses = _choose(trainings)
     if responses is None:
         return None
     words = f"This takes a few seconds for {responses.words}; the result is cached."
@@ -278,4 +276,4 @@ def _on_button(responses: Responses | None, part: Part) -> Diagnosis | None:
         layout.or_stop("The diagnosis cannot be computed."),
         st.spinner(f"Computing {part}: {responses.words}", show_time=True),  # safe
     ):
-        return diagnosed(responses, part)
+        return responses.words, diagnosed(responses, part)

@@ -6,7 +6,7 @@ from typing import Any
 
 from trainer_adapter.record.reading import Record as TrainingRecord
 from trainer_adapter.record.series import over_seeds
-from ui.charts.training_steps import POINT, Scale, step_chart, window_for, window_means
+from ui.charts.training_steps import Scale, step_chart, window_for, window_means
 from ui.pages.state import links
 from ui.pages.state.records import recorded, stored_trainings
 from ui.pages.training_signal.runs import Chosen
@@ -19,7 +19,7 @@ Logged = tuple[list[int], dict[str, list[float | None]]]
 
 @dataclass(frozen=True)
 class Line:
-    """A line to draw: a metric, what it is called; `magnitude` shows values below 0 as above.
+    """A line to draw: a metric, and what it is called.
 
     Of several runs, seeds of one recipe, their mean is drawn, with a band from the lowest to the highest.
     """
@@ -27,12 +27,14 @@ class Line:
     runs: tuple[str, ...]
     metric: str
     label: str
-    magnitude: bool = False
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A chart to draw; `forecast` is a share with its interval (share, low, high)."""
+    """A chart to draw; `forecast` is a share with its interval (share, low, high).
+
+    The scale "log" shows values below 0 as above.
+    """
 
     name: str
     title: str
@@ -44,7 +46,7 @@ class Panel:
 
 
 @recorded
-def _logged(record: TrainingRecord, names: tuple[str, ...]) -> Logged:
+def logged_at_steps(record: TrainingRecord, names: tuple[str, ...]) -> Logged:
     logged = record.metrics()
     return list(logged), {name: [metrics.get(name) for metrics in logged.values()] for name in names}
 
@@ -63,7 +65,9 @@ def show(
     """
     every = [line for panel in panels for line in panel.lines]
     names = tuple(dict.fromkeys(line.metric for line in every))
-    logged = {run: _logged(run, names) for run in dict.fromkeys(run for line in every for run in line.runs)}
+    logged = {
+        run: logged_at_steps(run, names) for run in dict.fromkeys(run for line in every for run in line.runs)
+    }
     width = window_for(max((len(steps) for steps, _ in logged.values()), default=0), chosen.window)
     rows_of = {
         panel: [row for line in panel.lines for row in _rows(line, logged, width, panel.scale)]
@@ -73,12 +77,12 @@ def show(
     spans = _spans(drawn) if level else {}
     every_step = [step for steps, _ in logged.values() for step in steps]
     for panel, rows in layout.in_columns(drawn, columns, gap="medium"):
-        state = charts.draw_chart(
+        point = charts.draw_chart(
             step_chart,
             rows,
             f"tagrpo-{panel.name}",
             panel.name,
-            on_select=lambda: None,
+            on_click=lambda _: None,
             title=panel.title,
             y_title=panel.y_title,
             scale=panel.scale,
@@ -91,8 +95,7 @@ def show(
             span=spans.get(panel.y_title),
             seeds=max(len(line.runs) for line in panel.lines),
         )
-        picked = (state or {}).get("selection", {}).get(POINT) or [{}]
-        if (at := picked[0].get("step")) is not None:
+        if (at := point.get("step")) is not None:
             _link_rollouts(panel, int(at), {row["label"] for row in rows if row["step"] == at})
 
 
@@ -112,7 +115,7 @@ def _rows(line: Line, logged: Mapping[str, Logged], width: int, scale: str) -> l
     """Return the points of a line; those of several seeds say how far apart these are, and how many."""
     of_runs = [
         [
-            (step, abs(value) if line.magnitude and value is not None else value)
+            (step, abs(value) if scale == "log" and value else value)
             for step, value in window_means(steps, values[line.metric], width)
             if scale != "log" or value != 0  # which has no place on it
         ]

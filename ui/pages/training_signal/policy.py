@@ -1,16 +1,15 @@
 """How the policy moves: entropy, KL, gradient norms, drift of the anchor, covariances, any logged metric."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import streamlit as st
 
 from service.runs.store import Run
-from trainer_adapter.record.runs import TrainRun
 from ui.charts.theme import PALETTE
 from ui.charts.training_steps import Scale
 from ui.pages.training_signal import lines
 from ui.pages.training_signal.lines import Line, Panel
-from ui.pages.training_signal.runs import Chosen, choose
+from ui.pages.training_signal.runs import Chosen
 from ui.pages.widgets import choices, layout
 from ui.pages.widgets.documents import show_printed
 
@@ -41,11 +40,8 @@ PROMPTS = dict(
 TOPS = {f"top {share}%": PALETTE[place] for share, place in zip(SHARES, _OTHERS, strict=False)}
 
 
-def show(trainings: Sequence[TrainRun]) -> None:
+def show(chosen: Chosen) -> None:
     """Show the charts of what was logged at each step, and say what was not."""
-    chosen = choose(trainings, seeds=True)
-    if not chosen.logged:
-        return
     panels = [
         Panel(name.replace("/", "-"), title, unit, scale, _method_lines(chosen, name))
         for name, title, unit, scale in METRICS
@@ -55,10 +51,7 @@ def show(trainings: Sequence[TrainRun]) -> None:
         layout.caption(f"Not logged by these runs: {', '.join(absent)}.")
 
 
-def show_metrics(trainings: Sequence[TrainRun]) -> None:
-    chosen = choose(trainings, seeds=True)
-    if not chosen.logged:
-        return
+def show_metrics(chosen: Chosen) -> None:
     names = sorted({name for of_run in chosen.logged.values() for name in of_run})
     known = [metric for metric, *_ in METRICS if metric in names]
     metrics = choices.choose_several(
@@ -89,11 +82,8 @@ def _method_lines(chosen: Chosen, metric: str) -> tuple[Line, ...]:
     return tuple(Line(of_group, metric, label) for label, of_group in groups if of_group)
 
 
-def show_anchor(trainings: Sequence[TrainRun]) -> None:
+def show_anchor(chosen: Chosen) -> None:
     """Show how far the anchor is from the prompts that responses were drawn for, a chart for each run."""
-    chosen = choose(trainings)
-    if not chosen.logged:
-        return
     layout.section(
         "Anchoring drift",
         "log pi(o | anchor prompt) - log pi(o | sampled prompt), by prompt. Near 0, the anchor changes "
@@ -110,11 +100,8 @@ def show_anchor(trainings: Sequence[TrainRun]) -> None:
     _show_each_run(chosen, panels, PROMPTS, 3 if len(panels) > 2 else 2)
 
 
-def show_covariance(trainings: Sequence[TrainRun]) -> None:
+def show_covariance(chosen: Chosen) -> None:
     """Show which covariances of log-prob and advantage are largest, a chart for each run."""
-    chosen = choose(trainings)
-    if not chosen.logged:
-        return
     layout.section(
         "Covariance of log-prob and advantage",
         "Mean over the tokens farthest from 0, by their share among tokens of the same sign (log scale). A "
@@ -125,17 +112,15 @@ def show_covariance(trainings: Sequence[TrainRun]) -> None:
     panels = {
         run.name: Panel(f"covariance-{sign}-{run.name}", run.name, f"magnitude, {sign}", "log", tops)
         for run in chosen.runs
-        if (tops := _run_lines(chosen, run, names, magnitude=True))
+        if (tops := _run_lines(chosen, run, names))
     }
     _show_each_run(chosen, panels, TOPS, 2)
     show_printed("covariance")
 
 
-def _run_lines(
-    chosen: Chosen, run: Run, names: Mapping[str, str], *, magnitude: bool = False
-) -> tuple[Line, ...]:
+def _run_lines(chosen: Chosen, run: Run, names: Mapping[str, str]) -> tuple[Line, ...]:
     logged = [(label, name) for label, name in names.items() if name in chosen.logged[run.id]]
-    return tuple(Line((run.id,), name, label, magnitude) for label, name in logged)
+    return tuple(Line((run.id,), name, label) for label, name in logged)
 
 
 def _show_each_run(

@@ -25,8 +25,10 @@ class Chosen:
     """The runs to show, their colours by name, and how many steps a point averages (0: as few as needed).
 
     `groups` are the labels of the lines with the ids of their runs, `logged` the names of metrics by run id.
+    `trainings` are those that there are to choose from.
     """
 
+    trainings: Sequence[TrainRun]
     runs: tuple[Run, ...]
     palette: dict[str, str]
     methods: dict[str, str]
@@ -49,8 +51,11 @@ def _drew(record: Record, question_id: str) -> bool:
     return question_id in record.questions()
 
 
-def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
-    """Show the choice of runs (the newest by default), of averaging, and with `seeds` of joining these."""
+def choose_runs(trainings: Sequence[TrainRun], *, seeds: bool) -> Chosen | None:
+    """Show the choice of runs (the newest by default), of averaging, and with `seeds` of joining these.
+
+    Without a run that has metrics, the page says so, and None is returned.
+    """
     names = [each.run.name for each in trainings]
     usual = [each.run.name for each in trainings if each.numbers.first_step is not None][-FIRST_SHOWN:]
     with layout.row("bottom"):
@@ -75,18 +80,19 @@ def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
     choices.note_absent("run", names, "training run", "the runs above")
     methods = {each.run.name: method_of(each) for each in trainings if each.run.name in picked}
     runs = tuple(each.run for each in trainings if each.run.name in picked)
-    colours = method_colours(methods, [method_of(each) for each in trainings])
-    logged = {run.id: _names(run.id) for run in runs}
-    chosen = Chosen(runs, colours, methods, window, tuple((run.name, (run.id,)) for run in runs), logged)
     if not runs:
         layout.empty_state("No run selected.", "Choose one or more training runs above.")
-        return chosen
+        return None
+    colours = method_colours(methods, [method_of(each) for each in trainings])
+    groups = tuple((run.name, (run.id,)) for run in runs)
+    logged = {run.id: _names(run.id) for run in runs}
+    chosen = Chosen(trainings, runs, colours, methods, window, groups, logged)
     chosen = _join_seeds(chosen) if seeds else chosen
     if not any(logged.values()):
         layout.empty_state(
             "These runs have no metrics.", "Training writes metrics to metrics.jsonl, next to the rollouts."
         )
-        return replace(chosen, logged={})
+        return None
     return chosen
 
 

@@ -7,13 +7,11 @@ import streamlit as st
 from evaluator.signal.diagnosis import DiagnosisSettings
 from evaluator.signal.shapes import JOINT_GROUP, NEIGHBORS_GROUP, ORIGINAL_GROUP
 from service.errors import TagrpoError
-from trainer_adapter.record.reading import Record
 from trainer_adapter.record.runs import TrainRun
-from ui.pages.state.records import recorded
 from ui.pages.training_signal import diagnosis, lines
 from ui.pages.training_signal.diagnosis import Responses
 from ui.pages.training_signal.lines import Line, Panel
-from ui.pages.training_signal.runs import Chosen, choose
+from ui.pages.training_signal.runs import Chosen
 from ui.pages.widgets import choices, layout
 from ui.pages.widgets.documents import show_printed
 from ui.pages.widgets.tables import Column, page_table
@@ -31,10 +29,7 @@ NO_PILOT = "no forecast"
 FORECAST_GROUPS = {ORIGINAL_GROUP: "original", NEIGHBORS_GROUP: "neighbors", JOINT_GROUP: "joint"}
 
 
-def show(trainings: Sequence[TrainRun]) -> None:
-    chosen = choose(trainings)
-    if not chosen.logged:
-        return
+def show(chosen: Chosen) -> None:
     names = [f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS]
     if not any(name in logged for logged in chosen.logged.values() for name in names):
         layout.empty_state(
@@ -43,11 +38,11 @@ def show(trainings: Sequence[TrainRun]) -> None:
         )
         return
     _table(chosen)
-    _shares(chosen, trainings)
+    _shares(chosen)
 
 
 @st.fragment
-def _shares(chosen: Chosen, trainings: Sequence[TrainRun]) -> None:
+def _shares(chosen: Chosen) -> None:
     layout.section(
         "Questions without a gradient",
         "If all responses of a group are right or all are wrong, there is no advantage and no gradient. "
@@ -57,7 +52,7 @@ def _shares(chosen: Chosen, trainings: Sequence[TrainRun]) -> None:
         kind = choices.choose(
             st.segmented_control, "Which", "kind", list(KINDS), SHARE, words=KINDS.__getitem__
         )
-        pilot = _choose_pilot(trainings)
+        pilot = _choose_pilot(chosen.trainings)
     forecast = _predict(pilot, chosen) if pilot and kind == SHARE else {}
     panels = [
         Panel(
@@ -141,17 +136,16 @@ def _table(chosen: Chosen) -> None:
     show_printed("equal rewards")
 
 
-@recorded
-def _last_shares(record: Record) -> dict[str, float | int | None]:
-    wanted = {
+def _last_shares(run_id: str) -> dict[str, float | int | None]:
+    metrics = {
         **{group: f"tagrpo/zero/{group}/share" for group, _, _ in GROUPS},
         "all_right": "tagrpo/zero/joint/all_right",
         "all_wrong": "tagrpo/zero/joint/all_wrong",
         "correct": "tagrpo/correct/mean",
     }
-    logged = record.metrics()
-    row: dict[str, float | int | None] = {"step": max(logged, default=None)}
-    for name, metric in wanted.items():
-        values = [metrics[metric] for metrics in list(logged.values())[-LAST_STEPS:] if metric in metrics]
-        row[name] = sum(values) / len(values) if values else None
+    steps, values = lines.logged_at_steps(run_id, tuple(metrics.values()))
+    row: dict[str, float | int | None] = {"step": max(steps, default=None)}
+    for name, metric in metrics.items():
+        last = [value for value in values[metric][-LAST_STEPS:] if value is not None]
+        row[name] = sum(last) / len(last) if last else None
     return row

@@ -13,6 +13,8 @@ from ui.pages.state.database import keep
 from ui.pages.widgets import layout, tables
 
 Spec = dict[str, Any]
+Clicked = Mapping[str, Any]
+"""The fields of a clicked mark; empty if a click beside all marks ended the selection."""
 
 PAGE_FONT = '"Source Sans", "Source Sans Pro", sans-serif'
 
@@ -25,14 +27,14 @@ def show_chart(
     name: str,
     key: str,
     *,
-    on_select: Callable[[], None] | None = None,
+    on_click: Callable[[Clicked], None] | None = None,
     rows: Sequence[Mapping[str, Any]] | None = None,
     alt: str = "",
-) -> Any:
-    """Show the specification of a chart, with downloads called `name`; return the selection.
+) -> Clicked:
+    """Show the specification of a chart, with downloads called `name`; return what was clicked.
 
-    `on_select` is called after a click, when `st.session_state[key]` holds the selection. `rows` are the data
-    to download. `alt` is the chart in words, by default its title. A chart whose key starts with "shape-"
+    `on_click` is called after a click, before the page is drawn again. `rows` are the data to download.
+    `alt` is the chart in words, by default its title. A chart whose key starts with "shape-"
     keeps its aspect ratio and shrinks on a narrow page.
     """
     drawn = darken(spec) if st.context.theme.type == "dark" else spec
@@ -46,12 +48,17 @@ def show_chart(
         theme=None,
         width="content" if key.startswith("shape-") else "stretch",
         key=key,
-        on_select=on_select or "ignore",
+        on_select="ignore" if on_click is None else lambda: on_click(_clicked(st.session_state[key])),
         alt=alt or (" ".join(text) if isinstance(text, list) else str(text)),
     )
     downloads = partial(_downloads, spec, name, key, rows)
     layout.folded("Download", f"download-{key}", downloads, icon=":material/download:")
-    return state
+    return {} if on_click is None else _clicked(state)
+
+
+def _clicked(state: Any) -> Clicked:
+    """Return the clicked mark in the state of a chart, which has at most one parameter."""
+    return next((marks[0] for marks in state["selection"].values() if marks), {})
 
 
 def draw_chart(
@@ -60,16 +67,16 @@ def draw_chart(
     name: str,
     key: str,
     *,
-    on_select: Callable[[], None] | None = None,
+    on_click: Callable[[Clicked], None] | None = None,
     **options: Any,
-) -> Any:
+) -> Clicked:
     """Show the chart that `make` returns for these rows, as by `show_chart`.
 
     It is cached: building one takes Altair some 20 ms, checking it against Vega-Lite's schema as much again.
     """
     cache_key = make.__module__, make.__qualname__, rows, sorted(options.items())
     spec = keep(cache_key, lambda: make(rows, **options).to_dict(validate=False))
-    return show_chart(spec, name, key, on_select=on_select, rows=rows)
+    return show_chart(spec, name, key, on_click=on_click, rows=rows)
 
 
 def _downloads(spec: Spec, name: str, key: str, rows: Sequence[Mapping[str, Any]] | None) -> None:
