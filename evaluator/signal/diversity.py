@@ -100,7 +100,7 @@ def diversity(
         means.append({"series": name, "minus": ORIGINAL_PAIRS, **difference})
     notes = []
     if left_out:
-        notes.append(f"{checkpoint}: {left_out:,} questions with too few responses are excluded")
+        notes.append(f"{checkpoint}: questions with too few responses, excluded: {left_out:,}")
     if empty:
         notes.append(
             f"{checkpoint}: {empty:,} responses are excluded, because they contain no words or formulas"
@@ -140,7 +140,7 @@ def densities(values: Mapping[str, Floats], *, points: int = 101) -> list[Row]:
     widths = {name: width for name, series in values.items() if (width := _width(series))}
     joined = np.concatenate(list(values.values()))
     widest = max(widths.values(), default=0.0)
-    axis = np.linspace(max(0.0, joined.min() - 3 * widest), joined.max() + 3 * widest, points)
+    axis = np.linspace(max(0.0, joined.min() - 3 * widest), min(1.0, joined.max() + 3 * widest), points)
     return [
         {"series": name, "distance": float(x), "density": float(y)}
         for name, width in widths.items()

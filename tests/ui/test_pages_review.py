@@ -75,12 +75,12 @@ def test_results_of_an_audit(path):
     assert shown["reviewed"] == "8 of 12"
     assert shown["by ben"] == "8"
     assert shown["false accepts"] == "0.0%"  # the newest decision counts, which is eve's
-    assert shown["false rejects"] == "none yet"
+    assert shown["false rejects"] == "no data yet"
     assert headings(app) == ["By verdict", "Agreement between reviewers", "Disagreements"]
     agreement = tables(app)[1]
     assert list(agreement["both decided"]) == ["8"]
     assert list(agreement["agreed"]) == ["7"]
-    assert list(agreement["Cohen's kappa"]) == ["0"]
+    assert list(agreement["Cohen's kappa"]) == ["0.000"]
 
 
 def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):

@@ -68,7 +68,7 @@ def choose(trainings: Sequence[TrainRun], *, seeds: bool = False) -> Chosen:
             "Average over",
             "mean",
             WINDOWS,
-            words=lambda steps: f"{steps} steps" if steps else "a step",
+            words=lambda steps: f"{steps} steps" if steps else "1 step",
             help="Number of steps averaged into each point. Lines of over 200 points are always averaged.",
             width=150,
         )
