@@ -131,9 +131,9 @@ def _means(distances: Floats, g: int, n: int) -> dict[str, float | None]:
 
 
 def densities(values: Mapping[str, Floats], *, points: int = 101) -> list[Row]:
-    """Return the density over questions of each series, on one axis: a Gaussian kernel, Silverman's width.
+    """Return the density over questions of each series, on one axis; none if all have one distance.
 
-    A series whose questions all have one distance has no density and is left out.
+    It has a Gaussian kernel of Silverman's width, reflected at 0 and 1, the bounds of a distance.
     """
     from scipy.stats import gaussian_kde
 
@@ -144,7 +144,8 @@ def densities(values: Mapping[str, Floats], *, points: int = 101) -> list[Row]:
     return [
         {"series": name, "distance": float(x), "density": float(y)}
         for name, width in widths.items()
-        for x, y in zip(axis, gaussian_kde(values[name], width / values[name].std(ddof=1))(axis), strict=True)
+        for kernel in [gaussian_kde(values[name], width / values[name].std(ddof=1))]
+        for x, y in zip(axis, kernel(axis) + kernel(-axis) + kernel(2 - axis), strict=True)
     ]
 
 

@@ -168,7 +168,7 @@ def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_a
 def test_results_of_a_run_lead_to_its_audits(path):
     app = opened(path, reviewer="ben", view="Results")
     assert numbers(app) == {"decided by ben": "8 of 12", "accepted": "7", "rejected": "1"}
-    assert headings(app)[:2] == ["Error rates", "Agreement between reviewers and with the verdict"]
+    assert headings(app)[:2] == ["Error rates", "Agreement between reviewers and the verdict"]
     assert list(tables(app)[0]["agreed"]) == ["7", "7", "8"]
 
 

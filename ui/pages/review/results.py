@@ -142,7 +142,7 @@ def _run(choice: QueueChoice) -> None:
             "Create an audit and choose it as the queue:",
             commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
-    _agreements("Agreement between reviewers and with the verdict", agreement["pairs"], f"{choice.run}-reviewers")
+    _agreements("Agreement between reviewers and the verdict", agreement["pairs"], f"{choice.run}-reviewers")
     _candidates(
         "Decisions that differ from the verdict",
         "By any reviewer.",
