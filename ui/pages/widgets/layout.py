@@ -30,7 +30,6 @@ GRADES: dict[str, tuple[Colour, str]] = {
     "unknown": ("gray", ":material/question_mark:"),
 }
 
-
 _STYLE = """<style>
 .heading :is(h1, h3) { margin: 0; font-weight: 600; line-height: 1.2; }
 .heading h1 { padding: 1.25rem 0 0.3rem; font-size: 1.7rem; }
