@@ -161,7 +161,7 @@ def _rollouts(tab: Tab) -> None:
 
 
 def _signal(tab: Tab) -> None:
-    for steps in ("5 steps", "a step"):
+    for steps in ("5 steps", "1 step"):
         _choose(tab, f"signal: {steps}", "Average over", steps, content=LINES)
     _press(tab, "signal: all right", "radio", re.compile("^all right"), content=LINES)
     for label in ("either", "Policy", "Anchor", "Covariance", "Zero gradient"):

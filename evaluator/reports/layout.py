@@ -53,7 +53,7 @@ def source_table(report: Report) -> Table:
         shares = line.entry.sources.by_place().values()
         cells = (ABSENT if share is None else hundredths(share, 1) for share in shares)
         rows.append((line.label, line.entry.benchmark, *cells))
-    title = "where tagrpo found the answers, in percent of samples"
+    title = "Where tagrpo found the answers, in percent of samples"
     return Table(("method", "benchmark", *PLACES, CORRECT_SHARE), tuple(rows), title, words=2)
 
 
@@ -115,7 +115,7 @@ def _basis(report: Report) -> Table:
         ("tokens", lambda line: _or_unknown(line.entry.mean_tokens, ".0f")),
         ("USD", lambda line: _or_unknown(line.entry.usd, ".2f")),
     ]
-    return table_of(report.lines, columns, title="sample details", words=3)
+    return table_of(report.lines, columns, title="Sample details", words=3)
 
 
 def _problems(line: ReportLine) -> str:

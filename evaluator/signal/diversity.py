@@ -100,7 +100,7 @@ def diversity(
         means.append({"series": name, "minus": ORIGINAL_PAIRS, **difference})
     notes = []
     if left_out:
-        notes.append(f"{checkpoint}: {left_out:,} questions with too few responses are excluded")
+        notes.append(f"{checkpoint}: questions with too few responses, excluded: {left_out:,}")
     if empty:
         notes.append(
             f"{checkpoint}: {empty:,} responses are excluded, because they contain no words or formulas"
@@ -131,20 +131,21 @@ def _means(distances: Floats, g: int, n: int) -> dict[str, float | None]:
 
 
 def densities(values: Mapping[str, Floats], *, points: int = 101) -> list[Row]:
-    """Return the density over questions of each series, on one axis: a Gaussian kernel, Silverman's width.
+    """Return the density over questions of each series, on one axis; none if all have one distance.
 
-    A series whose questions all have one distance has no density and is left out.
+    It has a Gaussian kernel of Silverman's width, reflected at 0 and 1, the bounds of a distance.
     """
     from scipy.stats import gaussian_kde
 
     widths = {name: width for name, series in values.items() if (width := _width(series))}
     joined = np.concatenate(list(values.values()))
     widest = max(widths.values(), default=0.0)
-    axis = np.linspace(max(0.0, joined.min() - 3 * widest), joined.max() + 3 * widest, points)
+    axis = np.linspace(max(0.0, joined.min() - 3 * widest), min(1.0, joined.max() + 3 * widest), points)
     return [
         {"series": name, "distance": float(x), "density": float(y)}
         for name, width in widths.items()
-        for x, y in zip(axis, gaussian_kde(values[name], width / values[name].std(ddof=1))(axis), strict=True)
+        for kernel in [gaussian_kde(values[name], width / values[name].std(ddof=1))]
+        for x, y in zip(axis, kernel(axis) + kernel(-axis) + kernel(2 - axis), strict=True)
     ]
 
 

@@ -11,6 +11,7 @@ import pytest
 
 import ui.charts
 from service.errors import InputError, PrerequisiteError
+from ui.charts.axes import share_ticks
 from ui.charts.eval_curves import curve_chart, wrap_label
 from ui.charts.intervals import SET_APART, cost_points
 from ui.charts.saving import save_chart
@@ -129,6 +130,10 @@ def test_parts_are_added_and_stand_in_the_order_of_their_colours():
     assert scale["domain"] == ["accepted", "rejected"]  # nothing is undecided or unverified
     assert scale["range"] == [VERDICT_COLOURS["accepted"], VERDICT_COLOURS["rejected"]]
     assert ends["data"]["values"] == [{"name": "rename", "sum": 4}, {"name": "format", "sum": 0}]
+
+
+def test_small_shares_use_the_height_of_the_axis():
+    assert share_ticks([0.0, 0.0028]) == [0.0, 0.001, 0.002, 0.003]
 
 
 def test_points_are_means_of_a_window_at_its_last_step():

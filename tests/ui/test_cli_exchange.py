@@ -60,7 +60,7 @@ def test_responses_come_in_are_compared_and_go_out(cli):
     assert "b.sums: 1 sample permanently missing: the other tool received no response" in summary.err
     record = cli.within("runs").json("show", "b.sums", code=3)
     assert (record["truncated"], record["truncated_share"], record["refused_share"]) == (None, None, None)
-    basis = cli("report", "b.sums").out.partition("sample details")[2]
+    basis = cli("report", "b.sums").out.partition("Sample details")[2]
     assert "unknown" in basis.splitlines()[2]
 
 

@@ -58,7 +58,7 @@ def test_the_problems_behind_a_point_are_those_that_one_run_solves_and_the_other
     app = shown(point="aime24", of="tuned", against="base", k="4", which="first only")
     table = tables(app)[-1]
     assert list(table["problem"]) == ["1"]
-    assert list(table["tuned: pass@4, %"]) == ["100.0%"]
+    assert list(table["tuned: pass@4"]) == ["100.0%"]
     assert list(table["base: correct"]) == ["0 of 8"]
     both = shown(point="aime24", of="tuned", against="base", k="4", which="both")
     assert list(tables(both)[-1]["problem"]) == ["2"]  # 4 of 8: some of 4 draws is right nearly always
@@ -163,7 +163,7 @@ def test_responses_of_one_method_are_read_without_a_second_one(page_db):
     assert "answer found in: box" in words(app)
     found = shown(view="samples", text="boxed{3}")
     assert set(tables(found)[-1]["problem"]) == {"2"}
-    assert "No such responses" in words(shown(view="samples", text="nowhere to be read"))
+    assert "No matching responses" in words(shown(view="samples", text="nowhere to be read"))
     assert "1 response." in words(shown(view="samples", grade="correct", at="2", **{"from": "2:2"}))
 
 

@@ -122,7 +122,7 @@ def test_a_part_of_the_evidence_is_read_when_it_is_asked_for(filled):
     assert safe_md("So it is $\\boxed{7}$.") in [one.value for one in app.markdown]
     app.button_group[-1].set_value("numbers").run()
     rows = dict(zip(*(tables(app)[0][name] for name in ("what", "value")), strict=True))
-    assert rows["shared answers"] == "0"
+    assert rows["responses with a shared answer"] == "0"
     assert rows["cost of the request"] == "0.0050 USD"
 
 

@@ -75,12 +75,12 @@ def test_results_of_an_audit(path):
     assert shown["reviewed"] == "8 of 12"
     assert shown["by ben"] == "8"
     assert shown["false accepts"] == "0.0%"  # the newest decision counts, which is eve's
-    assert shown["false rejects"] == "none yet"
+    assert shown["false rejects"] == "no data yet"
     assert headings(app) == ["By verdict", "Agreement between reviewers", "Disagreements"]
     agreement = tables(app)[1]
     assert list(agreement["both decided"]) == ["8"]
     assert list(agreement["agreed"]) == ["7"]
-    assert list(agreement["Cohen's kappa"]) == ["0"]
+    assert list(agreement["Cohen's kappa"]) == ["0.000"]
 
 
 def test_what_the_verdict_got_wrong_is_listed_with_what_reviewers_say(path):
@@ -168,7 +168,7 @@ def test_what_was_decided_otherwise_than_the_verdict_is_listed_but_not_what_an_a
 def test_results_of_a_run_lead_to_its_audits(path):
     app = opened(path, reviewer="ben", view="Results")
     assert numbers(app) == {"decided by ben": "8 of 12", "accepted": "7", "rejected": "1"}
-    assert headings(app)[:2] == ["Error rates", "Agreement between reviewers and with the verdict"]
+    assert headings(app)[:2] == ["Error rates", "Agreement between reviewers and the verdict"]
     assert list(tables(app)[0]["agreed"]) == ["7", "7", "8"]
 
 

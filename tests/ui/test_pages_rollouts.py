@@ -65,7 +65,7 @@ def test_damaged_files_are_named_and_the_rest_is_shown(own):
     assert str(step) in "".join(error.value for error in app.error).replace("\\", "")
     assert len(tables(app)[0]) == 25
     app = opened(own, run="plain", text="boxed")
-    assert "No such responses" not in said(app)
+    assert "No matching responses" not in said(app)
 
 
 def test_a_folder_that_was_moved_is_named_with_the_way_out(own):
@@ -88,7 +88,7 @@ def test_the_address_filters_by_step_and_kind(filled):
     for step in ("nonsense", "9" * 5000):
         app = opened(filled, run="plain", step=step, kind="<b>", after="x:y")
         assert len(tables(app)[0]) == 25
-    assert "No such responses" in said(opened(filled, run="plain", text="x" * 2000))
+    assert "No matching responses" in said(opened(filled, run="plain", text="x" * 2000))
     assert len(tables(opened(filled, run="plain", q=QUESTION, at="9" * 5000))) == 2  # the newest step
 
 
@@ -174,7 +174,7 @@ def test_responses_are_searched_and_a_click_opens_the_group_with_the_response(fi
     assert last.id in list(table["rollout"])
     assert set(table["step"]) == {str(STEPS)}
     assert not opened(filled, run="plain", text=text, grade="unknown").exception
-    assert "No such responses" in said(opened(filled, run="plain", text="nowhere to be read"))
+    assert "No matching responses" in said(opened(filled, run="plain", text="nowhere to be read"))
 
 
 def test_a_training_in_stages_shows_whom_neighbors_rescued(tmp_path):

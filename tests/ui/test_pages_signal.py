@@ -93,6 +93,7 @@ def test_the_audit_is_computed_on_its_button_and_stays(filled):
     assert not app.exception
     assert len(charts(app)) == 1
     assert numbers(app)["neighbors"] == "8"
+    assert numbers(app)["unrelated"].endswith("%")
     assert app.query_params["made"] in ("1", ["1"])
 
 

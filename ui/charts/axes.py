@@ -6,7 +6,7 @@ from typing import Any
 
 import altair as alt
 
-_STEPS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
+_STEPS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.25)
 
 
 def share_ticks(values: Sequence[float], most: int = 6) -> list[float]:

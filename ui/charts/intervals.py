@@ -84,7 +84,7 @@ def difference_chart(
     ks = sorted({row["k"] for row in data})
     x = sample_axis(ks[0], ks[-1], room=1.25)
     scale = alt.Scale(domain=[-most, most], nice=False)
-    axis = alt.Axis(tickCount=7, format="+d")
+    axis = alt.Axis(tickCount=7, labelExpr="datum.value === 0 ? '0' : format(datum.value, '+d')")
 
     def y(field: str) -> Any:
         return alt.Y(f"{field}:Q", title="difference, points", scale=scale, axis=axis)

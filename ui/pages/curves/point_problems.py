@@ -106,8 +106,8 @@ def _list(contrasts: Sequence[Row], k: int, sides: Mapping[str, str], *, secret:
     texts = fetch(contrast_texts, sides[first], tuple(each["position"] for each in listed))
     columns = [
         Column("number", "problem", "figure", COUNTED),
-        Column("first", f"{first}: pass@{k}, %", "share"),
-        Column("second", f"{second}: pass@{k}, %", "share"),
+        Column("first", f"{first}: pass@{k}", "share"),
+        Column("second", f"{second}: pass@{k}", "share"),
         Column("correct_first", f"{first}: correct"),
         Column("correct_second", f"{second}: correct"),
         *([] if secret else [Column("text", "text", wide=True)]),

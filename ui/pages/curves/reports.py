@@ -173,7 +173,7 @@ def show_report(choice: CurveChoice, report: PageReport) -> None:
 
 
 def show_sources(report: PageReport) -> None:
-    with st.expander(escaped(report.sources.title[:1].upper() + report.sources.title[1:])):
+    with st.expander(escaped(report.sources.title)):
         show_table(report.sources, "sources")
     for note in report.sources_notes:
         st.caption(with_commands(note))  # safe
@@ -182,9 +182,7 @@ def show_sources(report: PageReport) -> None:
 def show_differences(choice: CurveChoice) -> None:
     labels = [label for label in choice.methods if choice.shared(label)]
     if not labels:
-        st.caption(
-            "These methods have no common benchmark. Choose two methods evaluated on the same benchmark."
-        )
+        st.caption("No common benchmark. Choose two methods evaluated on the same benchmark.")
         return
     with layout.row():
         first = choose(st.selectbox, "Method", "of", labels, labels[-1], width=200)
@@ -224,8 +222,8 @@ def _columns(first: str, second: str) -> list[Column]:
     return [
         Column("benchmark", "benchmark"),
         Column("k", "k", "whole"),
-        Column("value_a", f"{first}: pass@k, %", "share"),
-        Column("value_b", f"{second}: pass@k, %", "share"),
+        Column("value_a", f"{first}: pass@k", "share"),
+        Column("value_b", f"{second}: pass@k", "share"),
         Column("difference", "difference, points", "points", hint="Percentage points."),
         Column("low", "95% interval from, points", "points"),
         Column("high", "to, points", "points"),

@@ -26,11 +26,7 @@ def body() -> None:
         layout.empty_state(
             "No evaluations yet.",
             "Sample and grade responses to a benchmark, or open the demo's results:",
-            commands=(
-                settings.command("eval run aime24 --n 32 --model MODEL"),
-                settings.command("runs list --kind eval"),
-                "tagrpo ui --demo",
-            ),
+            commands=(settings.command("eval run aime24 --n 32 --model MODEL"), "tagrpo ui --demo"),
         )
     elif not any(method.runs for method in evaluated):
         st.caption("No evaluation is completely graded, so there are no curves yet. You can read responses.")

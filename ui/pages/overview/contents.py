@@ -98,7 +98,7 @@ def show_numbers() -> None:
 
 
 def show_holdings() -> None:
-    left, right = st.columns([3, 2], gap="large")
+    left, right = st.columns(2, gap="medium")
     with left:
         standing = sorted(fetch(standing_counts), key=lambda each: each.strategy)
         rows = [{"name": each.strategy, "part": each.status, "count": each.candidates} for each in standing]

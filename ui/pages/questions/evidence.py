@@ -57,7 +57,7 @@ def successes(card: NeighborCard) -> str:
     if counts is None:
         return ""
     return (
-        f"neighbor: {counts.neighbor_right} of {counts.neighbor_drawn}; question: "
+        f"correct answers: neighbor {counts.neighbor_right} of {counts.neighbor_drawn}, question "
         f"{counts.question_right} of {counts.question_drawn} ({counts.difficulty})"
     )
 
@@ -116,11 +116,11 @@ def _numbers(card: NeighborCard) -> None:
         ("candidate", card.candidate_id),
         ("verdict of the run", card.verdict or "none yet"),
         ("final", "yes" if card.final else "not final: more answers may follow"),
-        ("shared answers", compared.get("overlap")),
-        ("most frequent answer of the question", compared.get("original_top")),
-        ("most frequent new answer of the neighbor", compared.get("new_top")),
+        ("responses with a shared answer", compared.get("overlap")),
+        ("responses with the most frequent answer to the question", compared.get("original_top")),
+        ("responses with the most frequent new answer to the neighbor", compared.get("new_top")),
         ("solvers", ", ".join(compared.get("by_solver", ())) or "none"),
-        ("correct answers", successes(card) or "unknown"),
+        ("difficulty", successes(card) or "unknown"),
         ("words that differ from the question", f"{1 - card.likeness:.0%}"),
         ("cost of the request", "unknown" if card.usd is None else f"{card.usd:.4f} USD"),
         ("tokens of the request", tokens),

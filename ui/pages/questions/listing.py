@@ -49,10 +49,8 @@ def show() -> None:
     with st.container(gap="small"):
         for listed in page.questions:
             _row(listed)
-    questions = "question" if number == 1 else "questions"
-    words = (
-        f"{len(page.questions)} of {number:,} {questions}" if is_all else f"of more than {number:,} questions"
-    )
+    of = "" if is_all else "more than "
+    words = f"{len(page.questions)} of {of}{number:,} question{'s' * (number != 1)}"
     pager("after", page.after, words, earlier=page.before or "")
     rows = []
     for listed in page.questions:

@@ -81,7 +81,7 @@ def _question(question: Question, stands: list[SetPlace]) -> None:
                 words = (
                     "Suspect gold answer: in run {run}, {question_agreeing} of {question_drawn} answers to "
                     "the question and {neighbor_agreeing} of {neighbor_drawn} to its accepted neighbors "
-                    "({neighbors}) are {agreed}, but only {gold_given} equal the gold answer."
+                    "({neighbors}) are {agreed}; {gold_given} answers to the question equal the gold answer."
                 )
                 layout.note(words.format(**suspect))
             layout.caption(question.id)

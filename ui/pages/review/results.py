@@ -24,7 +24,7 @@ _PAIRS = [
     Column("shared", "both decided", "whole"),
     Column("agreed", "agreed", "whole"),
     Column("share", "agreement", "share"),
-    Column("kappa", "Cohen's kappa", "number", "1: perfect, 0: chance level; empty if undefined"),
+    Column("kappa", "Cohen's kappa", "fixed", "1: perfect, 0: chance level; empty if undefined"),
 ]
 
 
@@ -142,8 +142,7 @@ def _run(choice: QueueChoice) -> None:
             "Create an audit and choose it as the queue:",
             commands=(settings.command(f"rephrase audit {choice.run} --sample 50 --seed 1"),),
         )
-    heading = "Agreement between reviewers and with the verdict"
-    _agreements(heading, agreement["pairs"], f"{choice.run}-reviewers")
+    _agreements("Agreement between reviewers and the verdict", agreement["pairs"], f"{choice.run}-reviewers")
     _candidates(
         "Decisions that differ from the verdict",
         "By any reviewer.",
@@ -157,7 +156,7 @@ def _run(choice: QueueChoice) -> None:
 
 def _rate(name: str, rate: dict[str, Any], of: str) -> tuple[str, str, str]:
     if rate["share"] is None:
-        return name, "none yet", f"no candidate {of} has been reviewed"
+        return name, "no data yet", f"no candidate {of} has been reviewed"
     interval = f"95% interval {rate['low']:.1%} to {rate['high']:.1%}"
     return name, f"{rate['share']:.1%}", f"{rate['count']:,} of {rate['reviewed']:,} {of}; {interval}"
 

@@ -26,7 +26,7 @@ def body() -> None:
         with st.container(border=True, horizontal=True, vertical_alignment="center", gap="small"):
             st.markdown(":material/lock: **Read only.** To store decisions, start the UI with")
             to_review = "tagrpo ui --review --demo" if current.shipped else settings.command("ui --review")
-            st.code(to_review, language=None)
+            st.code(to_review, language=None, wrap_lines=True)
     decide(choice)
 
 

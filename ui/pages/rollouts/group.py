@@ -86,7 +86,7 @@ def show(run_id: str, name: str, question_id: str, filters: GroupFilters, having
         words += f"; {group.truncated} truncated" if group.truncated else ""
         words += f"; {group.timeouts} grader timeouts" if group.timeouts else ""
         kind = layout.chip(group.kind, "green" if group.kind == "mixed" else "orange")
-        st.caption(f"{layout.chip(f'step {group.step}', 'violet')} {kind} {escaped(words)}")  # safe
+        st.markdown(f"{layout.chip(f'step {group.step}', 'violet')} {kind} :gray[{escaped(words)}]")  # safe
         if joint.problem:
             layout.error_box("The texts of this step cannot be read.", joint.problem)
     hint = "Color the tokens of a response by how much more likely they are under the anchor."

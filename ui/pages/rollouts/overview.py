@@ -175,7 +175,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
             Column("responses", "responses", "whole"),
             Column("tokens", "tokens", "whole", "mean per response"),
             Column("truncated", "truncated", "whole"),
-            Column("timeouts", "time-outs", "whole"),
+            Column("timeouts", "timeouts", "whole"),
         ],
         "groups",
         name=f"tagrpo-groups-{name}",
@@ -184,7 +184,7 @@ def _groups(run_id: str, name: str, filters: GroupFilters, most: int) -> None:
     pager(
         "after",
         f"{page[-1].step}:{page[-1].question_id}" if later else None,
-        f"{len(page)} of {most:,} groups. Click a row to see its responses",
+        f"{len(page)} of {most:,} groups. Click a row to see its responses.",
         earlier=f"{page[0].step}:{page[0].question_id}" if earlier else "",
     )
 
@@ -265,7 +265,7 @@ def show_rescues(run_id: str, name: str) -> None:
     pager(
         "following",
         questions[-1].question_id if len(page) > RESCUES_PAGE else None,
-        f"{len(questions)} questions, most often all wrong first. Click a row for its last such step",
+        f"{len(questions)} questions, most often all wrong first. Click a row for its last such step.",
     )
 
 

@@ -63,4 +63,4 @@ def show(run_id: str, text: str, steps: list[int]) -> None:
         page_table(rows, COLUMNS, "found-rollouts", name="tagrpo-rollouts", on_choose=opened)
     number = len(page.rollouts)
     words = found_responses(number, stopped=page.after is not None and number < PAGE)
-    pager("from", page.after, f"{words}. Click a row to see the response in its group" if number else words)
+    pager("from", page.after, f"{words}." + " Click a row to see the response in its group." * bool(number))

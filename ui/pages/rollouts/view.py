@@ -24,6 +24,11 @@ def body() -> None:
     # A link from a question names no run: the newest one that has the question is meant.
     drew = runs_with(question) if question else []
     having = [name for name in runs if name in drew]
+
+    def label(name: str) -> str:
+        each = runs[name]
+        return name if each.problem else f"{name}  ({method_of(each)}, {each.numbers.rollouts:,} responses)"
+
     with layout.row("bottom"):
         name = choose(
             st.selectbox,
@@ -31,9 +36,7 @@ def body() -> None:
             "run",
             list(runs),
             (having or list(runs))[-1],
-            words=lambda name: (
-                f"{name}  ({method_of(runs[name])}, {runs[name].numbers.rollouts:,} responses)"
-            ),
+            words=label,
             resets=["step", "q", "at", "to", "after", "before", "from", "following"],
         )
         text = "" if question else search_field("text of a response", "text", search.PLACES, width=300)

@@ -35,9 +35,9 @@ _RATES = [
     Column("accepted", "accepted", "whole"),
     Column("judged", "judged", "whole"),
     Column("unverified", "unverified", "whole"),
-    Column("rate", "acceptance rate, %", "share"),
-    Column("low", "95% from, %", "share"),
-    Column("high", "to, %", "share"),
+    Column("rate", "acceptance rate", "share"),
+    Column("low", "95% from", "share"),
+    Column("high", "to", "share"),
 ]
 _DIFFICULTY = "Compared with the question; level: the rates differ by at most one standard error."
 

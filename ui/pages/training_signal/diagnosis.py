@@ -122,6 +122,7 @@ def difficulty(trainings: Sequence[TrainRun]) -> None:
         ("questions", f"{spread['questions']:,}"),
         ("neighbors", f"{len(rows):,}"),
         ("flagged", f"{len(flagged):,}", "at a false-discovery rate of 5%"),
+        ("unrelated", f"{spread['stray_share']:.1%}", "share of neighbors, left out of the shifts"),
         ("mean shift", f"{spread['mean']:+.2f} logits", "above 0: neighbors are easier"),
         ("spread of shifts", f"{spread['sd']:.2f} logits", "their standard deviation"),
     )
@@ -214,7 +215,7 @@ def diversity(trainings: Sequence[TrainRun]) -> None:
     )
     layout.caption(
         f"{len(tables['diversity']):,} questions, G = {diagnosis.g}, N = {diagnosis.n}; intervals: 95%, "
-        f"for new questions. {' '.join(f'{remark}.' for remark in diagnosis.remarks)}"
+        f"for {'; '.join(('new questions', *diagnosis.remarks))}."
     )
 
 

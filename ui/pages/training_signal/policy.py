@@ -14,7 +14,7 @@ from ui.pages.widgets import choices, layout
 from ui.pages.widgets.documents import show_printed
 
 METRICS: tuple[tuple[str, str, str, Scale], ...] = (
-    ("tagrpo/entropy/mean", "Entropy", "nats a token", "linear"),
+    ("tagrpo/entropy/mean", "Entropy", "nats per token", "linear"),
     ("tagrpo/kl/k3/mean", "KL divergence from the reference policy", "k3, nats per token", "linear"),
     ("actor/grad_norm", "Gradient norm", "norm", "linear"),
     ("tagrpo/correct/mean", "Correct responses", "share of responses", "share"),
@@ -22,8 +22,8 @@ METRICS: tuple[tuple[str, str, str, Scale], ...] = (
     ("actor/pg_clipfrac", "Clipped tokens", "share of tokens", "share"),
 )
 DRIFT = (
-    ("tagrpo/anchor/log_ratio_token", "nats a token"),
-    ("tagrpo/anchor/log_ratio", "nats a response"),
+    ("tagrpo/anchor/log_ratio_token", "nats per token"),
+    ("tagrpo/anchor/log_ratio", "nats per response"),
 )
 MOST_VARIANTS = 6
 MOST_METRICS, _USUAL_METRICS = 12, 2

@@ -73,7 +73,7 @@ def choose_runs(trainings: Sequence[TrainRun], *, seeds: bool) -> Chosen | None:
             "Average over",
             "mean",
             WINDOWS,
-            words=lambda steps: f"{steps} steps" if steps else "a step",
+            words=lambda steps: f"{steps} steps" if steps else "1 step",
             help="Number of steps averaged into each point. Lines of over 200 points are always averaged.",
             width=150,
         )

@@ -13,7 +13,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from service.errors import TagrpoError
 from ui.characters import visible
-from ui.pages.text.markup import escaped
+from ui.pages.text.markup import escaped, with_commands
 
 T = TypeVar("T")
 Colour = Literal["red", "orange", "yellow", "blue", "green", "violet", "gray"]
@@ -29,7 +29,6 @@ GRADES: dict[str, tuple[Colour, str]] = {
     "wrong": ("red", ":material/close:"),
     "unknown": ("gray", ":material/question_mark:"),
 }
-
 
 _STYLE = """<style>
 .heading :is(h1, h3) { margin: 0; font-weight: 600; line-height: 1.2; }
@@ -58,14 +57,14 @@ _STYLE = """<style>
 [data-testid="stDownloadButton"] button [data-testid="stIconMaterial"] { font-size: 1rem; }
 [data-testid="stColumn"]:has(> :empty) { visibility: hidden; }
 [class*="st-key-shape-"] svg.marks { max-width: 100%; height: auto; }
+[data-testid="stMarkdownContainer"] { counter-reset: katexEqnNo mmlEqnNo; }
 [data-testid="stMarkdownContainer"] :is(p, .katex-display):has(.katex) { overflow: auto hidden; }
 [data-testid="stElementToolbar"], .st-key-bound-reviewer [data-testid="InputInstructions"] { display: none; }
 </style>"""
 """Style of all pages, in one place: every added style makes the browser style the whole page again.
 
 Downloads are small. A chart whose aspect ratio matters shrinks as a whole. A column without content has no
-border. Streamlit's toolbar over charts would cover the text above them. A formula that cannot be broken
-scrolls, so that it does not overlap the text next to it.
+border. Streamlit's toolbar would cover text. Each text numbers its equations. A long formula scrolls.
 """
 
 
@@ -147,7 +146,7 @@ def empty_state(heading: str, words: str = "", *, commands: Sequence[str] = ()) 
     with st.container(border=True, gap="small"):
         st.markdown(f"**{escaped(heading)}**")  # safe
         if words:
-            st.markdown(escaped(words))  # safe
+            st.markdown(with_commands(words))  # safe
         for command in commands:
             st.code(command, language=None, wrap_lines=True)
 
@@ -159,7 +158,8 @@ def note(words: str) -> None:
 
 def error_box(heading: str, words: str = "") -> None:
     """Report an error and what to do about it."""
-    st.error(f"**{escaped(heading)}**" + (f"\n\n{escaped(words)}" if words else ""), icon=":material/error:")
+    lines = [f"**{escaped(heading)}**", *map(with_commands, words.splitlines())]
+    st.error("\n\n".join(lines), icon=":material/error:")  # safe
 
 
 @contextmanager

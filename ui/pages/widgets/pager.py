@@ -52,5 +52,5 @@ def pager(
 
 def found_responses(number: int, *, stopped: bool) -> str:
     """Say how many responses a search page has; `stopped` if it reached its limit of texts."""
-    words = f"{number} response{'s' * (number > 1)}" if number else "No such responses"
+    words = f"{number} response{'s' * (number > 1)}" if number else "No matching responses"
     return words + f" among the first {TEXTS_READ:,} texts searched; press Next to continue" * stopped
