@@ -102,7 +102,7 @@ class VllmEndpoint(CheckpointEndpoint, ServedEndpoint):
         self._session = aiohttp.ClientSession(
             address,
             headers={"Content-Type": "application/json"},
-            connector=aiohttp.TCPConnector(limit=0),
+            connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=1.0),  # vLLM ends idle ones after 5 s
             timeout=aiohttp.ClientTimeout(total=None),
         )
         self._closing.push_async_callback(self._session.close)
