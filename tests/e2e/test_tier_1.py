@@ -12,7 +12,7 @@ from verl_run import VerlRun
 
 from trainer_adapter.record.files import step_path, texts_path
 
-V0 = ("trainer.use_v1=false",)
+V0 = ("trainer.use_v1=false", "actor_rollout_ref.rollout.agent.agent_loop_manager_class=null")
 
 
 def train(place: Path, name: str, *overrides: str) -> VerlRun:

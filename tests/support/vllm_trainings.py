@@ -27,6 +27,7 @@ ENVIRONMENT = {
 REWARD = ROOT / "tests" / "support" / "parity_reward.py"
 ROLLOUT = {
     "name": "vllm",
+    "agent.agent_loop_manager_class": "null",
     "dtype": "float32",
     "enforce_eager": "true",
     "free_cache_engine": "false",

@@ -6,11 +6,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from omegaconf import OmegaConf
 
 from service.errors import InputError
 from trainer_adapter.methods.recipes import RECIPES
-from trainer_adapter.verl.plugin import REWARD
 from trainer_adapter.verl.plugin.sessions import Stages, stages_of
 from trainer_adapter.verl.plugin.settings import RunSettings
 from trainer_adapter.verl.reward import CUT_OFF_FIELD
@@ -67,7 +65,7 @@ class Loop:
         loop.never_drawn, loop.response_length = frozenset({9}), ROOM
         rollout = SimpleNamespace(name="vllm")
         loop.config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=rollout))
-        loop.tokenizer = SimpleNamespace(decode=lambda ids, **_: f"a prompt of {len(ids)}{end}")
+        loop.tokenizer = SimpleNamespace(decode=lambda ids: f"a prompt of {len(ids)}{end}")
         loop.ct_build_initial_tokens = build
         self.loop = loop
 
@@ -94,29 +92,6 @@ def test_neighbors_are_asked_and_their_responses_anchored_to_the_question(monkey
     assert [each["log_probs"].tolist() for each in about] == [[-0.5, -0.5]] * 3
     assert len({params["seed"] for params in loop.params}) == 3
     assert all(params["logprobs"] and list(params["logit_bias"]) == [9] for params in loop.params)
-
-
-@pytest.mark.parametrize(("engine", "path", "score"), [("transformers", REWARD, 1.0), ("vllm", REWARD, None),
-                                                       ("transformers", "mine.py", None)])  # fmt: skip
-def test_on_the_cpu_the_loop_grades_if_the_reward_function_is_tagrpos(monkeypatch, engine, path, score):
-    async def graded(data_source: str, solution_str: str, ground_truth: str, **_: Any) -> dict[str, Any]:
-        return {"score": 1.0, "seen": (data_source, solution_str, ground_truth)}
-
-    monkeypatch.setattr("trainer_adapter.verl.plugin.grading.get_custom_reward_fn", lambda config: graded)
-    loop = Loop(monkeypatch, "ta_grpo")
-    loop.loop.processor = None
-    loop.loop.config.actor_rollout_ref.rollout.name = engine
-    loop.loop.config.reward = OmegaConf.create(
-        {
-            "custom_reward_function": {"path": path},
-            "reward_manager": {"name": "naive"},
-            "reward_model": {"enable": False},
-        }
-    )
-    output = loop.draw(31, data_source="sums", reward_model={"ground_truth": "2"})
-    assert output.reward_score == score
-    if score is not None:
-        assert output.extra_fields["reward_extra_info"]["seen"] == ("sums", "a prompt of 2", "2")
 
 
 def test_data_without_neighbors_is_refused(monkeypatch):

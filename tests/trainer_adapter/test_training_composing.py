@@ -219,6 +219,9 @@ def test_verls_own_trainer_gets_what_a_recipe_of_tier_1_needs():
     assert made.value(f"{ACTOR}.loss_scale_factor") == made.value("data.max_response_length")
     assert made.value("algorithm.rollout_correction.rollout_is") == "token"
     assert made.value("trainer.v1.trainer_mode") == "sync"
+    on_v0 = composed("ta_grpo", by_verl, "cpu=true", "trainer.use_v1=false")
+    manager = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+    assert f"{manager}=null" in on_v0.arguments()
     assert composed("ta_grpo", by_verl).settings.engine_correction == "none"
 
 

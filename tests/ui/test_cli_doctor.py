@@ -43,7 +43,7 @@ def test_training_compares_verl_with_what_the_plug_in_extends(cli, monkeypatch, 
     out = words(cli.warned("doctor", "--training").out)
     assert "ta_rescue 2 no verl/" in out
     assert "trainer_base.py, PPOTrainer._compute_advantage: there is no such file" in out
-    assert "differs hooks of training without a GPU" in out
+    assert "differs hooks of faster CPU training" in out
 
 
 def test_problems_need_attention(cli, tmp_path, monkeypatch):

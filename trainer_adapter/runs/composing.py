@@ -300,9 +300,13 @@ def _derived(
     if queued > _QUEUE_ROWS and _QUEUE not in values:
         yield VerlSetting(_QUEUE, queued, "ours", "capacity for the responses of a step")
     prompt, response = value("data.max_prompt_length"), value("data.max_response_length")
-    if config.run.trainer == "verl" and recipe.loss.aggregation == "seq-mean-token-sum-norm":
-        key, reason = "loss_scale_factor", "otherwise verl divides by the longest response"
-        yield VerlSetting(f"actor_rollout_ref.actor.{key}", response, "recipe", reason)
+    if config.run.trainer == "verl":
+        if recipe.loss.aggregation == "seq-mean-token-sum-norm":
+            key, reason = "loss_scale_factor", "otherwise verl divides by the longest response"
+            yield VerlSetting(f"actor_rollout_ref.actor.{key}", response, "recipe", reason)
+        if value("trainer.use_v1") is False:
+            key = "actor_rollout_ref.rollout.agent.agent_loop_manager_class"
+            yield VerlSetting(key, None, "ours", "tagrpo's manager for the CPU needs verl's V1 trainer")
     if not config.cpu:
         longest = prompt + response
         if (key := "actor_rollout_ref.rollout.max_model_len") not in values:

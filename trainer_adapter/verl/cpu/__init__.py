@@ -4,5 +4,7 @@ Importing this package does nothing: the server that workers are forked from mus
 composes a run must not choose the CPU by it.
 """
 
-ROLLOUT = "transformers"
-"""Name of the rollout, in verl's config."""
+
+def server_name(replica_rank: int) -> str:
+    """Return Ray's name of the actor that draws responses for a replica."""
+    return f"transformers_rollout_{replica_rank}"

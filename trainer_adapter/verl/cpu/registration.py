@@ -10,9 +10,9 @@ from typing import Any
 
 from service.engines.images import leave_out_videos
 from service.errors import PrerequisiteError
-from trainer_adapter.verl.cpu import ROLLOUT
 
 PLATFORM = "cpu"
+ROLLOUT = "transformers"
 
 # verl looks for the training engine by device name and knows the FSDP engine under "cuda"; "cpu" is no key
 # (`verl/workers/engine/base.py:405`). Gloo would otherwise look up the host's name, which may not resolve.
@@ -34,10 +34,10 @@ def _register() -> None:
     for name, value in _ENVIRONMENT.items():
         os.environ.setdefault(name, value)
 
-    from trainer_adapter.verl.hooks import CPU, RESCUE, TIER_1
+    from trainer_adapter.verl.hooks import CPU, TIER_1
     from trainer_adapter.verl.plugin.checks import check_version
 
-    check_version((*TIER_1, *RESCUE, *CPU))
+    check_version((*TIER_1, *CPU))
     _leave_the_gpu_out_of_torch()
     leave_out_videos()
     from verl.plugin.platform import PlatformRegistry

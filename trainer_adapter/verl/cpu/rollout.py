@@ -4,6 +4,7 @@ verl's agent loops call `ResponseServer.generate` for one prompt at a time. The 
 one batch. verl's training worker holds a `TransformersRollout`, which sends the weights after every update.
 """
 
+import asyncio
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,12 +20,10 @@ from service.engines.choosing import LoadImages, Row
 from service.engines.decoding import Decoder
 from service.engines.images import FORBIDDEN, image_tokens, model_class, open_processor, takes_images
 from service.models.settings import NEUTRAL, Sampling
+from trainer_adapter.verl.cpu import server_name
 
 BATCH_SIZE = 512
 """Responses at a time if memory allows: a step costs a small model nearly the same for 64 as for 512."""
-
-_SERVER = "transformers_rollout_{}"
-"""Ray's name of the actor that draws responses for a replica."""
 
 _SAMPLING = {"temperature": 1.0, "top_p": 1.0, **NEUTRAL}
 """The settings that verl may leave out, with the values that change nothing."""
@@ -94,6 +93,13 @@ class ResponseServer:
             extra_fields={"global_steps": self._version},
         )
 
+    async def generate_many(
+        self, requests: Sequence[tuple[list[int], dict[str, Any]]]
+    ) -> list[TokenOutput | BaseException]:
+        """Draw a response for each prompt and its sampling parameters; errors stand in their places."""
+        asked = [self.generate("", prompt_ids=ids, sampling_params=params) for ids, params in requests]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
     async def sleep(self) -> None:
         """The weights stay: there is no device memory to make room in."""
 
@@ -138,7 +144,7 @@ class TransformersReplica(RolloutReplica):  # type: ignore[misc]
     """Starts the server for verl."""
 
     async def launch_servers(self) -> None:
-        name = _SERVER.format(self.replica_rank)
+        name = server_name(self.replica_rank)
         server = (
             ray.remote(ResponseServer)
             .options(name=name, num_cpus=1, max_concurrency=self.max_concurrency)
@@ -182,4 +188,4 @@ class TransformersRollout(BaseRollout):  # type: ignore[misc]
         gathered = {name: tensor.detach().float().cpu().clone() for name, tensor in weights}
         replica, rank = divmod(int(os.environ["RANK"]), self.config.tensor_model_parallel_size)
         if rank == 0:
-            await ray.get_actor(_SERVER.format(replica)).load.remote(gathered, global_steps)
+            await ray.get_actor(server_name(replica)).load.remote(gathered, global_steps)

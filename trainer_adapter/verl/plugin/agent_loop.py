@@ -9,8 +9,7 @@ from verl.experimental.agent_loop.single_turn_agent_loop import SingleTurnAgentL
 from service.engines.images import FORBIDDEN, image_tokens
 from service.errors import InputError
 from trainer_adapter.methods.recipes import Recipe
-from trainer_adapter.verl.cpu import ROLLOUT
-from trainer_adapter.verl.plugin import ABOUT_FIELD, REWARD
+from trainer_adapter.verl.plugin import ABOUT_FIELD
 from trainer_adapter.verl.plugin.checks import check_config
 from trainer_adapter.verl.plugin.grading import grade, reward_function
 from trainer_adapter.verl.plugin.images.placing import images_of, prompt_text, with_images
@@ -46,28 +45,9 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **kwargs: Any) -> Any:
         """Return the response of session `session_id` to the row in `kwargs`, described in `extra_fields`."""
-        output = await self._respond(sampling_params, priority, kwargs)
-        if output.reward_score is None and self._grades():
-            (error,) = await grade(reward_function(self.config), self.tokenizer, [output], kwargs)
-            if error is not None:
-                raise error
-        return output
-
-    def _grades(self) -> bool:
-        """Return whether to grade in this process: on the CPU, where verl's reward worker costs more time.
-
-        A reward function that is not ours may end the process it runs in.
-        """
-        if self.config.actor_rollout_ref.rollout.name != ROLLOUT or self.processor is not None:
-            return False
-        reward = self.config.reward
-        by_ours = reward.custom_reward_function.path == REWARD and reward.reward_manager.name == "naive"
-        return bool(by_ours and not reward.reward_model.enable)
-
-    async def _respond(self, sampling_params: dict[str, Any], priority: int, row: dict[str, Any]) -> Any:
-        trains = self._trains(row)
-        session = _session(row, self.recipe.rollouts) if trains else 0
-        neighbors = row.get("neighbors") if trains else None
+        trains = self._trains(kwargs)
+        session = _session(kwargs, self.recipe.rollouts) if trains else 0
+        neighbors = kwargs.get("neighbors") if trains else None
         if trains and neighbors is None and self.recipe.neighbors:
             raise InputError(
                 f"recipe {self.recipe.name} needs {self.recipe.neighbors} neighbors per question, but the "
@@ -75,19 +55,19 @@ class NeighborAgentLoop(SingleTurnAgentLoop):  # type: ignore[misc]
             )
         usable = 0 if neighbors is None else min(len(neighbors), self.recipe.neighbors)
         if not usable:
-            return await self._draw(sampling_params, priority, row, session, 0)
+            return await self._draw(sampling_params, priority, kwargs, session, 0)
         if self.recipe.sampling == "split":
             variant = prompt_of(session, 1 + usable, self.recipe.rollouts)
-            return await self._draw(sampling_params, priority, row, session, variant)
+            return await self._draw(sampling_params, priority, kwargs, session, variant)
         stages = stages_of(
-            str(row["uid"]),
-            int(row["global_steps"]),
-            lambda: self._begin_stages(sampling_params, priority, row, usable),
+            str(kwargs["uid"]),
+            int(kwargs["global_steps"]),
+            lambda: self._begin_stages(sampling_params, priority, kwargs, usable),
         )
         if stages.is_first(session):
             return await stages.response(session)
         variant = await stages.prompt(session)
-        return await self._draw(sampling_params, priority, row, session, variant)
+        return await self._draw(sampling_params, priority, kwargs, session, variant)
 
     def _trains(self, row: dict[str, Any]) -> bool:
         """Return whether a row is for training: verl's own trainer marks none, but exports name the split."""
