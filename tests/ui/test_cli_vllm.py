@@ -27,10 +27,10 @@ pytestmark = [pytest.mark.vllm, pytest.mark.timeout(1500)]
 START_S = 420.0
 """It starts in half a minute on two quiet cores."""
 _END_S = 20.0
-PROBLEMS, N = 16, 64
+PROBLEMS, N, AT_ONCE = 16, 32, 32
 REQUESTS = PROBLEMS * N // 2
-"""Twice as many as are in flight at once, so that an interrupted run has requests left to send."""
-SAMPLING = ("--n", str(N), "max_tokens=40", "samples_per_request=2")
+"""Eight times `AT_ONCE`, so that an interrupted run has requests left to send."""
+SAMPLING = ("--n", str(N), "max_tokens=40", "samples_per_request=2", f"max_concurrency={AT_ONCE}")
 CONTEXT = 8192
 """Room for the instructions to rephrase, with one token per letter."""
 SERVED = "hosted_vllm/tiny"
@@ -93,7 +93,8 @@ def test_an_interrupted_run_is_completed_with_the_texts_that_another_server_draw
     started = (*run, "--db", "started.db", "--model", model, "sampler=vllm", "dtype=float32")
     Database.open("started.db").close()
     process = Forked(*started)
-    while rows("started.db", "SELECT count(*) FROM samples") == [(0,)] and process.poll() is None:
+    answered_asks = "SELECT count(*) FROM asks WHERE state = 'answered'"
+    while rows("started.db", answered_asks) == [(0,)] and process.poll() is None:
         time.sleep(0.05)
     engines = vllm_processes(process.pid)
     code, out, errors = process.end(signal.SIGINT)
