@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from benchmarks.harness import add_data, print_report, read_jsonl
 from evaluator.signal.groups import GroupCounts, Row, share_estimate
 from evaluator.signal.shapes import GroupShape, RescueShape, ends, forecast
-from trainer_adapter.methods.skipping import DeadGroups
+from trainer_adapter.methods.skipping import SkipPolicy
 
 LOG = "grpo_group_log_dsrsub.jsonl"
 N = 3
@@ -287,7 +287,7 @@ def left_out(visits: Sequence[Sequence[tuple[int, int]]], draw_again: float) -> 
 
     `visits` are (right, group size) of each question in time order.
     """
-    groups = DeadGroups(draw_again, 0)
+    groups = SkipPolicy(draw_again, 0)
     drawn = mixed = offered = 0
     for number, row in enumerate(visits):
         for step, (right, size) in enumerate(row):

@@ -13,7 +13,6 @@ from sandbox.demo.plan import DemoPlan
 from service.database import utc_now
 from service.errors import InputError
 from service.writing import write_text
-from trainer_adapter.runs.run_folder import RunFolder
 
 STATE = "demo.json"
 _KIND = {"format": "tagrpo demo", "format_version": 1}
@@ -67,13 +66,6 @@ def open_demo_folder(plan: DemoPlan) -> Iterator[DemoFolder]:
         yield _read(plan)
 
 
-def is_trained(folder: Path, steps: int) -> bool:
-    """Return whether the training run in `folder` ended at its last step."""
-    run = RunFolder(folder)
-    attempts = run.attempts()
-    return bool(attempts) and attempts[-1].finished and run.checkpoint() == steps
-
-
 def clear_part(made: Sequence[Path]) -> bool:
     """Return whether all of these are there; where a kill left only some, they are removed."""
     there = [path for path in made if path.exists()]
@@ -82,11 +74,6 @@ def clear_part(made: Sequence[Path]) -> bool:
     for path in there:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
     return False
-
-
-def is_begun(folder: Path) -> bool:
-    """Return whether there is a training run in `folder` to go on with."""
-    return RunFolder(folder).exists()
 
 
 def _read(plan: DemoPlan) -> DemoFolder:

@@ -45,7 +45,6 @@ class Step:
     words: str  # what it does and what to look at
     arguments: tuple[str, ...]  # after `tagrpo`, or `sandbox` and those after `python -m sandbox`
     attention: str = ""  # what exit code 3 means, if the demo continues after it
-    training: Training | None = None  # what it starts or resumes
     makes: tuple[Path, ...] = ()  # if all of it exists, the step is done; a part that a kill left is removed
 
     @property
@@ -256,7 +255,6 @@ def _training(plan: DemoPlan) -> Iterator[Step]:
                 *("--model", str(plan.policy), "--cpu", "--hide-log", "--name", training.name),
                 *(f"folder={folder}", *db, *_overrides(plan, training)),
             ),
-            training=training,
         )
 
 

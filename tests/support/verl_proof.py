@@ -59,7 +59,8 @@ def export(folder: Path, model: Path, *, repeat: bool = False) -> Path:
         neighbors = tuple(neighbor(2 * number + place, text) for place, text in enumerate(texts))
         entries.append(SetEntry(make_question(f"What is {a}+{b}?", str(a + b)), neighbors))
     template = PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=96)
-    return export_entries(folder, entries, template).files[0]
+    export_entries(folder, entries, template)
+    return folder / "train.parquet"
 
 
 def fitted(name: str) -> Recipe:

@@ -46,10 +46,8 @@ def export_pictured(folder: Path, model: Path) -> Path:
         pictures[image.id] = image
         entries.append(SetEntry(make_question(texts[0], str(a + b), images=[image.id]), neighbors))
     template = PromptTemplate(instruction="Box it.", tokenizer=str(model), max_prompt_tokens=160)
-    report = export_entries(
-        folder, entries, template, load_images=lambda ids: {id: pictures[id] for id in ids}
-    )
-    return report.files[0]
+    export_entries(folder, entries, template, load_images=lambda ids: {id: pictures[id] for id in ids})
+    return folder / "train.parquet"
 
 
 def save_vision_place(folder: Path) -> Path:

@@ -16,7 +16,7 @@ from rephraser.verdict.successes import Successes
 from service.errors import InputError, PrerequisiteError
 from service.questions.question import make_question
 from trainer_adapter.runs.data import read_data
-from trainer_adapter.verl.export import AnswerForm, DroppedPrompt, VerlExportReport
+from trainer_adapter.verl.export import AnswerForm
 from trainer_adapter.verl.prompts import PromptTemplate
 from trainer_adapter.verl.reward import compute_score
 
@@ -46,8 +46,9 @@ ENTRIES = (SUM, LONE)
 
 def export(
     folder: Path, entries: tuple[SetEntry, ...] = ENTRIES, template: PromptTemplate = SHORT, **changes: Any
-) -> VerlExportReport:
-    return export_entries(folder, entries, template, **changes)
+) -> dict[str, Any]:
+    """Export, and return the counts of the manifest."""
+    return dict(export_entries(folder, entries, template, **changes)["counts"])
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -55,7 +56,7 @@ def rows(path: Path) -> list[dict[str, Any]]:
 
 
 def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path):
-    report = export(tmp_path / "out")
+    counts = export(tmp_path / "out")
     first, second = rows(tmp_path / "out" / "train.parquet")
     assert first == {
         "data_source": "toy",
@@ -83,25 +84,27 @@ def test_grouped_has_one_row_a_question_with_its_neighbors_inside(tmp_path):
     }
     assert second["neighbors"] == []
     assert second["extra_info"]["index"] == 1
-    assert (report.questions, report.neighbors, report.rows) == (2, 2, 2)
-    assert report.verdicts == {"accepted": 1, "unverified": 1}
-    assert report.neighbors_per_question == {0: 1, 2: 1}
-    assert export(tmp_path / "again").files[0].read_bytes() == report.files[0].read_bytes()
+    assert (counts["questions"], counts["neighbors"], counts["rows"]) == (2, 2, 2)
+    assert counts["verdicts"] == {"accepted": 1, "unverified": 1}
+    assert counts["neighbors_per_question"] == {0: 1, 2: 1}
+    export(tmp_path / "again")
+    again, out = (tmp_path / folder / "train.parquet" for folder in ("again", "out"))
+    assert again.read_bytes() == out.read_bytes()
 
 
 def test_only_neighbors_of_the_strategies_are_exported(tmp_path):
     harder = Neighbor("c_h", "Add 2, 3 and 0.", "file", "harder", "h", "file", "accepted", None, False)
     mixed = (replace(SUM, neighbors=(*SUM.neighbors, harder)), LONE)
-    report = export(tmp_path / "e", mixed, strategies=("harder",))
+    counts = export(tmp_path / "e", mixed, strategies=("harder",))
     first, second = rows(tmp_path / "e" / "train.parquet")
-    assert (first["neighbor_ids"], second["neighbor_ids"], report.neighbors) == (["c_h"], [], 1)
+    assert (first["neighbor_ids"], second["neighbor_ids"], counts["neighbors"]) == (["c_h"], [], 1)
     assert json.loads((tmp_path / "e" / "manifest.json").read_text())["strategies"] == ["harder"]
     with pytest.raises(InputError, match=r"no neighbor has the strategy easier\. Choose from harder, para"):
         export(tmp_path / "f", mixed, strategies=("easier",))
 
 
 def test_flat_has_one_row_a_prompt(tmp_path):
-    report = export(tmp_path / "out", layout="flat")
+    counts = export(tmp_path / "out", layout="flat")
     written = rows(tmp_path / "out" / "train.parquet")
     texts = ("What is 2+3?", "Add 2 and 3.", "Find the sum of 2 and 3.", "Halve 8.")
     assert [row["prompt"][0]["content"] for row in written] == [f"{text}\n\nBox it." for text in texts]
@@ -110,7 +113,7 @@ def test_flat_has_one_row_a_prompt(tmp_path):
     assert [row["extra_info"]["index"] for row in written] == [0, 1, 2, 3]
     assert [row["reward_model"]["ground_truth"] for row in written] == ["5", "5", "5", "4"]
     assert len({row["extra_info"]["question_id"] for row in written}) == 2
-    assert (report.questions, report.neighbors, report.rows) == (2, 2, 4)
+    assert (counts["questions"], counts["neighbors"], counts["rows"]) == (2, 2, 4)
 
 
 def graded(response: str, gold: str, about: dict[str, Any]) -> float:
@@ -134,36 +137,34 @@ def test_kind_and_tolerance_travel_to_the_reward(tmp_path, layout):
 def test_long_neighbors_and_questions_are_left_out_and_listed(tmp_path):
     long_one = entry("Add " + "1, " * 300, "300", neighbor("c_lost", "Count to 300."))
     mixed = entry("Halve 6.", "3", neighbor("c_long", "Halve " + "6 " * 300), neighbor("c_ok", "And 6/2?"))
-    report = export(tmp_path / "out", (long_one, mixed))
-    assert [row["neighbor_ids"] for row in rows(report.files[0])] == [["c_ok"]]
-    [dropped] = report.dropped_neighbors
-    assert (dropped.question_id, dropped.neighbor_id) == (mixed.question.id, "c_long")
-    assert dropped.tokens > 300
-    [question] = report.dropped_questions
-    assert (question.question_id, question.neighbor_id) == (long_one.question.id, None)
-    assert report.neighbors_of_dropped_questions == 1
-    assert report.longest_prompt <= 200
+    returned = export(tmp_path / "out", (long_one, mixed))
+    assert [row["neighbor_ids"] for row in rows(tmp_path / "out" / "train.parquet")] == [["c_ok"]]
     counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["counts"]
-    assert counts["dropped_neighbors"] == [
-        {"question_id": mixed.question.id, "neighbor_id": "c_long", "tokens": dropped.tokens}
-    ]
+    assert counts == {**returned, "neighbors_per_question": {"1": 1}}
+    [dropped] = counts["dropped_neighbors"]
+    assert dropped.pop("tokens") > 300
+    assert dropped == {"question_id": mixed.question.id, "neighbor_id": "c_long"}
+    [question] = counts["dropped_questions"]
+    assert (question["question_id"], question["neighbor_id"]) == (long_one.question.id, None)
+    assert counts["neighbors_of_dropped_questions"] == 1
+    assert counts["longest_prompt"] <= 200
 
 
 def test_validation_questions_are_the_same_in_any_order_and_stand_without_neighbors(tmp_path):
     many = tuple(entry(f"Double {n}.", str(2 * n), neighbor(f"c{n}", "x")) for n in range(20))
-    forwards = export(tmp_path / "a", many, layout="flat", validation_share=0.2)
-    backwards = export(tmp_path / "b", many[::-1], layout="flat", validation_share=0.2)
+    counts = export(tmp_path / "a", many, layout="flat", validation_share=0.2)
+    export(tmp_path / "b", many[::-1], layout="flat", validation_share=0.2)
 
-    def ids(path: Path) -> set[str]:
-        return {row["extra_info"]["question_id"] for row in rows(path)}
+    def ids(name: str) -> set[str]:
+        return {row["extra_info"]["question_id"] for row in rows(tmp_path / name)}
 
-    assert forwards.validation_questions == 4
-    held_back = rows(forwards.files[1])
+    assert counts["validation_questions"] == 4
+    held_back = rows(tmp_path / "a" / "validation.parquet")
     assert [row["extra_info"]["variant"] for row in held_back] == [0, 0, 0, 0]
     assert {row["extra_info"]["split"] for row in held_back} == {"validation"}
-    assert ids(forwards.files[1]) == ids(backwards.files[1])
-    assert not ids(forwards.files[0]) & ids(forwards.files[1])
-    assert (forwards.neighbors, forwards.rows) == (16, 32)
+    assert ids("a/validation.parquet") == ids("b/validation.parquet")
+    assert not ids("a/train.parquet") & ids("a/validation.parquet")
+    assert (counts["neighbors"], counts["rows"]) == (16, 32)
 
 
 @pytest.mark.parametrize(
@@ -214,11 +215,12 @@ def test_lengths_are_those_of_the_chat_template(tmp_path, tokenizer):
     asked = len("What is 2+3?\n\nBox it.")
     expected = 1 + len("user\n") + asked + 1 + len("\n") + 1 + len("assistant\n")
     template = PromptTemplate(instruction="Box it.", tokenizer=str(tokenizer), max_prompt_tokens=expected)
-    report = export(tmp_path / "out", template=template)
-    assert report.longest_prompt == expected
-    assert not report.lengths_estimated
+    manifest = export_entries(tmp_path / "out", ENTRIES, template)
+    assert manifest["counts"]["longest_prompt"] == expected
+    assert manifest["prompt_lengths"] == "tokenizer"
     long = len("Find the sum of 2 and 3.") - len("What is 2+3?")
-    assert report.dropped_neighbors == (DroppedPrompt(SUM.question.id, "c_b", expected + long),)
+    dropped = {"question_id": SUM.question.id, "neighbor_id": "c_b", "tokens": expected + long}
+    assert manifest["counts"]["dropped_neighbors"] == [dropped]
 
 
 @pytest.mark.slow
@@ -227,10 +229,11 @@ def test_verls_own_data_set_reads_a_flat_export(tmp_path, tokenizer):
     from transformers import AutoTokenizer
     from verl.utils.dataset.rl_dataset import RLHFDataset
 
-    files = export(tmp_path / "out", layout="flat").files
+    export(tmp_path / "out", layout="flat")
+    file = tmp_path / "out" / "train.parquet"
     config = OmegaConf.create({"max_prompt_length": 200, "filter_overlong_prompts_workers": 1})
-    read = RLHFDataset(str(files[0]), AutoTokenizer.from_pretrained(tokenizer), config)
-    for row, written in zip(read, rows(files[0]), strict=True):
+    read = RLHFDataset(str(file), AutoTokenizer.from_pretrained(tokenizer), config)
+    for row, written in zip(read, rows(file), strict=True):
         assert row["raw_prompt"] == written["prompt"]
         for name in ("data_source", "reward_model", "extra_info"):
             assert row[name] == written[name]

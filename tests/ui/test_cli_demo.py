@@ -9,7 +9,7 @@ import pytest
 
 import sandbox.demo.steps
 import ui.demo_report
-from sandbox.demo.plan import DemoPlan, Training
+from sandbox.demo.plan import DemoPlan
 from sandbox.demo.steps import Step
 from ui.cli import demo as command
 
@@ -115,29 +115,17 @@ def test_recipes_and_packages_are_checked_before_anything_is_written(cli, monkey
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_training_that_was_begun_is_resumed_and_a_finished_one_left_out(cli, tmp_path, monkeypatch):
-    from trainer_adapter.runs.launching import TrainEnd
-    from trainer_adapter.runs.run_folder import RunFolder
-
-    ran: list[tuple[str, ...]] = []
+def test_a_training_has_one_thread_per_process(cli, monkeypatch):
+    threads: list[str] = []
 
     class Recorded:
         def main(self, arguments: list[str], **_: Any) -> int:
-            assert os.environ["OMP_NUM_THREADS"] == "1"
-            ran.append(tuple(arguments))
+            threads.append(os.environ["OMP_NUM_THREADS"])
             return 0
 
     monkeypatch.setattr("ui.cli.app.commands", lambda: Recorded())
     monkeypatch.setenv("OMP_NUM_THREADS", "2")
-    plan, training = DemoPlan(tmp_path), Training("grpo", 1)
-    folder, steps = RunFolder(plan.run_folder(training)), plan.steps("grpo")
-    step = Step("Training", "Train", "It trains.", ("train", "run", "x"), training=training)
-    command._carry_out(plan, step, "step 1 of 1")
-    folder.write_config({"name": "x"})
-    command._carry_out(plan, step, "step 1 of 1")
-    folder.checkpoints.mkdir()
-    (folder.checkpoints / "latest_checkpointed_iteration.txt").write_text(str(steps))
-    folder.end_attempt(1, "2026-01-01", TrainEnd(1.0, 0))
-    command._carry_out(plan, step, "step 1 of 1")
-    assert ran == [("train", "run", "x"), ("train", "run", "x")]
+    for words in (("train", "run", "x"), ("train", "plan", "x")):
+        command._carry_out(Step("Training", "Train", "It trains.", words), "step 1 of 1")
+    assert threads == ["1", "2"]
     assert os.environ["OMP_NUM_THREADS"] == "2"

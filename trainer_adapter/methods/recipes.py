@@ -36,48 +36,36 @@ _OF_TWO_PARTS = ("accuracy_10_format_90", "accuracy_90_format_10")
 
 @dataclass(frozen=True)
 class Loss:
-    """The loss axis."""
+    """The loss axis; `trainer_adapter.config.LossConfig` describes its parts."""
 
-    surrogate: str = "clipped"  # the loss of a token, a name of `FORMULAS` or `module:function`
-    clip_low: float = 0.2  # how far the importance ratio may fall below 1
-    clip_high: float = 0.2  # how far it may rise above 1
-    dual_clip: float | None = None  # bound of the loss of negative advantages; None: Eq. 4 as printed.
-    aggregation: Aggregation = "seq-mean-token-mean"  # from tokens to one number
-    # weight of the KL penalty against the reference policy; 0: no reference policy is loaded
+    surrogate: str = "clipped"
+    clip_low: float = 0.2
+    clip_high: float = 0.2
+    dual_clip: float | None = None  # Eq. 4 as printed has none
+    aggregation: Aggregation = "seq-mean-token-mean"
     kl_coef: float = 0.001
-    kl: KlEstimator = "low_var_kl"  # its estimator, by verl's name
+    kl: KlEstimator = "low_var_kl"
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A training method."""
+    """A training method: its choice on each axis, described in `docs/recipes.md`.
 
-    name: str  # the recipe's name
+    `advantage`, `weights` and `loss.surrogate` are names of `FORMULAS` or `module:function`.
+    """
+
+    name: str
     summary: str = "custom recipe"  # description with its source
-    neighbors: int = 0  # N, the sampled neighbors of a question; one with fewer has as many responses
-    responses: int = 8  # G; a question draws (N + 1) G responses
-    # responses are split evenly over the question and its neighbors; or rescue: the second half is drawn for
-    # neighbors if the first half, drawn for the question, is all wrong
+    neighbors: int = 0  # N
+    responses: int = 8  # G, of each prompt; a question draws (N + 1) G
     sampling: SamplingAxis = "split"
-    group: GroupAxis = "joint"  # responses that form a group: all of a question, or those of one prompt
-    advantage: str = "grpo"  # the formula inside the group, a name of `FORMULAS` or `module:function`
-    # of the advantage, all of them; for example `alpha`, where A-GRAE's suppression of positive advantages
-    # ends
-    settings: Mapping[str, float] = field(default_factory=dict)
-    weights: str = "none"  # weights of tokens: none, a name of `FORMULAS`, or `module:function`
-    # the prompt on which log-probs are conditioned: the original question, the prompt that produced the
-    # response (own), or the question with a weight for the sampling mismatch: truncated, on all responses
-    # (corrected); on neighbors' responses that are not better than their group, min(1, ratio) (tapered) or 0
-    # (dropped)
+    group: GroupAxis = "joint"
+    advantage: str = "grpo"
+    settings: Mapping[str, float] = field(default_factory=dict)  # of the advantage, all of them
+    weights: str = "none"
     anchor: AnchorAxis = "question"
-    loss: Loss = field(default_factory=Loss)  # clip range, aggregation, KL
-    # dynamic: all-right and all-wrong groups are dropped and replaced by new draws. predicted: also skips
-    # questions whose last groups had no gradient, with some probability (`skipping`). replay: such groups are
-    # replaced by mixed ones of earlier steps, without new draws (`replaying`).
+    loss: Loss = field(default_factory=Loss)
     filter: FilterAxis = "none"
-    # 0 and 1, GRPO-LEAD's length-dependent one, 1 and -1 with DAPO's soft overlong penalty, 1 for a correct
-    # answer and 1 for thinking between tags (CW-GRPO, App. C), or 0.1 and 0.9 for these two, as printed for
-    # A-GRAE on images (arXiv 2602.05548, C.2), or 0.9 and 0.1.
     reward: RewardAxis = "binary"
 
     def __post_init__(self) -> None:

@@ -16,43 +16,33 @@ from service.hashing import content_hash
 _FILE = "tagrpo_dead_groups.json"
 
 
-class DeadGroups:
-    """Counts, for each question, the groups without a gradient since its last group with one."""
+class SkipPolicy:
+    """Decide which questions a step skips, and learn from its groups; saved in verl's checkpoints.
+
+    `in_a_row` counts, for each question, the groups without a gradient since its last group with one.
+    `skipped` counts the questions that the current step has skipped.
+    """
 
     def __init__(self, draw_again: float, seed: int) -> None:
         self._draw_again, self._seed = draw_again, seed
         self.in_a_row: Counter[str] = Counter()
+        self._asked: dict[str, str] = {}  # questions by the names of their groups
+        self._step, self.skipped = -1, 0
 
     def skips(self, question_id: str, step: int) -> bool:
         """Say whether to leave a question out of this step."""
+        if step != self._step:
+            self._step, self.skipped = step, 0
         drawn = int(content_hash("skip", [self._seed, step, question_id])[:12], 16) / 16**12
-        return bool(drawn >= self._draw_again ** self.in_a_row[question_id])
+        left_out = bool(drawn >= self._draw_again ** self.in_a_row[question_id])
+        self.skipped += left_out
+        return left_out
 
     def count(self, dead: Iterable[str], alive: Iterable[str]) -> None:
         """Count the groups of a step, by their questions."""
         self.in_a_row.update(dead)
         for question_id in alive:
             self.in_a_row.pop(question_id, None)
-
-
-class SkipPolicy(DeadGroups):
-    """Decide which questions a step skips, and learn from its groups; saved in verl's checkpoints.
-
-    `skipped` counts the questions that the current step has skipped.
-    """
-
-    def __init__(self, draw_again: float, seed: int) -> None:
-        super().__init__(draw_again, seed)
-        self._asked: dict[str, str] = {}  # questions by the names of their groups
-        self._step = -1
-        self.skipped = 0
-
-    def skips(self, question_id: str, step: int) -> bool:
-        if step != self._step:
-            self._step, self.skipped = step, 0
-        left_out = super().skips(question_id, step)
-        self.skipped += left_out
-        return left_out
 
     def draw(self, uid: str, question_id: str) -> None:
         """Record the question of a drawn group."""

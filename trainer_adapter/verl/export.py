@@ -15,7 +15,7 @@ from evaluator.grading import AnswerKind, GradeValue
 from evaluator.grading.compare import judge, read_tolerance
 from evaluator.grading.types import NEEDS_ALGEBRA
 from rephraser.sets.store import load_set
-from rephraser.sets.types import NeighborSet, SetEntry, SetHeader, select_strategies
+from rephraser.sets.types import NeighborSet, SetEntry, select_strategies
 from rephraser.verdict.successes import COUNTS
 from service.database import Database
 from service.errors import InputError
@@ -62,43 +62,13 @@ class AnswerForm:
             raise InputError(f"{place}: its answer {gold!r} is not a valid {self.kind} ({outcome.reason}).")
 
 
-@dataclass(frozen=True)
-class DroppedPrompt:
-    """A prompt over the limit, with its length; `neighbor_id` is None for the question's own prompt."""
-
-    question_id: str
-    neighbor_id: str | None
-    tokens: int
-
-
-@dataclass(frozen=True)
-class VerlExportReport:
-    """What was written and what was left out."""
-
-    directory: Path
-    layout: Layout
-    questions: int  # with a row in the training file
-    validation_questions: int  # in the validation file, where they stand without their neighbors
-    neighbors: int  # in the training file
-    rows: int  # of the training file
-    verdicts: Mapping[str, int]  # number of those neighbors by verdict
-    neighbors_per_question: Mapping[int, int]  # number of training questions by number of neighbors
-    dropped_neighbors: tuple[DroppedPrompt, ...]  # over the limit
-    # over the limit themselves; their neighbors are left out with them
-    dropped_questions: tuple[DroppedPrompt, ...]
-    neighbors_of_dropped_questions: int  # how many those are
-    longest_prompt: int  # tokens of the longest prompt that was kept
-    lengths_estimated: bool  # whether token counts are estimates, because no tokenizer was named
-    files: tuple[Path, ...]  # the parquet files
-
-
 def export_set(
     database: Database, config: VerlExportConfig, directory: Path, *, overwrite: bool = False
-) -> tuple[SetHeader, VerlExportReport]:
-    """Export a published set as its config says; return the version and what was written."""
+) -> dict[str, Any]:
+    """Export a published set as its config says; return the manifest."""
     with database.read() as session:
         published = load_set(session, config.set)
-    report = export_verl(
+    return export_verl(
         published,
         directory,
         config,
@@ -108,7 +78,6 @@ def export_set(
         load_images=image_loader(database),
         overwrite=overwrite,
     )
-    return published.header, report
 
 
 def export_verl(
@@ -121,8 +90,8 @@ def export_verl(
     data_source: str = DATA_SOURCE,
     load_images: LoadImages,
     overwrite: bool = False,
-) -> VerlExportReport:
-    """Write `train.parquet`, `manifest.json` and, if asked, `validation.parquet` into `directory`.
+) -> dict[str, Any]:
+    """Write `train.parquet`, `manifest.json` and, if asked, `validation.parquet`; return the manifest.
 
     Neighbors whose prompt is over the limit are left out, and so are questions whose own prompt is, with all
     their neighbors; verl would cut long neighbors from the left. All files appear at once or not at all.
@@ -140,7 +109,7 @@ def export_verl(
     chosen = select_strategies(_checked(published.entries, set_ref, answers), rows.strategies, set_ref)
     kept, fitted = _fit(chosen, template)
     if not kept:
-        shortest = min(dropped.tokens for dropped in fitted["dropped_questions"])
+        shortest = min(dropped["tokens"] for dropped in fitted["dropped_questions"])
         raise InputError(
             f"{set_ref}: every prompt is longer than {template.max_prompt_tokens} tokens (the shortest has "
             f"{shortest}). Raise the limit."
@@ -148,19 +117,29 @@ def export_verl(
     training, validation = _split(kept, rows.validation_share)
     splits = {TRAIN_NAME: training} | ({VALIDATION_NAME: validation} if validation else {})
     neighbors = [neighbor for entry in training for neighbor in entry.neighbors]
-    report = VerlExportReport(
-        directory=directory,
-        layout=layout,
-        questions=len(training),
-        validation_questions=len(validation),
-        neighbors=len(neighbors),
-        rows=len(training) + (len(neighbors) if layout == "flat" else 0),
-        verdicts=dict(sorted(Counter(neighbor.verdict for neighbor in neighbors).items())),
-        neighbors_per_question=dict(sorted(Counter(len(entry.neighbors) for entry in training).items())),
-        **fitted,
-        lengths_estimated=template.tokenizer is None,
-        files=tuple(directory / name for name in splits),
-    )
+    manifest: dict[str, Any] = {
+        "format": FORMAT,
+        "format_version": FORMAT_VERSION,
+        "set": set_ref,
+        "content_hash": published.header.content_hash,
+        "data_source": data_source,
+        **({"strategies": sorted(rows.strategies)} if rows.strategies else {}),
+        "layout": layout,
+        "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
+        "answers": asdict(answers),
+        "prompt_lengths": "estimated" if template.tokenizer is None else "tokenizer",
+        "counts": {
+            "questions": len(training),
+            "validation_questions": len(validation),  # without neighbors, so these are of the training file:
+            "neighbors": len(neighbors),
+            "rows": len(training) + (len(neighbors) if layout == "flat" else 0),
+            "verdicts": dict(sorted(Counter(neighbor.verdict for neighbor in neighbors).items())),
+            "neighbors_per_question": dict(sorted(Counter(len(each.neighbors) for each in training).items())),
+            **fitted,
+        },
+        "sha256": {},
+        "exported_with": package_versions(),
+    }
 
     def write(folder: Path) -> None:
         for name, members in splits.items():
@@ -172,29 +151,12 @@ def export_verl(
                 "tolerance": answers.tolerance,
             }
             _write_parquet(folder / name, members, layout, template, place, load_images)
-        counts = asdict(report)
-        for written_elsewhere in ("directory", "layout", "lengths_estimated", "files"):
-            del counts[written_elsewhere]
-        described = {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "set": set_ref,
-            "content_hash": published.header.content_hash,
-            "data_source": data_source,
-            **({"strategies": sorted(rows.strategies)} if rows.strategies else {}),
-            "layout": layout,
-            "prompt": {**vars(template), "chat_template_kwargs": dict(template.chat_template_kwargs)},
-            "answers": asdict(answers),
-            "prompt_lengths": "estimated" if report.lengths_estimated else "tokenizer",
-            "counts": counts,
-            "sha256": {name: file_sha256(folder / name) for name in splits},
-            "exported_with": package_versions(),
-        }
-        text = json.dumps(described, ensure_ascii=False, indent=2) + "\n"
+            manifest["sha256"][name] = file_sha256(folder / name)
+        text = json.dumps(manifest, ensure_ascii=False, indent=2) + "\n"
         (folder / MANIFEST_NAME).write_text(text, encoding="utf-8", newline="\n")
 
     write_folder(directory, write, overwrite=overwrite, mark=MANIFEST_NAME)
-    return report
+    return manifest
 
 
 def _checked(entries: Sequence[SetEntry], set_ref: str, answers: AnswerForm) -> Sequence[SetEntry]:
@@ -211,11 +173,11 @@ def _checked(entries: Sequence[SetEntry], set_ref: str, answers: AnswerForm) -> 
 
 
 def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> tuple[list[SetEntry], dict[str, Any]]:
-    """Return the entries without what is over the limit, and what that was, as the report has it."""
+    """Return the entries without prompts over the limit, and the manifest's counts of those prompts."""
     count, limit = prompt_counter(template), template.max_prompt_tokens
     kept: list[SetEntry] = []
-    long_neighbors: list[DroppedPrompt] = []
-    long_questions: list[DroppedPrompt] = []
+    long_neighbors: list[dict[str, Any]] = []
+    long_questions: list[dict[str, Any]] = []
     lost, longest = 0, 0
     for start in range(0, len(entries), _QUESTIONS_AT_ONCE):
         batch = entries[start : start + _QUESTIONS_AT_ONCE]
@@ -229,18 +191,20 @@ def _fit(entries: Sequence[SetEntry], template: PromptTemplate) -> tuple[list[Se
             tokens, identity = next(lengths), entry.question.id
             around = [(neighbor, next(lengths)) for neighbor in entry.neighbors]
             if tokens > limit:
-                long_questions.append(DroppedPrompt(identity, None, tokens))
+                long_questions.append({"question_id": identity, "neighbor_id": None, "tokens": tokens})
                 lost += len(around)
                 continue
             short = [(neighbor, size) for neighbor, size in around if size <= limit]
             long_neighbors += [
-                DroppedPrompt(identity, n.candidate_id, size) for n, size in around if size > limit
+                {"question_id": identity, "neighbor_id": neighbor.candidate_id, "tokens": size}
+                for neighbor, size in around
+                if size > limit
             ]
             kept.append(replace(entry, neighbors=tuple(neighbor for neighbor, _ in short)))
             longest = max(longest, tokens, *(size for _, size in short))
     return kept, {
-        "dropped_neighbors": tuple(long_neighbors),
-        "dropped_questions": tuple(long_questions),
+        "dropped_neighbors": long_neighbors,
+        "dropped_questions": long_questions,
         "neighbors_of_dropped_questions": lost,
         "longest_prompt": longest,
     }

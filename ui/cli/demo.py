@@ -101,7 +101,7 @@ def _go(plan: "plans.DemoPlan", held: "folders.DemoFolder") -> None:
                 output.say(Heading(f"\n=== {chapter} ==="))
             output.say(Heading(f"\n{number}/{of}  {step.title}"), step.words)
             started = time.monotonic()
-            _carry_out(plan, step, f"step {number} of {of}")
+            _carry_out(step, f"step {number} of {of}")
             held.finish(key, time.monotonic() - started)
         output.say(Heading("\n=== The report ==="))
         timed = [(step, held.done[key]) for step, key in zip(steps, keys, strict=True)]
@@ -115,20 +115,15 @@ def _go(plan: "plans.DemoPlan", held: "folders.DemoFolder") -> None:
     )
 
 
-def _carry_out(plan: "plans.DemoPlan", step: "demo_steps.Step", where: str) -> None:
-    arguments, training = step.arguments, step.training
+def _carry_out(step: "demo_steps.Step", where: str) -> None:
+    arguments = step.arguments
     way_on = f"the demo stopped at {where}; run the same command again to resume."
-    if training is not None and folders.is_trained(plan.run_folder(training), plan.steps(training.recipe)):
-        output.say("This training run is already finished.")
-        return
     if step.makes and folders.clear_part(step.makes):
         output.say(f"{step.makes[0]} already exists.")
         return
-    if training is not None and folders.is_begun(plan.run_folder(training)):
-        output.say("Resuming from the last checkpoint.")
     output.say(f"$ {shlex.join(step.command)}", "")
     threads = os.environ.get("OMP_NUM_THREADS", "1")
-    if training is not None:
+    if arguments[:2] == ("train", "run"):
         os.environ["OMP_NUM_THREADS"] = "1"  # verl's processes share the cores: with 2 a step is slower
     try:
         if arguments[0] == "sandbox":

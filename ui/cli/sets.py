@@ -226,16 +226,20 @@ def export(
 
 def _export_verl(config: VerlExportConfig, target: Path, overwrite: bool) -> None:
     with db.open(read_only=True) as database:
-        header, report = verl_export.export_set(database, config, target, overwrite=overwrite)
-    numbers = dict(vars(report))
-    record = {"set": header.ref, "content_hash": header.content_hash, "format": "verl"}
-    record |= {"out": numbers.pop("directory"), "neighbors_by_verdict": numbers.pop("verdicts")}
-    terminal.show(record | {"chat_template_kwargs": config.template().chat_template_kwargs} | numbers)
-    if report.dropped_neighbors or report.dropped_questions:
+        manifest = verl_export.export_set(database, config, target, overwrite=overwrite)
+    counts = dict(manifest["counts"])
+    record = {"set": manifest["set"], "content_hash": manifest["content_hash"], "format": "verl"}
+    record |= {"out": target, "neighbors_by_verdict": counts.pop("verdicts")}
+    record["chat_template_kwargs"] = manifest["prompt"]["chat_template_kwargs"]
+    record |= {"layout": manifest["layout"], **counts}
+    record["lengths_estimated"] = manifest["prompt_lengths"] == "estimated"
+    terminal.show(record | {"files": [target / name for name in manifest["sha256"]]})
+    neighbors, questions = counts["dropped_neighbors"], counts["dropped_questions"]
+    if neighbors or questions:
         raise output.needs_attention(
             f"left out, over the limit of {config.max_prompt_tokens:,} tokens (--max-prompt-tokens): "
-            f"{len(report.dropped_neighbors):,} neighbors and {len(report.dropped_questions):,} questions "
-            f"with their {report.neighbors_of_dropped_questions:,} neighbors; manifest.json lists them."
+            f"{len(neighbors):,} neighbors and {len(questions):,} questions with their "
+            f"{counts['neighbors_of_dropped_questions']:,} neighbors; manifest.json lists them."
         )
 
 
