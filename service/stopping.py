@@ -1,4 +1,4 @@
-"""Stopping when the user or the machine asks for it: between two steps, or once what is paid for has come.
+"""Stopping when the user or the machine asks for it: between two steps, or after in-flight requests finish.
 
 Ctrl-C is SIGINT; Slurm, Kubernetes and `kill` send SIGTERM, and SIGKILL after it (30 s by default).
 """
@@ -89,7 +89,7 @@ def run_until_signal(
     """Answer requests until Ctrl-C or SIGTERM, then return, with the socket closed.
 
     `ready` is called once these signals raise `KeyboardInterrupt`. uvicorn raises the signal again when it
-    has ended, which must not end us as a failure.
+    has ended, which would exit with an error.
     """
     before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
     try:

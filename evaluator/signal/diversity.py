@@ -131,9 +131,10 @@ def _means(distances: Floats, g: int, n: int) -> dict[str, float | None]:
 
 
 def densities(values: Mapping[str, Floats], *, points: int = 101) -> list[Row]:
-    """Return the density over questions of each series, on one axis; none if all have one distance.
+    """Return the density over questions of each series, on one axis.
 
-    It has a Gaussian kernel of Silverman's width, reflected at 0 and 1, the bounds of a distance.
+    A series whose questions all have one distance is left out. The density has a Gaussian kernel of
+    Silverman's width, reflected at 0 and 1, the bounds of a distance.
     """
     from scipy.stats import gaussian_kde
 

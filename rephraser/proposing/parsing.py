@@ -31,7 +31,7 @@ class ParseResult(StrEnum):
 
 
 Parsed = tuple[tuple[str, ...], ParseResult]
-"""The usable candidates of a reply, at most as many as requested, and what is wrong if some lack."""
+"""The usable candidates of a reply, at most as many as requested, and the reason if some are missing."""
 
 _FENCE = re.compile(r"```[a-zA-Z]*[ \t]*\n?(.*?)```", re.S)
 # Text between two tags where an echo or a model thinking aloud repeats the request's words.

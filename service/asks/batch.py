@@ -281,9 +281,13 @@ class BatchJobs(Endpoint):
         """Return the provider's job with this tag, None if it has none."""
 
         async def search() -> Any:
+            ids = set[str]()  # a gateway that ignores `after` repeats its first page for ever
             async for remote in self._client.batches.list(limit=100):
                 if (remote.metadata or {}).get(TAG) == tag:
                     return remote
+                if remote.id in ids:
+                    break
+                ids.add(remote.id)
             return None
 
         for look in range(LOOKS):

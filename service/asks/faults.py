@@ -21,13 +21,14 @@ _CAUSES = (
     ("Timeout", kinds.TIME_OUT, True),
     ("JSONDecodeError|APIResponseValidationError|KeyError", kinds.INVALID_ANSWER, True),
     ("APIError|InternalServerError", kinds.SERVER_ERROR, False),
-    ("TypeError|AttributeError|IndexError", kinds.INVALID_ANSWER, True),  # a list instead of an object
+    (" TypeError| AttributeError| IndexError", kinds.INVALID_ANSWER, True),  # a list instead of an object
 )
 """By the class names of exceptions, so that nothing has to be imported: the kind of fault, and whether the
 attempt may be billed.
 
 The first line counts that fits one in the chain of causes: litellm turns most errors into "status 500", and
-only the chain tells a cut connection from an invalid reply.
+only the chain tells a cut connection from an invalid reply. A name after a space is not the outermost one,
+which would be an error of our own code.
 """
 
 _STATUSES = (
@@ -79,10 +80,10 @@ def classify(error: BaseException) -> Fault:
     if kind in (kinds.SERVER_ERROR, kinds.BAD_REQUEST) and (status == 422 or _INVALID.search(text)):
         kind, billed = kinds.INVALID_ANSWER, True
     # The link that names the cause says most: the OpenAI client only says "Connection error."
-    fitting = (link for link in links if re.search(pattern, type(link).__name__))
+    fitting = (link for link in links if re.search(pattern.replace(" ", ""), type(link).__name__))
     own = (
-        f"the reply is not a completion: {link!r}"
-        if isinstance(link, LookupError | TypeError | AttributeError)
+        f"the reply cannot be read: {link!r}"
+        if kind == kinds.INVALID_ANSWER and isinstance(link, LookupError | TypeError | AttributeError)
         else str(link).partition("Traceback (most recent call last)")[0]
         for link in fitting
     )

@@ -246,13 +246,14 @@ class Fault(Exception):
 def read_reply(body: str, *, seeded: bool = True) -> Answer:
     """Read a completion's JSON body.
 
-    Half characters, where a server cut a reply inside of one, become U+FFFD. A body without choices, and an
-    answer that the server broke off, are a `Fault`.
+    Half characters, where a server cut a reply inside of one, become U+FFFD. Absurd counts of tokens are 0:
+    not known. A body without choices, and an answer that the server broke off, are a `Fault`.
     """
     try:
         parsed = json.loads(body)
         usage = parsed.get("usage") or {}
         tokens = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
+        tokens = tokens if min(tokens) >= 0 and max(tokens) < 2**31 else (0, 0)
         choices = tuple(_choice(choice) for choice in parsed.get("choices") or ())
     except (ValueError, AttributeError, LookupError, TypeError, OverflowError, RecursionError) as error:
         raise Fault(INVALID_ANSWER, f"the reply is not a completion: {error!r}", billed=True) from error

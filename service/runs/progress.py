@@ -23,7 +23,7 @@ _UNPRICED = func.count().filter(AskRow.cost_pico.is_(None), AskRow.worst_pico.is
 class LedgerLine:
     """One kind of request to one model. `usd` counts known prices only; `unpriced` says how many had none.
 
-    `doubtful_usd` of the USD are worst cases: the bill is not known, as of time-outs and killed processes.
+    `doubtful_usd` of the USD are worst cases: the bill is unknown, for example after a time-out.
     """
 
     kind: str
@@ -148,7 +148,7 @@ def read_account(session: Session, run_id: str) -> tuple[float | None, float]:
 
 
 def hold_cap(db: Database, runs: Sequence[Run], max_usd: float | None, note: Callable[[str], None]) -> None:
-    """Cap what runs may cost together, or leave them the caps that they have; say what changes or stays."""
+    """Cap what runs may cost together, or keep their caps; report both."""
     with db.write() as session:
         for run in runs:
             cap_usd, spent_usd = read_account(session, run.id)

@@ -14,7 +14,7 @@ from openai_faults import always, fault_sequence
 from openai_server import OpenAIServer
 
 from service.asks import request as kinds
-from service.asks.faults import parse_retry_after
+from service.asks.faults import classify, parse_retry_after
 from service.asks.redaction import BLOT, redact
 from service.asks.request import Fault, read_reply
 from service.errors import PrerequisiteError
@@ -82,6 +82,18 @@ async def test_replies_of_other_providers_are_classified(
 def test_a_body_that_cannot_be_read_is_a_fault(body):
     with pytest.raises(Fault, match="not a completion"):
         read_reply(body)
+
+
+@pytest.mark.parametrize("count", ["-1", "1e300"])
+def test_absurd_counts_of_tokens_are_not_known(count):
+    usage = f'{{"prompt_tokens": {count}, "completion_tokens": 4}}'
+    answer = read_reply(f'{{"choices": [{{"text": "4"}}], "usage": {usage}}}')
+    assert (answer.prompt_tokens, answer.completion_tokens) == (0, 0)
+
+
+def test_an_error_of_our_own_code_is_no_reply():
+    fault = classify(TypeError("can only concatenate str"))
+    assert (fault.kind, fault.billed, fault.message) == (kinds.BAD_REQUEST, False, "can only concatenate str")
 
 
 async def test_every_setting_is_sent_neutral_ones_too():

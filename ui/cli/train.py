@@ -374,9 +374,9 @@ def _list_rescued(run: str, record: "reading.Record", rescued: str, after: str |
         {**asdict(each), "text": texts.get(each.question_id), "outcome": each.outcome}
         for each in page[:limit]
     ]
-    behind = page[limit - 1].question_id if len(page) > limit else None
-    report = {"run": run, "totals": {**asdict(totals), **shares}, "questions": questions, "after": behind}
-    notes = ["", *totals.sentences(), output.next_page(behind)]
+    after_id = page[limit - 1].question_id if len(page) > limit else None
+    report = {"run": run, "totals": {**asdict(totals), **shares}, "questions": questions, "after": after_id}
+    notes = ["", *totals.sentences(), output.next_page(after_id)]
     terminal.show(report, *notes, hidden=("totals", "after"))
 
 

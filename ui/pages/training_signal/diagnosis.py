@@ -215,7 +215,7 @@ def diversity(trainings: Sequence[TrainRun]) -> None:
     )
     layout.caption(
         f"{len(tables['diversity']):,} questions, G = {diagnosis.g}, N = {diagnosis.n}; intervals: 95%, "
-        f"for {'; '.join(('new questions', *diagnosis.remarks))}."
+        f"for new questions. Notes: {'; '.join(diagnosis.remarks)}."
     )
 
 

@@ -33,7 +33,7 @@ class Line:
 class Panel:
     """A chart to draw; `forecast` is a share with its interval (share, low, high).
 
-    The scale "log" shows values below 0 as above.
+    With the scale "log", magnitudes are drawn.
     """
 
     name: str
