@@ -254,12 +254,6 @@ def test_case_is_no_difference_words_and_formulas_are_and_a_sentence_may_move():
         assert ("moved", "How many apples does she have") in changes(side)
 
 
-def test_chinese_texts_are_compared_by_characters():
-    difference = compare("小明有3个苹果。", "大明有3个苹果。")
-    assert changes(difference.original) == [("dropped", "小"), ("kept", "明有3个苹果。")]
-    assert changes(difference.neighbor) == [("added", "大"), ("kept", "明有3个苹果。")]
-
-
 def test_marks_stand_around_escaped_words():
     difference = compare("A 5 b", "A [6] b")
     assert mark_differences(difference.original) == "A :red-background[~~**5**~~] b"

@@ -1,4 +1,4 @@
-"""verl's agent loops for the CPU rollout: one Ray call draws a response, and this process grades it.
+"""verl's agent loops for the CPU rollout: one Ray call draws many responses; this process grades them.
 
 verl makes six calls between processes and an agent loop for each response, which cost a small model more than
 drawing does. Everything else is verl's.
@@ -6,8 +6,9 @@ drawing does. Everything else is verl's.
 verl loads it by its setting `actor_rollout_ref.rollout.agent.agent_loop_manager_class`.
 """
 
+import asyncio
 import copy
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cached_property
 from itertools import cycle
@@ -19,19 +20,30 @@ import ray
 from verl.experimental.agent_loop.agent_loop import _agent_loop_registry
 from verl.trainer.ppo.v1.agent_loop_tq import AgentLoopManagerTQ, AgentLoopWorkerTQ
 
+from service.database import in_parts
 from trainer_adapter.verl.cpu import server_name
 from trainer_adapter.verl.plugin import REWARD
 from trainer_adapter.verl.plugin.grading import grade, reward_function
 
+_GATHERED_FOR_S = 0.01
+_REQUESTS_A_CALL = 64
+"""So that several samplers share the work, and answers come back before the last of a step is drawn."""
+
 _OF_THE_LOOP = ("neighbors", "neighbor_ids", "neighbor_strategies")
 """Columns that only the agent loop reads."""
+
+_Request = tuple[list[int], dict[str, Any], "asyncio.Future[Any]"]
 
 # Ray keeps the class under the actor that it made of it.
 _Worker: Any = AgentLoopWorkerTQ.__ray_metadata__.modified_class.__ray_actor_class__
 
 
-class DirectClient:
-    """Asks the samplers in turn, without the two further calls of verl's load balancer."""
+class GatheringClient:
+    """Asks the samplers for what comes within a moment in calls of many requests, each sampler in turn."""
+
+    def __init__(self) -> None:
+        self._waiting: list[_Request] = []
+        self._sending: set[asyncio.Task[None]] = set()
 
     async def generate(
         self, request_id: str, *, prompt_ids: list[int], sampling_params: dict[str, Any], **more: Any
@@ -39,14 +51,35 @@ class DirectClient:
         """Return the response of one prompt."""
         if any(more.get(name) for name in ("image_data", "video_data", "audio_data")):
             raise ValueError("a model without a processor supports text only")
-        server = next(self._servers)
-        output = await server.generate.remote(
-            request_id, prompt_ids=prompt_ids, sampling_params=sampling_params
-        )
+        answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append((prompt_ids, sampling_params, answer))
+        if len(self._waiting) == 1:
+            task = asyncio.create_task(self._send_soon())
+            self._sending.add(task)
+            task.add_done_callback(self._sending.discard)
+        output = await answer
         version = output.extra_fields.get("global_steps")
         output.extra_fields.setdefault("min_global_steps", version)
         output.extra_fields.setdefault("max_global_steps", version)
         return output
+
+    async def _send_soon(self) -> None:
+        await asyncio.sleep(_GATHERED_FOR_S)
+        waiting, self._waiting = self._waiting, []
+        await asyncio.gather(*(self._send(part) for part in in_parts(waiting, _REQUESTS_A_CALL)))
+
+    async def _send(self, requests: Sequence[_Request]) -> None:
+        try:
+            outputs = await next(self._servers).generate_many.remote([each[:2] for each in requests])
+        except Exception as error:
+            outputs = [error] * len(requests)
+        for (_, _, answer), output in zip(requests, outputs, strict=True):
+            if answer.done():
+                continue
+            if isinstance(output, Exception):
+                answer.set_exception(output)
+            else:
+                answer.set_result(output)
 
     @cached_property
     def _servers(self) -> Iterator[Any]:
@@ -59,7 +92,7 @@ class DirectClient:
 
 
 class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
-    """verl's worker, whose loops ask the samplers directly, and which grades in its own process."""
+    """verl's worker, whose loops share a client that gathers, and which grades in its own process."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -74,7 +107,7 @@ class GroupedAgentLoopWorker(_Worker):  # type: ignore[misc]
         )
         self._loops: dict[str, Any] = {}
         if not self._by_verl:
-            self.llm_client: Any = DirectClient()
+            self.llm_client: Any = GatheringClient()
 
     async def _run_agent_loop(
         self,

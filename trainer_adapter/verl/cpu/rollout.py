@@ -4,6 +4,7 @@ verl's agent loops call `ResponseServer.generate` for one prompt at a time. The 
 one batch. verl's training worker holds a `TransformersRollout`, which sends the weights after every update.
 """
 
+import asyncio
 import os
 import random
 from collections.abc import Iterable, Mapping, Sequence
@@ -91,6 +92,13 @@ class ResponseServer:
             num_preempted=0,
             extra_fields={"global_steps": self._version},
         )
+
+    async def generate_many(
+        self, requests: Sequence[tuple[list[int], dict[str, Any]]]
+    ) -> list[TokenOutput | BaseException]:
+        """Draw a response for each prompt and its sampling parameters; errors stand in their places."""
+        asked = [self.generate("", prompt_ids=ids, sampling_params=params) for ids, params in requests]
+        return await asyncio.gather(*asked, return_exceptions=True)
 
     async def sleep(self) -> None:
         """The weights stay: there is no device memory to make room in."""

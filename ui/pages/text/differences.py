@@ -16,8 +16,6 @@ from ui.pages.text.markup import MARKDOWN_MAX, escaped_lines, safe_md, show_math
 
 Change = Literal["kept", "dropped", "added", "moved"]
 
-_SPLIT = r"[\u3001-\u9fff\uf900-\uffef]\s*|[^\s\u3001-\u9fff\uf900-\uffef]*\s*"
-
 MIN_MOVED = 3
 """Minimum consecutive words that count as moved."""
 
@@ -74,9 +72,7 @@ def compare(original: str, neighbor: str) -> Difference:
             (Stretch("kept" if same else "dropped", (Word(visible(original)),)),),
             (Stretch("kept" if same else "added", (Word(visible(neighbor)),)),),
         )
-    # Each Chinese or Japanese character is a word, unless there are so many that it takes seconds.
-    word = _SPLIT if len(original) + len(neighbor) <= 4_000 else r"\S*\s*"
-    a, b = _words(original, word), _words(neighbor, word)
+    a, b = _words(original), _words(neighbor)
     change_a: list[Change] = ["dropped"] * len(a)
     change_b: list[Change] = ["added"] * len(b)
     _mark_common(a, b, change_a, change_b, "kept", 1)
@@ -96,12 +92,12 @@ def _mark_common(
             change_b[to : to + length] = [mark] * length
 
 
-def _words(text: str, word: str) -> list[Word]:
+def _words(text: str) -> list[Word]:
     """Split a text into words with the white space that follows them; formulas and code stay whole."""
     words: list[Word] = []
     for piece in pieces(visible(text)):
         if piece.kind == "text":
-            words += [Word(part) for part in re.findall(word, piece.source) if part]
+            words += [Word(part) for part in re.findall(r"\S*\s*", piece.source) if part]
         else:
             words.append(Word(piece.source, piece.kind))
     return words

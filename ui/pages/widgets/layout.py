@@ -158,7 +158,7 @@ def note(words: str) -> None:
 
 def error_box(heading: str, words: str = "") -> None:
     """Report an error and what to do about it."""
-    lines = [f"**{escaped(heading)}**", *map(with_commands, words.splitlines())]
+    lines = [f"**{escaped(heading)}**", *map(with_commands, words.split("\n"))]
     st.error("\n\n".join(lines), icon=":material/error:")  # safe
 
 
