@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 from sqlalchemy import delete, func, insert, select
 from sqlalchemy.orm import Session
 
-from evaluator.passk.intervals import exact_interval
 from rephraser.candidates import PENDING, STATUSES, candidate_id, standing_counts
 from rephraser.questions.store import QUESTION_COLUMNS, as_question
 from rephraser.sets.types import Neighbor, NeighborSet, PublishedSet, SetEntry, SetHeader, set_hash, set_id
@@ -351,6 +350,8 @@ def accept_rates(
 
 
 def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    from evaluator.passk.intervals import exact_interval  # loads numpy
+
     counted = {status: sum(int(each[status]) for each in proposals) for status in (*STATUSES, PENDING)}
     accepted = counted["accepted"]
     judged = accepted + counted["rejected"] + counted["undecided"]
