@@ -350,8 +350,6 @@ def accept_rates(
 
 
 def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    from evaluator.passk.intervals import exact_interval  # loads numpy
-
     counted = {status: sum(int(each[status]) for each in proposals) for status in (*STATUSES, PENDING)}
     accepted = counted["accepted"]
     judged = accepted + counted["rejected"] + counted["undecided"]
@@ -359,5 +357,9 @@ def _rate(strategy: str, proposals: Sequence[Mapping[str, Any]]) -> dict[str, An
     counts = {"strategy": strategy, "accepted": accepted, "judged": judged, "unverified": unverified}
     # Without a solver only structural checks and reviews decide; a share of those few would mislead.
     measured = judged > 0 and (accepted > 0 or unverified == 0)
-    low, high = exact_interval(accepted, judged) if measured else (None, None)
+    low = high = None
+    if measured:
+        from evaluator.passk.intervals import exact_interval  # loads numpy
+
+        low, high = exact_interval(accepted, judged)
     return {**counts, "rate": accepted / judged if measured else None, "low": low, "high": high}
